@@ -5,8 +5,7 @@ use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 
 /// Splits `HOST`, `HOST:PORT`, `[ADDRESS]` or `[ADDRESS]:PORT`. An IPv6 address without a port needs no brackets.
-#[must_use]
-pub fn split(text: &str) -> Option<(&str, Option<u16>)> {
+pub(crate) fn split(text: &str) -> Option<(&str, Option<u16>)> {
     let port = |text: &str| text.parse().ok().map(Some);
     if let Some(rest) = text.strip_prefix('[') {
         let (host, rest) = rest.split_once(']').filter(|(host, _)| is_ipv6(host))?;
@@ -22,8 +21,7 @@ pub fn split(text: &str) -> Option<(&str, Option<u16>)> {
 }
 
 /// Returns whether a host is an IPv6 address, with or without a zone.
-#[must_use]
-pub fn is_ipv6(host: &str) -> bool {
+pub(crate) fn is_ipv6(host: &str) -> bool {
     let (address, zone) = without_zone(host);
     let is_zone = |zone: &str| {
         !zone.is_empty() && zone.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | '~' | '@'))
@@ -32,22 +30,18 @@ pub fn is_ipv6(host: &str) -> bool {
 }
 
 /// Splits a host into its address and its zone, if there is one.
-#[must_use]
-pub fn without_zone(host: &str) -> (&str, Option<&str>) {
+pub(crate) fn without_zone(host: &str) -> (&str, Option<&str>) {
     host.split_once('%').map_or((host, None), |(address, zone)| (address, Some(zone)))
 }
 
 /// Joins a host and a port, with brackets around an IPv6 address.
-#[must_use]
-pub fn join(host: &str, port: u16) -> String {
+pub(crate) fn join(host: &str, port: u16) -> String {
     if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
 }
 
 /// Parses a numeric address with a port.
-///
-/// # Errors
 /// Returns a sentence if the text is not such an address, or if no interface has the name of its zone.
-pub fn parse(text: &str) -> Result<SocketAddr, String> {
+pub(crate) fn parse(text: &str) -> Result<SocketAddr, String> {
     match split(text) {
         Some((host, Some(port))) => numeric(host, port),
         _ => Err("it is not an address with a port, such as 192.0.2.7:7000 or [2001:db8::7]:7000".to_owned()),
@@ -55,7 +49,7 @@ pub fn parse(text: &str) -> Result<SocketAddr, String> {
 }
 
 /// Parses a numeric address without a port; the port of the result is 0.
-pub fn parse_host(text: &str) -> Result<SocketAddr, String> {
+pub(crate) fn parse_host(text: &str) -> Result<SocketAddr, String> {
     numeric(text, 0)
 }
 
@@ -74,10 +68,8 @@ fn numeric(host: &str, port: u16) -> Result<SocketAddr, String> {
 }
 
 /// Resolves a host.
-///
-/// # Errors
 /// Returns the system's error, or `NotFound` if the name has no address.
-pub async fn lookup(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+pub(crate) async fn lookup(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
     let found: Vec<_> = tokio::net::lookup_host((host, port)).await?.collect();
     if found.is_empty() { Err(io::Error::new(io::ErrorKind::NotFound, "the name has no address")) } else { Ok(found) }
 }

@@ -19,9 +19,9 @@ use spake2::{Ed25519Group, Identity, Password, Spake2};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 /// First bytes that the caller sends; the last byte is the version.
-pub const MAGIC: [u8; 8] = *b"longcod\x01";
+pub(crate) const MAGIC: [u8; 8] = *b"longcod\x01";
 /// Maximum number of attempts with a wrong code.
-pub const FAILURES: u32 = 3;
+pub(crate) const FAILURES: u32 = 3;
 
 /// The caller's proof is right.
 const RIGHT: u8 = 1;
@@ -37,44 +37,30 @@ const NUMBERS: u32 = 10_000;
 
 /// A one-time code, displayed as `4821-harbor-violet`: four digits and two words of 1024, together 33 bits.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Code(String);
+pub(crate) struct Code(String);
 
-/// Reason why a text is not a [`Code`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a code has four digits and two words, such as 4821-harbor-violet; one of the words is not known")]
-#[non_exhaustive]
-pub struct ParseCodeError;
+pub(crate) struct ParseCodeError;
 
-/// Reason why a code does not authenticate the peer.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum CodeError {
-    /// The connection failed.
+pub(crate) enum CodeError {
     #[error(transparent)]
     Connection(#[from] io::Error),
-    /// The connection has no exporter.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// The peer does not speak this protocol.
     #[error("the peer does not use a code")]
     NotOurs,
-    /// The codes differ, or somebody intercepts the connection.
     #[error("the code is wrong, or somebody intercepts the connection")]
     Wrong,
-    /// All [`FAILURES`] attempts with a wrong code are used up.
     #[error("the code is not valid any more")]
     Spent,
-    /// The system has no randomness.
     #[error("there is no randomness: {0}")]
     Random(getrandom::Error),
 }
 
 impl Code {
-    /// Creates a random code.
-    ///
-    /// # Errors
-    /// Returns [`CodeError::Random`] if the system has no randomness.
-    pub fn generate() -> Result<Self, CodeError> {
+    pub(crate) fn generate() -> Result<Self, CodeError> {
         let random = || getrandom::u32().map_err(CodeError::Random);
         // Values after the last multiple of `NUMBERS` would make small numbers more likely.
         let number = loop {
@@ -117,7 +103,7 @@ impl FromStr for Code {
 }
 
 /// Stream with a TLS exporter; tests substitute a pipe.
-pub trait Exporter: AsyncRead + AsyncWrite + Unpin {
+pub(crate) trait Exporter: AsyncRead + AsyncWrite + Unpin {
     /// Returns bytes that only the two ends of the connection can derive.
     fn exporter(&self) -> Result<[u8; 32], TlsError>;
 }
@@ -129,11 +115,9 @@ impl Exporter for SecureStream {
 }
 
 /// Proves to the peer that we know `code`, and checks that the peer knows it.
-///
-/// # Errors
 /// Fails if the connection fails, or if the peer does not know the code. After a failure the code must not be used
 /// again.
-pub async fn call(stream: &mut impl Exporter, code: &Code) -> Result<(), CodeError> {
+pub(crate) async fn call(stream: &mut impl Exporter, code: &Code) -> Result<(), CodeError> {
     let (state, message) = Spake2::<Ed25519Group>::start_a(&password(code), &caller(), &answerer());
     stream.write_all(&[&MAGIC[..], &message].concat()).await?;
     stream.flush().await?;
@@ -152,30 +136,24 @@ pub async fn call(stream: &mut impl Exporter, code: &Code) -> Result<(), CodeErr
 
 /// Answers callers with a code, until [`FAILURES`] attempts were wrong.
 #[derive(Debug)]
-pub struct Answerer {
+pub(crate) struct Answerer {
     code: Code,
     left: Mutex<u32>,
 }
 
 impl Answerer {
     /// Creates an answerer with [`FAILURES`] attempts.
-    #[must_use]
-    pub fn new(code: Code) -> Self {
+    pub(crate) fn new(code: Code) -> Self {
         Self { code, left: Mutex::new(FAILURES) }
     }
 
-    /// Returns whether no attempt is left.
-    #[must_use]
-    pub fn is_spent(&self) -> bool {
+    pub(crate) fn is_spent(&self) -> bool {
         *self.left.lock().unwrap_or_else(PoisonError::into_inner) == 0
     }
 
     /// Checks that the peer knows the code, and proves that we do. `heard` is called when the peer's first message has
     /// arrived.
-    ///
-    /// # Errors
-    /// Fails if the connection fails, or if the peer does not know the code.
-    pub async fn answer(&self, stream: &mut impl Exporter, heard: impl FnOnce()) -> Result<(), CodeError> {
+    pub(crate) async fn answer(&self, stream: &mut impl Exporter, heard: impl FnOnce()) -> Result<(), CodeError> {
         if read(stream).await? != MAGIC {
             return Err(CodeError::NotOurs);
         }

@@ -9,37 +9,30 @@ use std::time::Duration;
 use longhaul_units::text;
 use serde::Serialize;
 
-pub mod machine;
-pub mod nat;
-pub mod path;
+pub(crate) mod machine;
+pub(crate) mod nat;
+pub(crate) mod path;
 mod prober;
 mod ramp;
 
-/// Result of a check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Finding {
-    /// Name of the check.
-    pub check: &'static str,
-    /// Whether the check found a problem.
-    pub verdict: Verdict,
-    /// The finding as a sentence.
-    pub found: String,
+pub(crate) struct Finding {
+    pub(crate) check: &'static str,
+    pub(crate) verdict: Verdict,
+    pub(crate) found: String,
     /// Command that fixes the problem, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub command: Option<String>,
+    pub(crate) command: Option<String>,
 }
 
-/// Outcome of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Verdict {
-    /// No problem.
+pub(crate) enum Verdict {
     Ok,
     /// Something worth knowing that does not slow longhaul down.
     Note,
     /// A problem that slows longhaul down.
     Wrong,
-    /// The check could not be made.
     Unknown,
 }
 
@@ -87,17 +80,15 @@ impl fmt::Display for Finding {
 
 /// Rate and round-trip time of the path that the machine is to fill.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Target {
+pub(crate) struct Target {
     /// Rate in bit/s.
-    pub bandwidth: u64,
-    /// Round-trip time.
-    pub rtt: Duration,
+    pub(crate) bandwidth: u64,
+    pub(crate) rtt: Duration,
 }
 
 impl Target {
     /// Returns the bandwidth-delay product in bytes.
-    #[must_use]
-    pub fn bdp(&self) -> u64 {
+    pub(crate) fn bdp(&self) -> u64 {
         let bits = u128::from(self.bandwidth) * self.rtt.as_nanos() / 1_000_000_000;
         u64::try_from(bits / 8).unwrap_or(u64::MAX)
     }

@@ -25,7 +25,7 @@ use hashing::Hashing;
 use parts::{Lease, Part, Slots};
 
 pub(crate) mod hashing;
-pub mod parts;
+pub(crate) mod parts;
 #[cfg(unix)]
 mod unix;
 
@@ -44,7 +44,8 @@ const MAX_COPIES: u32 = 10_000;
 /// the `Staging` and the last of its files are dropped, unless parts are left in it. The next process takes over the
 /// parts that earlier processes left, and removes everything else that killed processes left.
 #[derive(Debug)]
-pub struct Staging {
+pub(crate) struct Staging {
+    #[cfg(not(unix))]
     out: PathBuf,
     private: PathBuf,
     /// The two open directories. The private one is locked while this process lives.
@@ -66,7 +67,7 @@ impl Drop for Staging {
 
 impl Staging {
     /// Creates a private directory inside `out`, and `out` itself if it does not exist.
-    pub fn open(out: &Path) -> io::Result<Arc<Self>> {
+    pub(crate) fn open(out: &Path) -> io::Result<Arc<Self>> {
         std::fs::create_dir_all(out)?;
         let prefix = format!("{OWN_PREFIX}{DIRECTORY}");
         let mut builder = tempfile::Builder::new();
@@ -85,6 +86,7 @@ impl Staging {
         #[cfg(not(unix))]
         let slots = Slots::new();
         Ok(Arc::new(Self {
+            #[cfg(not(unix))]
             out: out.to_owned(),
             private: directory.keep(),
             #[cfg(unix)]
@@ -95,14 +97,7 @@ impl Staging {
         }))
     }
 
-    /// Returns the target directory.
-    #[must_use]
-    pub fn out(&self) -> &Path {
-        &self.out
-    }
-
-    /// Creates an unfinished file.
-    pub fn create(self: &Arc<Self>) -> io::Result<TempFile> {
+    pub(crate) fn create(self: &Arc<Self>) -> io::Result<TempFile> {
         let mut builder = tempfile::Builder::new();
         builder.prefix(PART).rand_bytes(RANDOM);
         #[cfg(unix)]
@@ -116,10 +111,8 @@ impl Staging {
     }
 
     /// Returns whether the target directory has an entry of any kind at this path.
-    ///
-    /// # Errors
     /// Returns the system's error, also if a component of the path is not a directory.
-    pub fn exists(&self, path: &Name) -> io::Result<bool> {
+    pub(crate) fn exists(&self, path: &Name) -> io::Result<bool> {
         #[cfg(unix)]
         return self.opened.exists(path);
         #[cfg(not(unix))]
@@ -127,11 +120,9 @@ impl Staging {
     }
 
     /// Checks whether a file can be created or replaced at this path.
-    ///
-    /// # Errors
     /// Returns the obstacle if it can be known in advance: no permission, a read-only or a different file system, a
     /// name that is too long, or a component of the path that is not a directory.
-    pub fn check(&self, path: &Name) -> io::Result<()> {
+    pub(crate) fn check(&self, path: &Name) -> io::Result<()> {
         #[cfg(unix)]
         return self.opened.check(path);
         #[cfg(not(unix))]
@@ -140,11 +131,9 @@ impl Staging {
 
     /// Creates a directory inside the target directory, with its missing parents. If `attributes` are given, sets them
     /// if the directory was created for the same sender or `overwrite` is true. Follows no symbolic link.
-    ///
-    /// # Errors
     /// Returns the system's error, or an error if the directory would exceed the limits of `owner`; `Unsupported` on
     /// systems without directory handles.
-    pub fn directory(
+    pub(crate) fn directory(
         &self,
         path: &Name,
         attributes: Option<Attributes>,
@@ -162,11 +151,9 @@ impl Staging {
     }
 
     /// Creates a symbolic link inside the target directory. Succeeds if a link with the same target exists already.
-    ///
-    /// # Errors
     /// Returns `AlreadyExists` if the name is taken and `overwrite` is false, otherwise the system's error, or an error
     /// if the link would exceed the limits of `owner`; `Unsupported` on systems without directory handles.
-    pub fn link(&self, path: &Name, target: &Name, overwrite: bool, owner: &Owner) -> io::Result<()> {
+    pub(crate) fn link(&self, path: &Name, target: &Name, overwrite: bool, owner: &Owner) -> io::Result<()> {
         #[cfg(unix)]
         return self.opened.link(path, target, overwrite, owner);
         #[cfg(not(unix))]
@@ -174,10 +161,8 @@ impl Staging {
     }
 
     /// Opens the file at this path in the target directory if it is a regular file.
-    ///
-    /// # Errors
     /// Returns the system's error, also if the path contains a symbolic link.
-    pub fn existing(&self, path: &Name) -> io::Result<File> {
+    pub(crate) fn existing(&self, path: &Name) -> io::Result<File> {
         #[cfg(unix)]
         let file = self.opened.existing(path)?;
         #[cfg(not(unix))]
@@ -189,7 +174,7 @@ impl Staging {
 /// An unfinished file. It is removed when dropped before [`persist`](Self::persist), unless it is a part with at least
 /// one complete group.
 #[derive(Debug)]
-pub struct TempFile {
+pub(crate) struct TempFile {
     file: NamedTempFile,
     staging: Arc<Staging>,
     part: Option<Part>,
@@ -213,7 +198,7 @@ impl Drop for TempFile {
 
 impl TempFile {
     /// Appends `data`. If the file has holes, blocks of zeros become holes.
-    pub fn write_all(&mut self, data: &[u8]) -> io::Result<()> {
+    pub(crate) fn write_all(&mut self, data: &[u8]) -> io::Result<()> {
         let file = self.file.as_file_mut();
         if !self.sparse {
             return file.write_all(data);
@@ -236,17 +221,15 @@ impl TempFile {
     }
 
     /// Sets whether blocks of zeros in later writes become holes.
-    pub fn keep_holes(&mut self, sparse: bool) {
+    pub(crate) fn keep_holes(&mut self, sparse: bool) {
         self.sparse = sparse;
     }
 
     /// Checks whether there is space for the contents from byte `from` up to `size`, and reserves some of it if the
     /// file system supports that. `data` is given for a file with holes: then `data` bytes are needed, and none are
     /// reserved.
-    ///
-    /// # Errors
     /// Returns `StorageFull` if there is not enough space, otherwise the system's error.
-    pub fn reserve(&mut self, from: u64, size: u64, data: Option<u64>) -> io::Result<()> {
+    pub(crate) fn reserve(&mut self, from: u64, size: u64, data: Option<u64>) -> io::Result<()> {
         #[cfg(unix)]
         unix::reserve(self.file.as_file(), from, data.map_or(size, |data| data.min(size)), data.is_none())?;
         self.reserved = data.is_none();
@@ -254,18 +237,16 @@ impl TempFile {
     }
 
     /// Records that a group with this chaining value has been appended, if the file is a part.
-    pub fn record(&mut self, group: &ChainingValue) -> io::Result<()> {
+    pub(crate) fn record(&mut self, group: &ChainingValue) -> io::Result<()> {
         self.part.as_mut().map_or(Ok(()), |part| part.record(group))
     }
 
     /// Returns the lease through which another connection can take over the file, if the file is a part.
-    #[must_use]
-    pub fn lease(&self) -> Option<Arc<Lease>> {
+    pub(crate) fn lease(&self) -> Option<Arc<Lease>> {
         self.part.as_ref().map(Part::lease)
     }
 
-    /// Sets permissions and modification time.
-    pub fn set(&self, attributes: Attributes) -> io::Result<()> {
+    pub(crate) fn set(&self, attributes: Attributes) -> io::Result<()> {
         #[cfg(unix)]
         let umask = self.staging.opened.umask;
         #[cfg(not(unix))]
@@ -273,8 +254,7 @@ impl TempFile {
         attributes.set(self.file.as_file(), umask)
     }
 
-    /// Removes the file.
-    pub fn discard(mut self) {
+    pub(crate) fn discard(mut self) {
         self.forget();
     }
 
@@ -286,11 +266,9 @@ impl TempFile {
     }
 
     /// Moves the file to `name` in the target directory.
-    ///
-    /// # Errors
     /// Returns `AlreadyExists` if the name is taken and `overwrite` is false, otherwise the system's error. The file
     /// is removed in both cases.
-    pub fn persist(mut self, name: &Name, overwrite: bool, owner: &Owner) -> io::Result<()> {
+    pub(crate) fn persist(mut self, name: &Name, overwrite: bool, owner: &Owner) -> io::Result<()> {
         let persisted = self.place(name, overwrite, owner);
         self.forget();
         persisted
@@ -298,11 +276,9 @@ impl TempFile {
 
     /// Moves the file to `name` in the target directory or, if that name is taken, to the first free one of
     /// `NAME (1).EXT`, `NAME (2).EXT` and so on. Returns the final name.
-    ///
-    /// # Errors
     /// Returns `AlreadyExists` if 10,000 such names are taken, otherwise the system's error. The file is removed in
     /// both cases.
-    pub fn persist_beside(mut self, name: &Name, owner: &Owner) -> io::Result<Name> {
+    pub(crate) fn persist_beside(mut self, name: &Name, owner: &Owner) -> io::Result<Name> {
         let mut placed = Err(io::ErrorKind::AlreadyExists.into());
         for copy in 0..=MAX_COPIES {
             let name = numbered(name, copy);
@@ -336,14 +312,12 @@ impl TempFile {
     }
 }
 
-/// File attributes that a transfer preserves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Attributes {
+pub(crate) struct Attributes {
     /// Permissions, as in `st_mode`. Only bits for reading, writing and executing are set, and none that the umask of the
     /// process masks.
-    pub mode: u32,
-    /// Time of the last modification.
-    pub modified: Timestamp,
+    pub(crate) mode: u32,
+    pub(crate) modified: Timestamp,
 }
 
 impl Attributes {
@@ -388,23 +362,6 @@ fn numbered(path: &Name, copy: u32) -> Name {
         end -= usize::from(end > 0 && is_inside(end));
     }
     [directories, stem.get(..end).unwrap_or_default(), number.as_bytes(), extension].concat().into()
-}
-
-/// A private directory in the system's directory for temporary files, removed with its contents when dropped.
-#[derive(Debug)]
-pub struct TempDir(tempfile::TempDir);
-
-impl TempDir {
-    /// Creates a temporary directory.
-    pub fn create() -> io::Result<Self> {
-        tempfile::Builder::new().prefix("longhaul-").tempdir().map(Self)
-    }
-
-    /// Returns the directory's path.
-    #[must_use]
-    pub fn path(&self) -> &Path {
-        self.0.path()
-    }
 }
 
 #[cfg(test)]

@@ -9,8 +9,8 @@ mod remote;
 #[cfg(target_os = "linux")]
 mod transparent;
 
-pub use listen::{DynamicForward, LocalForward, ParseForwardError, RemoteForward, Source};
-pub use pool::{Connect, Pool, PoolConfig};
-pub use remote::{Remote, RemoteError};
+pub(crate) use listen::{DynamicForward, LocalForward, RemoteForward, Source};
+pub(crate) use pool::{Connect, Pool, PoolConfig};
+pub(crate) use remote::Remote;
 #[cfg(target_os = "linux")]
-pub use transparent::rules;
+pub(crate) use transparent::rules;

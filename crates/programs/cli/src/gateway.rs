@@ -1,7 +1,6 @@
 //! Far end of tunnels: connects to targets, and listens on behalf of forwarders.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
 use longhaul_tls::Fingerprint;
@@ -12,70 +11,49 @@ use tokio::sync::watch;
 use self::listen::ListenPermits;
 use self::permit::Permits;
 use self::remote::{Groups, Listen};
-use crate::monitor::{Monitor, Observed, TunnelGuard, warm_up};
+use crate::monitor::{Monitor, Observed, TunnelGuard};
 use crate::tunnel::rate::Limits;
-use crate::tunnel::{self, Ended, Flow, Frame, Group, Lookups, Reason, Target, Traffic, Tunnel, TunnelError};
+use crate::tunnel::{self, Ended, Frame, Group, Lookups, Reason, Target, Tunnel, TunnelError};
 
-pub mod listen;
-pub mod permit;
-pub mod remote;
+pub(crate) mod listen;
+pub(crate) mod permit;
+pub(crate) mod remote;
 
-/// Far end of tunnels.
-pub struct Gateway {
-    /// Targets that may be connected.
-    pub permits: Permits,
+pub(crate) struct Gateway {
+    pub(crate) permits: Permits,
     /// Time after which a stream without traffic is reset.
-    pub idle: Duration,
+    pub(crate) idle: Duration,
     /// Maximum time to connect to a target, and maximum time that a connection to a listener waits for a tunnel.
-    pub patience: Duration,
-    /// Observes the tunnels.
-    pub monitor: Monitor,
-    /// Addresses on which forwarders may listen.
-    pub listen: ListenPermits,
-    /// The listeners of forwarders.
-    pub groups: Groups,
+    pub(crate) patience: Duration,
+    pub(crate) monitor: Monitor,
+    pub(crate) listen: ListenPermits,
+    pub(crate) groups: Groups,
 }
 
-/// A forwarder that is connected to the gateway.
 #[derive(Clone, Debug)]
-#[expect(clippy::exhaustive_structs, reason = "the program sets all fields")]
-pub struct Peer {
-    /// Key of the forwarder.
-    pub key: Fingerprint,
-    /// Name of the forwarder.
-    pub name: String,
-    /// Address of the tunnel.
-    pub address: SocketAddr,
-    /// Rate limits of its streams.
-    pub limits: Limits,
-    /// Limit of its simultaneous name look-ups.
-    pub lookups: Lookups,
-    /// Whether the forwarder may open streams.
-    pub may_forward: bool,
-    /// Whether the forwarder may ask the gateway to listen.
-    pub may_listen: bool,
+pub(crate) struct Peer {
+    pub(crate) key: Fingerprint,
+    pub(crate) name: String,
+    pub(crate) address: SocketAddr,
+    pub(crate) limits: Limits,
+    pub(crate) lookups: Lookups,
+    pub(crate) may_forward: bool,
+    pub(crate) may_listen: bool,
 }
 
-/// Event of a tunnel, for logs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Event<'a> {
-    /// The target was connected.
+pub(crate) enum Event<'a> {
     Opened(&'a Target),
-    /// The target was not connected.
     Refused(&'a Target, Reason),
-    /// The stream has ended.
     Ended(&'a Target, Ended),
-    /// The gateway listens for connections to a target of the forwarder.
     Listening(SocketAddr, &'a Target),
-    /// The gateway does not listen where the forwarder asked for it.
     NotListening(&'a Target, Reason),
 }
 
 impl Gateway {
     /// Serves a tunnel until the peer ends it, and returns the connection. When `ending` becomes true, asks the peer to
     /// end the tunnel.
-    pub async fn serve<S: AsyncRead + AsyncWrite + Unpin + Observed>(
+    pub(crate) async fn serve<S: AsyncRead + AsyncWrite + Unpin + Observed>(
         &self,
         stream: S,
         peer: &Peer,
@@ -135,7 +113,7 @@ impl Session<'_> {
                     match self.connect(&target).await {
                         Ok(local) => {
                             event(Event::Opened(&target));
-                            let ended = self.relay(tunnel, local, &target).await?;
+                            let ended = self.seen.relay(tunnel, local, (&target, false), self.terms()).await?;
                             event(Event::Ended(&target, ended));
                         }
                         Err(reason) => {
@@ -158,19 +136,9 @@ impl Session<'_> {
         }
     }
 
-    async fn relay<S: AsyncRead + AsyncWrite + Unpin + Observed>(
-        &self,
-        tunnel: &mut Tunnel<S>,
-        local: TcpStream,
-        target: &Target,
-    ) -> Result<Ended, TunnelError> {
-        let traffic = Arc::new(Traffic::default());
-        warm_up(tunnel, self.seen);
-        let stream = self.seen.stream(target, &traffic);
-        let flow = Flow { idle: self.gateway.idle, limits: &self.peer.limits, traffic: &traffic };
-        let relayed = tunnel::relay(tunnel, local, flow).await;
-        stream.ended(relayed.as_ref().ok().copied());
-        relayed
+    /// Returns the time after which a stream without traffic is reset, and the limits of its rate.
+    fn terms(&self) -> (Duration, &Limits) {
+        (self.gateway.idle, &self.peer.limits)
     }
 
     async fn connect(&self, target: &Target) -> Result<TcpStream, Reason> {

@@ -9,11 +9,11 @@ use blake3::hazmat::{ChainingValue, HasherExt, Mode, merge_subtrees_non_root, me
 use blake3::{Hash, Hasher};
 
 /// Length of a group in bytes, which is BLAKE3's chunk length times a power of two.
-pub const GROUP: u64 = 1 << 20;
+pub(crate) const GROUP: u64 = 1 << 20;
 
 /// Hashes a file from its beginning.
 #[derive(Clone, Debug, Default)]
-pub struct GroupHasher {
+pub(crate) struct GroupHasher {
     /// Chaining values of the groups before the current one.
     before: Vec<ChainingValue>,
     /// The current group, which is empty only if the file is.
@@ -22,10 +22,8 @@ pub struct GroupHasher {
 
 impl GroupHasher {
     /// Appends `data`, and calls `complete` with the chaining value of each group that becomes complete.
-    ///
-    /// # Errors
     /// Returns the error of `complete`. The hasher cannot be used any further then.
-    pub fn update<E>(
+    pub(crate) fn update<E>(
         &mut self,
         mut data: &[u8],
         mut complete: impl FnMut(&ChainingValue) -> Result<(), E>,
@@ -48,7 +46,7 @@ impl GroupHasher {
     }
 
     /// Hashes the first `bytes` bytes of `file`, or as many as there are.
-    pub fn read(file: impl Read, bytes: u64) -> io::Result<Self> {
+    pub(crate) fn read(file: impl Read, bytes: u64) -> io::Result<Self> {
         let (mut hasher, mut buffer, mut file) = (Self::default(), vec![0; GROUP as usize], file.take(bytes));
         loop {
             match file.read(&mut buffer) {
@@ -60,21 +58,11 @@ impl GroupHasher {
         }
     }
 
-    /// Returns the number of bytes hashed.
-    #[must_use]
-    pub fn len(&self) -> u64 {
+    pub(crate) fn len(&self) -> u64 {
         self.before.len() as u64 * GROUP + self.current.count()
     }
 
-    /// Returns whether nothing has been hashed.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// Returns the BLAKE3 hash of the data.
-    #[must_use]
-    pub fn finalize(&self) -> Hash {
+    pub(crate) fn finalize(&self) -> Hash {
         if self.before.is_empty() {
             return self.current.finalize();
         }
@@ -87,26 +75,22 @@ impl GroupHasher {
 
 /// The complete groups at the beginning of a file.
 #[derive(Debug, Default)]
-pub struct Prefix {
-    /// Number of groups.
-    pub groups: u64,
+pub(crate) struct Prefix {
+    pub(crate) groups: u64,
     /// Hash of their chaining values.
-    pub digest: Box<blake3::Hasher>,
-    /// Hasher of the groups.
-    pub hasher: GroupHasher,
+    pub(crate) digest: Box<blake3::Hasher>,
+    pub(crate) hasher: GroupHasher,
 }
 
 impl Prefix {
     /// Hashes the first `groups` groups of `file`, or as many as there are.
-    pub fn read(file: impl Read, groups: u64) -> io::Result<Self> {
+    pub(crate) fn read(file: impl Read, groups: u64) -> io::Result<Self> {
         Self::read_while(file, groups, |_| Ok(true))
     }
 
     /// As [`read`](Self::read), up to the first group for whose chaining value `is_right` returns false.
-    ///
-    /// # Errors
     /// Returns the system's error if the file cannot be read, or that of `is_right`.
-    pub fn read_while(
+    pub(crate) fn read_while(
         mut file: impl Read,
         groups: u64,
         mut is_right: impl FnMut(&ChainingValue) -> io::Result<bool>,
@@ -175,7 +159,6 @@ mod tests {
                     }
                     assert_eq!((hasher.finalize(), hasher.len()), (blake3::hash(data), data.len() as u64));
                     assert_eq!(complete, groups, "{} bytes", data.len());
-                    assert_eq!(hasher.is_empty(), data.is_empty());
                 }
             }
         }

@@ -10,17 +10,14 @@ use longhaul::PathCache;
 
 /// A path cache that is saved in a file. Clones share the same cache.
 #[derive(Clone, Debug)]
-pub struct Memory {
+pub(crate) struct Memory {
     file: PathBuf,
     paths: PathCache,
 }
 
 impl Memory {
     /// Loads the cache that an earlier run saved in `file`; the cache is empty if the file does not exist.
-    ///
-    /// # Errors
-    /// Returns an error if the file cannot be read or does not contain a path cache.
-    pub fn open(file: &Path) -> Result<Self> {
+    pub(crate) fn open(file: &Path) -> Result<Self> {
         let paths = PathCache::default();
         match read(file) {
             Ok((text, ago)) => {
@@ -32,17 +29,12 @@ impl Memory {
         Ok(Self { file: file.to_owned(), paths })
     }
 
-    /// Returns the cache for use by sockets.
-    #[must_use]
-    pub fn paths(&self) -> PathCache {
+    pub(crate) fn paths(&self) -> PathCache {
         self.paths.clone()
     }
 
     /// Saves the cache. The replacement of the file is atomic: another program sees either the old or the new file.
-    ///
-    /// # Errors
-    /// Returns the system's error, with the file's name, if the file cannot be written.
-    pub fn save(&self) -> Result<()> {
+    pub(crate) fn save(&self) -> Result<()> {
         let mut beside = self.file.clone().into_os_string();
         beside.push(format!(".{}", std::process::id()));
         let text = self.paths.save();
@@ -68,7 +60,7 @@ mod tests {
 
     use longhaul::PathMetrics;
 
-    use crate::files::TempDir;
+    use tempfile::TempDir;
 
     use super::*;
 
@@ -81,7 +73,7 @@ mod tests {
     /// Metrics expire after one hour, counted from the time in the file.
     #[test]
     fn a_file_grows_old() {
-        let directory = TempDir::create().unwrap();
+        let directory = TempDir::new().unwrap();
         let file = directory.path().join("paths");
         let memory = Memory::open(&file).unwrap();
         let mut metrics = PathMetrics::default();
@@ -100,7 +92,7 @@ mod tests {
 
     #[test]
     fn a_file_without_a_path_cache_is_refused() {
-        let directory = TempDir::create().unwrap();
+        let directory = TempDir::new().unwrap();
         let file = directory.path().join("paths");
         fs::write(&file, "something else\n").unwrap();
         let error = Memory::open(&file).unwrap_err().to_string();

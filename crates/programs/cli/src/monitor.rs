@@ -9,48 +9,43 @@ use longhaul::{LimitedBy, SendLimit, TcpInfo};
 use longhaul_tls::SecureStream;
 use serde::Serialize;
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
-use crate::tunnel::{Ended, Reason, Target, Traffic, Tunnel, Watch};
+use crate::tunnel::rate::Limits;
+use crate::tunnel::{self, Ended, Flow, Reason, Target, Traffic, Tunnel, TunnelError, Watch};
 
-pub mod http;
+pub(crate) mod http;
 mod metrics;
 mod share;
 mod status;
 
 /// Interval between two samples.
-pub const INTERVAL: Duration = Duration::from_secs(2);
+pub(crate) const INTERVAL: Duration = Duration::from_secs(2);
 /// Number of samples in memory, which cover the last ten minutes.
 const HISTORY: usize = 300;
 
-/// Role of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-#[non_exhaustive]
-pub enum Role {
-    /// `longhaul forward`.
+pub(crate) enum Role {
     Forward,
-    /// `longhaul gateway`.
     Gateway,
 }
 
-/// State of a pool of tunnels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-#[expect(clippy::exhaustive_structs, reason = "a pool sets all fields")]
-pub struct PoolState {
+pub(crate) struct PoolState {
     /// Tunnels that carry no connection.
-    pub idle: usize,
+    pub(crate) idle: usize,
     /// Tunnels that carry a connection.
-    pub busy: usize,
-    /// Tunnels that are being built.
-    pub building: usize,
+    pub(crate) busy: usize,
+    pub(crate) building: usize,
     /// Connections that wait for a tunnel.
-    pub waiting: usize,
+    pub(crate) waiting: usize,
 }
 
 /// Observes the tunnels of a program. Clones share the same state.
 #[derive(Clone)]
-pub struct Monitor {
+pub(crate) struct Monitor {
     shared: Arc<Shared>,
 }
 
@@ -125,8 +120,7 @@ struct Link {
 }
 
 /// A connection that reports its state.
-pub trait Observed: Send + 'static {
-    /// Returns the state, if it is known.
+pub(crate) trait Observed: Send + 'static {
     fn tcp_info(&self) -> Option<TcpInfo>;
 
     /// Lets the connection start with a window that other connections have found, as
@@ -145,31 +139,21 @@ impl Observed for SecureStream {
     }
 }
 
-/// At the start of a stream, gives the tunnel its share of the window that other tunnels to the same host have found.
-pub(crate) fn warm_up<S: Observed + AsyncRead + AsyncWrite + Unpin>(tunnel: &Tunnel<S>, seen: &TunnelGuard) {
-    if let Some(window) = seen.share() {
-        tunnel.inspect(|stream| stream.share_window(window));
-    }
-}
-
 impl Monitor {
-    /// Creates a monitor without tunnels.
-    #[must_use]
     #[expect(clippy::disallowed_methods, reason = "pages for people show real time")]
-    pub fn new(role: Role) -> Self {
+    pub(crate) fn new(role: Role) -> Self {
         let shared =
             Shared { role, started: Instant::now(), pool: OnceLock::new(), state: Mutex::new(State::default()) };
         Self { shared: Arc::new(shared) }
     }
 
-    /// Sets the function that returns the state of the program's pool.
-    pub fn set_pool(&self, pool: impl Fn() -> PoolState + Send + Sync + 'static) {
+    pub(crate) fn set_pool(&self, pool: impl Fn() -> PoolState + Send + Sync + 'static) {
         // A program has only one pool.
         let _ = self.shared.pool.set(Box::new(pool));
     }
 
     /// Observes a tunnel until the result is dropped. `peer` and `address` identify the other end.
-    pub fn tunnel<S: Observed + AsyncRead + AsyncWrite + Unpin>(
+    pub(crate) fn tunnel<S: Observed + AsyncRead + AsyncWrite + Unpin>(
         &self,
         peer: &str,
         address: SocketAddr,
@@ -187,18 +171,17 @@ impl Monitor {
         TunnelGuard { monitor: self.clone(), number }
     }
 
-    /// Counts a tunnel that was not accepted.
-    pub fn refuse_tunnel(&self) {
+    pub(crate) fn refuse_tunnel(&self) {
         self.state().totals.tunnels_refused += 1;
     }
 
     /// Counts a stream that was not opened.
-    pub fn refuse(&self, reason: Reason) {
+    pub(crate) fn refuse(&self, reason: Reason) {
         *self.state().totals.refused.entry(reason.name()).or_default() += 1;
     }
 
     /// Takes a sample per [`INTERVAL`]. Does not return.
-    pub async fn run(&self) {
+    pub(crate) async fn run(&self) {
         let mut ticks = interval(INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut last = ticks.tick().await;
@@ -284,7 +267,7 @@ impl TunnelState {
 
 /// Keeps a tunnel observed until dropped.
 #[must_use]
-pub struct TunnelGuard {
+pub(crate) struct TunnelGuard {
     monitor: Monitor,
     number: u64,
 }
@@ -292,7 +275,7 @@ pub struct TunnelGuard {
 impl TunnelGuard {
     /// Observes a stream of the tunnel until the result is dropped. `traffic` counts its bytes.
     #[expect(clippy::disallowed_methods, reason = "pages for people show real time")]
-    pub fn stream(&self, target: &Target, traffic: &Arc<Traffic>) -> StreamGuard<'_> {
+    pub(crate) fn stream(&self, target: &Target, traffic: &Arc<Traffic>) -> StreamGuard<'_> {
         let mut state = self.monitor.state();
         state.totals.streams += 1;
         if let Some(tunnel) = state.tunnels.get_mut(&self.number) {
@@ -303,8 +286,31 @@ impl TunnelGuard {
         StreamGuard { tunnel: self }
     }
 
-    /// Counts the tunnel as failed.
-    pub fn failed(&self) {
+    /// Relays a stream of the tunnel, and observes it. If this end `opens` the stream, that is done first.
+    pub(crate) async fn relay<S: Observed + AsyncRead + AsyncWrite + Unpin>(
+        &self,
+        tunnel: &mut Tunnel<S>,
+        local: TcpStream,
+        (target, opens): (&Target, bool),
+        (idle, limits): (Duration, &Limits),
+    ) -> Result<Ended, TunnelError> {
+        let traffic = Arc::new(Traffic::default());
+        if let Some(window) = self.share() {
+            tunnel.inspect(|stream| stream.share_window(window));
+        }
+        let stream = self.stream(target, &traffic);
+        let relayed = async {
+            if opens {
+                tunnel.open(target.clone()).await?;
+            }
+            tunnel::relay(tunnel, local, Flow { idle, limits, traffic: &traffic }).await
+        };
+        let relayed = relayed.await;
+        stream.ended(relayed.as_ref().ok().copied());
+        relayed
+    }
+
+    pub(crate) fn failed(&self) {
         self.monitor.state().totals.tunnels_failed += 1;
     }
 }
@@ -324,13 +330,13 @@ impl Drop for TunnelGuard {
 
 /// Keeps a stream observed until dropped.
 #[must_use]
-pub struct StreamGuard<'a> {
+pub(crate) struct StreamGuard<'a> {
     tunnel: &'a TunnelGuard,
 }
 
 impl StreamGuard<'_> {
     /// Counts the end of the stream; `None` if its tunnel failed.
-    pub fn ended(&self, ended: Option<Ended>) {
+    pub(crate) fn ended(&self, ended: Option<Ended>) {
         let mut state = self.tunnel.monitor.state();
         let Totals { ended: counts, refused, .. } = &mut state.totals;
         let (counts, name) = match ended {

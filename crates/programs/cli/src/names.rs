@@ -10,28 +10,25 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use unicode_properties::{GeneralCategory, UnicodeGeneralCategory};
 
 /// The longest file name that most file systems allow, in bytes.
-pub const MAX_NAME: usize = 255;
+pub(crate) const MAX_NAME: usize = 255;
 /// Maximum length of a path in bytes.
-pub const MAX_PATH: usize = 4095;
+pub(crate) const MAX_PATH: usize = 4095;
 /// Maximum number of names in a path.
-pub const MAX_DEPTH: usize = 64;
+pub(crate) const MAX_DEPTH: usize = 64;
 /// Prefix of the receiver's own file names, in upper or lower case.
-pub const OWN_PREFIX: &str = ".longhaul-";
+pub(crate) const OWN_PREFIX: &str = ".longhaul-";
 
 /// A file name, or a path separated by `/`. It is displayed [`escaped`], with bytes that are not UTF-8 as `\xHH`.
 #[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Name(Vec<u8>);
 
 impl Name {
-    /// Returns the name as a sequence of bytes.
-    #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 
     /// Returns the name as the local system writes it. On systems other than Unix, parts that are not UTF-8 are
     /// replaced.
-    #[must_use]
     pub fn to_local(&self) -> std::borrow::Cow<'_, OsStr> {
         #[cfg(unix)]
         return <OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(&self.0).into();
@@ -40,13 +37,11 @@ impl Name {
     }
 
     /// Returns the path of `name` in this directory.
-    #[must_use]
     pub fn join(&self, name: &Self) -> Self {
         Self([self.as_bytes(), b"/", name.as_bytes()].concat())
     }
 
     /// Returns the name as a text for other programs, in which only bytes that are not UTF-8 are replaced, by `\xHH`.
-    #[must_use]
     pub fn text(&self) -> String {
         self.shown(str::to_owned)
     }
@@ -118,44 +113,34 @@ impl<'de> Deserialize<'de> for Name {
     }
 }
 
-/// Reason why a name is not accepted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
-    /// The name is empty.
     #[error("the file name is empty")]
     Empty,
-    /// The name is longer than [`MAX_NAME`] bytes.
     #[error("a file name of {0} bytes is too long (at most {MAX_NAME})")]
     TooLong(usize),
-    /// The path is longer than [`MAX_PATH`] bytes.
     #[error("a path of {0} bytes is too long (at most {MAX_PATH})")]
     PathTooLong(usize),
-    /// The path has more than [`MAX_DEPTH`] names.
     #[error("a path of more than {MAX_DEPTH} names is too deep")]
     TooDeep,
     /// A symbolic link that may lead outside the directory that is sent.
     #[error("\"{0}\" may lead outside the directory")]
     Outside(Name),
-    /// A path, `..`, or another text that a file system would interpret as more than a name.
     #[error("\"{0}\" is not a plain file name")]
     NotPlain(Name),
-    /// The name contains a control character, or one that changes the direction of the text around it.
     #[error("\"{0}\" contains a control character, or one that changes the direction of text")]
     Control(Name),
-    /// Windows does not allow the name.
     #[error("\"{0}\" is not possible on Windows")]
     NotPortable(Name),
-    /// A name reserved for the receiver's unfinished files.
     #[error("\"{0}\" is reserved for unfinished files")]
     Own(Name),
-    /// A hidden file, or a name that programs would interpret as an option.
     #[error("\"{0}\" begins with a dot or a dash")]
     Hidden(Name),
 }
 
 /// Checks that `name` names a file inside its directory, and that it does not change how the text around it is
 /// displayed.
-pub fn check(name: &[u8]) -> Result<(), NameError> {
+pub(crate) fn check(name: &[u8]) -> Result<(), NameError> {
     if name.is_empty() {
         return Err(NameError::Empty);
     }
@@ -176,7 +161,7 @@ pub fn check(name: &[u8]) -> Result<(), NameError> {
 }
 
 /// Checks that `path` is a relative path, separated by `/`, of names that [`check`] accepts.
-pub fn check_path(path: &Name) -> Result<(), NameError> {
+pub(crate) fn check_path(path: &Name) -> Result<(), NameError> {
     if path.0.len() > MAX_PATH {
         return Err(NameError::PathTooLong(path.0.len()));
     }
@@ -190,10 +175,8 @@ pub fn check_path(path: &Name) -> Result<(), NameError> {
 }
 
 /// Checks that the local system allows a file of this path. On Unix the file system decides, when the file is created.
-///
-/// # Errors
 /// Returns [`NameError::NotPortable`] on systems other than Unix.
-pub fn check_here(path: &Name) -> Result<(), NameError> {
+pub(crate) fn check_here(path: &Name) -> Result<(), NameError> {
     if cfg!(unix) { Ok(()) } else { check_portable(path) }
 }
 
@@ -215,10 +198,8 @@ fn check_portable(path: &Name) -> Result<(), NameError> {
 /// Checks that a symbolic link at `path` with the text `target` leads to a place inside the tree that `path` is
 /// relative to. `..` is allowed only at the beginning of the target, where the directories are real ones, and at most
 /// as often as there are directories above.
-///
-/// # Errors
 /// Returns [`NameError::Outside`] if the link may lead outside, or the problem with a name.
-pub fn check_link(path: &Name, target: &Name) -> Result<(), NameError> {
+pub(crate) fn check_link(path: &Name, target: &Name) -> Result<(), NameError> {
     if target.0.len() > MAX_PATH {
         return Err(NameError::PathTooLong(target.0.len()));
     }
@@ -231,16 +212,13 @@ pub fn check_link(path: &Name, target: &Name) -> Result<(), NameError> {
 }
 
 /// Checks that `ls` lists a file of this path, and that no program interprets one of its names as an option.
-///
-/// # Errors
 /// Returns [`NameError::Hidden`] if a name in the path begins with a dot or a dash.
-pub fn check_not_hidden(path: &Name) -> Result<(), NameError> {
+pub(crate) fn check_not_hidden(path: &Name) -> Result<(), NameError> {
     let hidden = parts(path).find(|name| visible(&String::from_utf8_lossy(name)).starts_with(['.', '-']));
     if let Some(name) = hidden { Err(NameError::Hidden(Name(name.to_owned()))) } else { Ok(()) }
 }
 
-/// Returns the names in a path.
-pub fn parts(path: &Name) -> impl Iterator<Item = &[u8]> {
+pub(crate) fn parts(path: &Name) -> impl Iterator<Item = &[u8]> {
     path.0.split(|byte| *byte == b'/')
 }
 
@@ -281,8 +259,7 @@ fn is_device(name: &str) -> bool {
 
 /// Returns `text` for display on a terminal: invisible characters and those that could control the terminal are shown
 /// as `\u{..}`.
-#[must_use]
-pub fn escaped(text: &str) -> String {
+pub(crate) fn escaped(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
         if is_control(c) || is_ignorable(c) {

@@ -9,16 +9,14 @@ use std::io::{self, Write};
 use anyhow::{Context, Result};
 
 /// Writes a line to standard error. If that is not possible, nobody can be told.
-pub fn say(line: &str) {
+pub(crate) fn say(line: &str) {
     // One write keeps the line together if other processes write to the same file.
     let _ = io::stderr().write_all(format!("{line}\n").as_bytes());
 }
 
 /// Writes to standard output. A reader that has exited, as in `perf -C list | head`, is not an error.
-///
-/// # Errors
 /// Returns an error if the write fails for another reason.
-pub fn print(text: &str) -> Result<()> {
+pub(crate) fn print(text: &str) -> Result<()> {
     unless_unread(write(text)).context("cannot write to standard output")
 }
 
@@ -35,8 +33,7 @@ pub(crate) fn unless_unread(written: io::Result<()>) -> io::Result<()> {
 
 /// Standard error for logs, whose writes always succeed.
 #[derive(Clone, Copy, Debug, Default)]
-#[non_exhaustive]
-pub struct Log;
+pub(crate) struct Log;
 
 impl Write for Log {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {

@@ -16,8 +16,8 @@ mod recording;
 mod series;
 
 use log::LIMITS;
-pub use log::{LogError, Transfer};
-pub use recording::{Plot, Recorded};
+pub(crate) use log::{LogError, Transfer};
+pub(crate) use recording::{Plot, Recorded};
 use series::{Bin, Buckets, Points};
 
 /// Height of the band that shows the limit of the sender, and distance between the band and the plot area.
@@ -30,23 +30,16 @@ const BAND_BINS: f64 = 170.0;
 /// Fraction of the larger direction from which on the smaller one is shown, too.
 const SHOWN: f64 = 0.05;
 
-/// Reason why no picture can be drawn.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum PlotError {
-    /// The log cannot be opened.
+pub(crate) enum PlotError {
     #[error("cannot open the log: {0}")]
     Open(std::io::Error),
-    /// The log cannot be used.
     #[error(transparent)]
     Log(#[from] LogError),
 }
 
 /// Draws the connection of the event log `file` as SVG.
-///
-/// # Errors
-/// Returns an error if the file cannot be read, or is not an event log of longhaul.
-pub fn draw(file: &Path) -> Result<String, PlotError> {
+pub(crate) fn draw(file: &Path) -> Result<String, PlotError> {
     let log = File::open(file).map_err(PlotError::Open)?;
     Ok(Transfer::read(BufReader::new(log))?.draw())
 }
@@ -76,9 +69,7 @@ fn draw_lines(canvas: &mut Canvas, lines: &[Line]) {
 }
 
 impl Transfer {
-    /// Draws the connection as SVG.
-    #[must_use]
-    pub fn draw(&self) -> String {
+    pub(crate) fn draw(&self) -> String {
         let title = format!("{} to {}, {}", self.local, self.remote, self.congestion);
         let held = |name, points| Line::held(name, points, self.end);
         let trips = vec![held("latest", &self.latest_rtt), held("smoothed", &self.smoothed_rtt)];

@@ -36,29 +36,29 @@ The exit code is 0 if a method found a rate or --hops a hop.",
 /// this machine was too busy to send in time, the report says so and the confidence is less than that.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "probe", version, after_help = more())]
-pub struct Options {
+pub(crate) struct Options {
     /// The receiver: HOST:PORT
     #[arg(value_name = "ADDR")]
-    pub address: String,
+    pub(crate) address: String,
     /// How to measure
     #[arg(long, value_enum, value_name = "METHOD", default_value_t = Choice::One(MethodKind::CapProbe))]
-    pub method: Choice,
+    pub(crate) method: Choice,
     /// Look for the hop where packets queue, by packets of rising TTL: during tcpprobe's transfer, else for 15 s after
     /// the other methods, while something else loads the path (Linux)
     #[arg(long)]
-    pub hops: bool,
+    pub(crate) hops: bool,
     /// Print one JSON object
     #[arg(long)]
-    pub json: bool,
+    pub(crate) json: bool,
     /// Seconds that a method may take; what it knows by then is reported. tcpprobe takes 10 at most [default: 60,
     /// pathrate 300]
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=86_400))]
-    pub time: Option<u32>,
+    pub(crate) time: Option<u32>,
 }
 
 /// Argument of `--method`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Choice {
+pub(crate) enum Choice {
     /// One method that needs a reflector.
     One(MethodKind),
     /// TCPProbe.
@@ -161,10 +161,8 @@ impl Application for EndlessFile {
 }
 
 /// Measures what the command line asks for, and prints the report.
-///
-/// # Errors
 /// Fails if the address is unknown, no part of the measurement succeeded, or no rate was found.
-pub fn run(options: &Options) -> Result<()> {
+pub(crate) fn run(options: &Options) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
     let address = runtime.block_on(options.resolve())?;
     // Addresses that have not answered yet are still being asked.

@@ -55,7 +55,6 @@ struct Reported;
 
 /// Runs the program with the arguments of the process, and returns its exit code: 0 for success, 1 for failure, 2 for
 /// wrong use, and 130 if it was interrupted.
-#[must_use]
 pub fn main() -> ExitCode {
     #[cfg(feature = "zoo")]
     if let Err(error) = longhaul_zoo::register() {

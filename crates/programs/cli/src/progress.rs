@@ -23,8 +23,7 @@ const NAME: usize = 24;
 const BAR: usize = 16;
 
 /// Returns an interval that ticks when bars are to be updated.
-#[must_use]
-pub fn ticks() -> Interval {
+pub(crate) fn ticks() -> Interval {
     let mut ticks = tokio::time::interval(INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     ticks
@@ -32,7 +31,7 @@ pub fn ticks() -> Interval {
 
 /// End of a transfer at which the progress is displayed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Side {
+pub(crate) enum Side {
     /// The sender, whose congestion window and limits are displayed.
     Sending,
     /// The receiver.
@@ -41,7 +40,7 @@ pub enum Side {
 
 /// Destination of the progress display. Clones share the same destination.
 #[derive(Clone, Debug)]
-pub struct Screen {
+pub(crate) struct Screen {
     bars: MultiProgress,
     lines: bool,
     quiet: bool,
@@ -51,16 +50,14 @@ pub struct Screen {
 
 impl Screen {
     /// Displays on standard error: bars if it is a terminal, otherwise lines.
-    #[must_use]
-    pub fn stderr() -> Self {
+    pub(crate) fn stderr() -> Self {
         let target = ProgressDrawTarget::stderr();
         let lines = target.is_hidden();
         Self::new(target, lines, false)
     }
 
     /// Displays only [warnings](Self::warn).
-    #[must_use]
-    pub fn hidden() -> Self {
+    pub(crate) fn hidden() -> Self {
         Self::new(ProgressDrawTarget::hidden(), false, true)
     }
 
@@ -69,14 +66,14 @@ impl Screen {
     }
 
     /// Writes a line to standard error, above the bars, unless the screen is hidden.
-    pub fn say(&self, line: &str) {
+    pub(crate) fn say(&self, line: &str) {
         if !self.quiet {
             self.warn(line);
         }
     }
 
     /// Writes a line to standard error, above the bars.
-    pub fn warn(&self, line: &str) {
+    pub(crate) fn warn(&self, line: &str) {
         if self.bars.is_hidden() {
             output::say(line);
         } else {
@@ -89,7 +86,7 @@ impl Screen {
     ///
     /// If that fails other than by the end of its reader, the first failure is [remembered](Self::is_incomplete) and
     /// reported on standard error.
-    pub fn print(&self, line: &str) {
+    pub(crate) fn print(&self, line: &str) {
         // The bars are drawn again at the next tick.
         let _ = self.bars.clear();
         if let Err(error) = output::print(&format!("{line}\n"))
@@ -100,14 +97,12 @@ impl Screen {
     }
 
     /// Returns whether a line for standard output could not be written.
-    #[must_use]
-    pub fn is_incomplete(&self) -> bool {
+    pub(crate) fn is_incomplete(&self) -> bool {
         self.incomplete.load(Ordering::Relaxed)
     }
 
     /// Starts the display of the transfer of a file of `size` bytes, if the size is known.
-    #[must_use]
-    pub fn begin(&self, side: Side, name: &str, size: Option<u64>) -> Progress {
+    pub(crate) fn begin(&self, side: Side, name: &str, size: Option<u64>) -> Progress {
         let name = shortened(name);
         let template = format!("{{prefix}} {{bar:{BAR}}} {{msg}}");
         let style = ProgressStyle::with_template(&template).unwrap_or_else(|_| ProgressStyle::default_bar());
@@ -135,7 +130,7 @@ impl Screen {
 
 /// A displayed transfer. Its bar is removed when this is dropped.
 #[derive(Debug)]
-pub struct Progress {
+pub(crate) struct Progress {
     screen: Screen,
     side: Side,
     bar: ProgressBar,
@@ -152,14 +147,14 @@ pub struct Progress {
 
 impl Progress {
     /// Counts the next `bytes` bytes as present without a transfer. They do not count for the rate.
-    pub fn skip(&mut self, bytes: u64) {
+    pub(crate) fn skip(&mut self, bytes: u64) {
         self.skipped = self.skipped.saturating_add(bytes);
         self.last_bytes = self.last_bytes.saturating_add(bytes);
     }
 
     /// Displays that `bytes` bytes have been written or read; bytes that the peer has not acknowledged are
     /// subtracted. The rate is correct only if this is called at each of the [`ticks`].
-    pub fn update(&mut self, bytes: u64, connection: &Snapshot) {
+    pub(crate) fn update(&mut self, bytes: u64, connection: &Snapshot) {
         let bytes = match self.side {
             Side::Sending => bytes.saturating_sub(connection.unacknowledged_bytes),
             Side::Receiving => bytes,

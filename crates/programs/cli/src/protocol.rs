@@ -40,7 +40,7 @@
 //! reply. Each file has exactly one such final reply. Directories and links are counted as files. A refusal ends the
 //! connection.
 //!
-//! Parts consist of groups of 1 MiB ([`groups`](crate::groups)). The digest is the BLAKE3 hash of their chaining
+//! Parts consist of groups of 1 MiB (`groups`). The digest is the BLAKE3 hash of their chaining
 //! values. If the sender's file has the same digest, the sender continues after these groups, otherwise from the
 //! beginning (0 groups).
 
@@ -105,7 +105,6 @@ const TLS: [u8; 2] = [21, 22];
 /// Header that precedes a file's contents, or stands for a directory or a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileHeader {
-    /// Kind of the entry.
     pub kind: Kind,
     /// Relative path, separated by `/`.
     pub name: Name,
@@ -159,7 +158,6 @@ impl From<SystemTime> for Timestamp {
 
 impl Timestamp {
     /// Returns the nearest time that a header may have.
-    #[must_use]
     pub fn clamped(self) -> Self {
         Self { seconds: self.seconds.clamp(*YEARS.start(), *YEARS.end()), ..self }
     }
@@ -182,7 +180,6 @@ pub enum Reply {
     Anew,
     /// The receiver has the first groups of the file.
     Offer {
-        /// Number of groups.
         groups: u64,
         /// Hash of their chaining values.
         digest: blake3::Hash,
@@ -191,43 +188,30 @@ pub enum Reply {
     Same,
 }
 
-/// Reason why a message of the peer is not valid.
 #[derive(Debug, thiserror::Error)]
 pub enum ProtocolError {
-    /// The connection does not begin with [`MAGIC`].
     #[error("the peer is not a sender of files, or uses another version of the protocol")]
     NotOurs,
-    /// The peer uses TLS.
     #[error("the peer encrypts (leave out --plaintext)")]
     Encrypted,
-    /// The file name is not acceptable.
     #[error(transparent)]
     Name(#[from] NameError),
-    /// The modification time is not in the years 1 to 9999.
     #[error("the modification time {0} s is not in the years 1 to 9999")]
     BadTime(i64),
-    /// A reply is not valid at this point of the protocol.
     #[error("the peer's reply is not valid")]
     BadReply,
-    /// A message is not valid at this point of the protocol.
     #[error("the peer sent a message of type {0}, which is not valid here")]
     BadMessage(u8),
-    /// A chunk is longer than [`MAX_CHUNK`].
     #[error("a chunk of {0} bytes is too long (at most {MAX_CHUNK})")]
     ChunkTooLong(u32),
-    /// A compressed chunk is not valid, or too long.
     #[error("a compressed chunk is not valid: {0}")]
     BadPacking(io::Error),
-    /// The contents are longer or shorter than announced.
     #[error("the contents differ in length from the {0} bytes that were announced")]
     WrongSize(u64),
-    /// The sender gave up the file.
     #[error("the sender gave up")]
     Abandoned,
-    /// The peer closed the connection in the middle of a message.
     #[error("the peer closed the connection in the middle of a message")]
     EarlyEnd,
-    /// The connection failed.
     #[error(transparent)]
     Connection(io::Error),
 }
@@ -253,8 +237,6 @@ pub async fn read_magic(from: &mut (impl AsyncRead + Unpin)) -> Result<(), Proto
 }
 
 /// Encodes a file's header.
-///
-/// # Errors
 /// Returns an error if the receiver would refuse the name.
 pub fn encode_header(header: &FileHeader) -> Result<Vec<u8>, NameError> {
     let FileHeader { kind, name, size, modified, mode, keeps, asks, data } = header;
@@ -285,10 +267,8 @@ fn extend_text(bytes: &mut Vec<u8>, text: &[u8]) {
 }
 
 /// Reads a header after its first byte `first`.
-///
-/// # Errors
-/// Returns an error if the header is incomplete or its path is not acceptable. At most [`names::MAX_PATH`] bytes of
-/// the path are read.
+/// Returns an error if the header is incomplete or its path is not acceptable. At most `names::MAX_PATH` bytes of the path
+/// are read.
 pub async fn read_header(first: u8, from: &mut (impl AsyncRead + Unpin)) -> Result<FileHeader, ProtocolError> {
     let mut fixed = [0; HEADER_LEN];
     from.read_exact(&mut fixed).await?;
@@ -327,7 +307,6 @@ async fn read_name(from: &mut (impl AsyncRead + Unpin)) -> Result<Name, Protocol
 }
 
 /// Returns the type and the length of a chunk of `len` bytes, which precede it.
-#[must_use]
 pub fn chunk_start(len: u32) -> [u8; 5] {
     message_start(CHUNK, len)
 }
@@ -365,9 +344,6 @@ pub fn encode_reply(bytes: &mut Vec<u8>, number: u64, reply: &Reply) {
 }
 
 /// Takes the first reply from the front of `bytes`, with the number of its file; `None` if it is not complete.
-///
-/// # Errors
-/// Returns an error if the reply is not valid.
 pub fn take_reply(bytes: &mut Vec<u8>) -> Result<Option<(u64, Reply)>, ProtocolError> {
     let Some(&first) = bytes.first() else { return Ok(None) };
     if TLS.contains(&first) {

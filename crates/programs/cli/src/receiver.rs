@@ -25,9 +25,9 @@ mod existing;
 
 use body::{Body, Fault, Pace, Peer};
 
-pub use budget::{Budget, Exceeded, Owner};
+pub(crate) use budget::{Budget, Owner};
 use disk::{Disk, Sink};
-pub use error::ReceiveError;
+pub(crate) use error::ReceiveError;
 use existing::may_be_here;
 
 /// Minimum number of bytes that an upload without a key must deliver per [`PROGRESS_TIME`] of waiting.
@@ -44,7 +44,7 @@ const LEAST_RESERVED: u64 = 1 << 20;
 
 /// What to do with a file whose name is taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Existing {
+pub(crate) enum Existing {
     /// Keep the existing file, and tell the sender that its file is missing.
     #[default]
     Refuse,
@@ -56,69 +56,57 @@ pub enum Existing {
     Skip,
 }
 
-/// Destination of received files.
 #[derive(Clone, Debug)]
-pub enum Output {
-    /// A directory.
+pub(crate) enum Output {
     Directory(Arc<Staging>),
     /// Standard output, for the contents alone. They are written as they arrive: only the exit code tells whether
     /// they were complete.
     Stdout,
 }
 
-/// A received file.
 #[derive(Clone, Debug, PartialEq)]
-pub struct File {
+pub(crate) struct File {
     /// Final name of the file.
-    pub name: Name,
-    /// Size in bytes.
-    pub bytes: u64,
+    pub(crate) name: Name,
+    pub(crate) bytes: u64,
     /// Bytes that were received over earlier connections.
-    pub resumed: u64,
+    pub(crate) resumed: u64,
     /// Time from the first byte of the header to the final renaming.
-    pub took: Duration,
-    /// Hash of the contents.
-    pub hash: blake3::Hash,
+    pub(crate) took: Duration,
+    pub(crate) hash: blake3::Hash,
 }
 
 /// A file that was not received. Later files may still be.
 #[derive(Debug)]
-pub struct LeftOut {
-    /// Name of the file.
-    pub name: Name,
-    /// Reason why it was not received.
-    pub error: ReceiveError,
+pub(crate) struct LeftOut {
+    pub(crate) name: Name,
+    pub(crate) error: ReceiveError,
 }
 
 /// Settings of the receiving end.
 #[derive(Clone, Debug)]
-pub struct Receiver {
-    /// Destination of the received files.
-    pub out: Output,
-    /// What to do with files whose name is taken.
-    pub existing: Existing,
+pub(crate) struct Receiver {
+    pub(crate) out: Output,
+    pub(crate) existing: Existing,
     /// Whether file names may begin with a dot or a dash.
-    pub hidden: bool,
+    pub(crate) hidden: bool,
     /// Limits on the bytes to accept.
-    pub budget: Budget,
+    pub(crate) budget: Budget,
     /// Maximum time to wait for a silent peer.
-    pub patience: Duration,
+    pub(crate) patience: Duration,
     /// Maximum time between and in files without progress. By default, a sender with a key has a day, and others must
     /// deliver 16 KiB per 60 s.
-    pub idle: Option<Duration>,
-    /// Destination of the progress display.
-    pub screen: Screen,
+    pub(crate) idle: Option<Duration>,
+    pub(crate) screen: Screen,
 }
 
 impl Receiver {
     /// Receives files until the peer has no more, and calls `done` for each of them. `greeted` is called when the peer
     /// has sent [`protocol::MAGIC`]. The transport is left open.
-    ///
-    /// # Errors
     /// Returns [`ReceiveError::LeftOut`] if the end of the last file was reached, but some files were not received.
     /// Otherwise returns the reason why the connection failed. The sender has been told the reason if it could be
     /// reached.
-    pub async fn serve<T: Transport>(
+    pub(crate) async fn serve<T: Transport>(
         &self,
         transport: &mut T,
         greeted: impl FnOnce(),

@@ -5,7 +5,7 @@ use std::time::Duration;
 use longhaul::LimitedBy;
 use longhaul_units::Span;
 use longhaul_units::text;
-pub use longhaul_units::text::{rate, size};
+pub(crate) use longhaul_units::text::{rate, size};
 use serde::Serialize;
 
 use crate::transport::Snapshot;
@@ -15,88 +15,74 @@ const LEAST_TIMED: Duration = Duration::from_millis(10);
 
 /// Measures real time from its start.
 #[derive(Clone, Copy, Debug)]
-pub struct Stopwatch(std::time::Instant);
+pub(crate) struct Stopwatch(std::time::Instant);
 
 impl Stopwatch {
-    /// Starts the measurement.
-    #[must_use]
     #[expect(clippy::disallowed_methods, reason = "programs for people measure real time")]
-    pub fn start() -> Self {
+    pub(crate) fn start() -> Self {
         Self(std::time::Instant::now())
     }
 
-    /// Returns the time since the start.
-    #[must_use]
-    pub fn elapsed(self) -> Duration {
+    pub(crate) fn elapsed(self) -> Duration {
         self.0.elapsed()
     }
 }
 
 /// A calendar time with a resolution of one millisecond.
 #[derive(Clone, Copy, Debug)]
-pub struct WallClock(u64);
+pub(crate) struct WallClock(u64);
 
 impl WallClock {
     /// Returns the present time, or the epoch if the system's clock is before it.
-    #[must_use]
     #[expect(clippy::disallowed_methods, reason = "reports for people say when it was")]
-    pub fn now() -> Self {
+    pub(crate) fn now() -> Self {
         let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
         Self(since.unwrap_or_default().as_millis() as u64)
     }
 
-    /// Returns the milliseconds since 1970.
-    #[must_use]
-    pub fn millis(self) -> u64 {
+    pub(crate) fn millis(self) -> u64 {
         self.0
     }
 
-    /// Returns the seconds since 1970.
-    #[must_use]
-    pub fn seconds(self) -> u64 {
+    pub(crate) fn seconds(self) -> u64 {
         self.0 / 1000
     }
 
     /// Formats the time as an HTTP date (RFC 9110, section 5.6.7): `Sun, 06 Nov 1994 08:49:37 GMT`.
-    #[must_use]
-    pub fn http_date(self) -> String {
+    pub(crate) fn http_date(self) -> String {
         httpdate::fmt_http_date(std::time::UNIX_EPOCH + Duration::from_millis(self.0))
     }
 }
 
 /// A delivered file as its sender saw it: one line of `send --json`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Sent {
+pub(crate) struct Sent {
     /// Path of the file as given on the command line.
-    pub file: String,
-    /// Size in bytes.
-    pub bytes: u64,
+    pub(crate) file: String,
+    pub(crate) bytes: u64,
     /// Bytes that the receiver had from earlier connections. The other fields describe the last connection.
-    pub resumed_bytes: u64,
+    pub(crate) resumed_bytes: u64,
     /// Seconds from the start of the connection (for the second and further files: from the confirmation of the
     /// previous file) to the receiver's confirmation of the hash.
-    pub seconds: f64,
+    pub(crate) seconds: f64,
     /// Goodput in bit/s.
-    pub goodput_bps: f64,
+    pub(crate) goodput_bps: f64,
     /// Payload bytes retransmitted during the transfer.
-    pub retransmitted_bytes: u64,
-    /// The congestion controller.
-    pub congestion: String,
-    /// Why the controller's start-up scheme was given up, if it was.
-    pub startup_given_up: Option<&'static str>,
+    pub(crate) retransmitted_bytes: u64,
+    pub(crate) congestion: String,
+    pub(crate) startup_given_up: Option<&'static str>,
     /// The connection's minimum round-trip time in microseconds; `None` without a sample.
-    pub rtt_min_us: Option<u64>,
+    pub(crate) rtt_min_us: Option<u64>,
     /// Time of this transfer by limiting factor, in seconds.
-    pub limited_by: LimitedBy,
+    pub(crate) limited_by: LimitedBy,
     /// BLAKE3 hash of the contents, which the receiver confirmed.
-    pub blake3: String,
+    pub(crate) blake3: String,
 }
 
 impl Sent {
     /// Creates the report of a file of `bytes` bytes. The receiver had `resumed` of them before; the transfer of the
     /// others took `took`. `before` and `after` are states of the connection.
-    #[must_use]
-    pub fn new(
+    pub(crate) fn new(
         file: String,
         (bytes, resumed): (u64, u64),
         took: Duration,
@@ -119,9 +105,7 @@ impl Sent {
         }
     }
 
-    /// Formats the report for people.
-    #[must_use]
-    pub fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         let Self { file, bytes, resumed_bytes, blake3, .. } = self;
         let took = Duration::try_from_secs_f64(self.seconds).unwrap_or_default();
         let amount = amount(*bytes, bytes.saturating_sub(*resumed_bytes), took);
@@ -134,47 +118,40 @@ impl Sent {
 
 /// A delivered file as its receiver saw it: one line of `receive --json`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Received {
+pub(crate) struct Received {
     /// Final name of the file.
-    pub file: String,
-    /// Size in bytes.
-    pub bytes: u64,
+    pub(crate) file: String,
+    pub(crate) bytes: u64,
     /// Bytes received over earlier connections.
-    pub resumed_bytes: u64,
+    pub(crate) resumed_bytes: u64,
     /// Seconds from the first byte of the header to the final renaming.
-    pub seconds: f64,
+    pub(crate) seconds: f64,
     /// Goodput in bit/s.
-    pub goodput_bps: f64,
+    pub(crate) goodput_bps: f64,
     /// Verified BLAKE3 hash of the contents.
-    pub blake3: String,
-    /// Address of the sender.
-    pub peer: String,
+    pub(crate) blake3: String,
+    pub(crate) peer: String,
 }
 
-/// Returns `report` as a line of JSON.
-#[must_use]
-pub fn json_line(report: &impl Serialize) -> String {
+pub(crate) fn json_line(report: &impl Serialize) -> String {
     serde_json::to_string(report).unwrap_or_else(|error| format!("{{\"error\":\"{error}\"}}"))
 }
 
 /// Returns the rate in bit/s of `bytes` bytes in `took`.
-#[must_use]
-pub fn bits_per_second(bytes: u64, took: Duration) -> f64 {
+pub(crate) fn bits_per_second(bytes: u64, took: Duration) -> f64 {
     bytes as f64 * 8.0 / took.as_secs_f64().max(1e-9)
 }
 
 /// Formats a size, the duration of the transfer, and the rate of the `moved` bytes that were transferred. Shows no rate
 /// for a duration below 10 ms.
-#[must_use]
-pub fn amount(bytes: u64, moved: u64, took: Duration) -> String {
+pub(crate) fn amount(bytes: u64, moved: u64, took: Duration) -> String {
     let (size, seconds) = (size(bytes), took.as_secs_f64());
     let amount = format!("{size} in {seconds:.2} s");
     if took < LEAST_TIMED { amount } else { format!("{amount}, {}", rate(bits_per_second(moved, took))) }
 }
 
 /// Formats a time for display, or a question mark if it is unknown.
-#[must_use]
-pub fn time(time: Option<Duration>) -> String {
+pub(crate) fn time(time: Option<Duration>) -> String {
     time.map_or_else(|| "?".to_owned(), |time| text::time(Span::from_nanos(time.as_nanos() as u64)))
 }
 

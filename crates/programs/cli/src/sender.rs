@@ -24,7 +24,7 @@ mod source;
 mod tree;
 
 use producer::{Batch, End, Mark, Producer, Replies};
-pub use source::{Plan, Source};
+pub(crate) use source::{Plan, Source};
 
 const BATCHES_AHEAD: usize = 4;
 /// Capacity for replies to the producer. The producer waits for replies to one file at a time, but the last reply to
@@ -35,57 +35,26 @@ const READ: usize = 4096;
 /// Maximum number of files that wait for a confirmation.
 const MAX_WAITING: usize = 16_384;
 
-/// Reason why a file was not sent.
 #[derive(Debug, thiserror::Error)]
-pub enum SendError {
-    /// Contents cannot be compressed.
+pub(crate) enum SendError {
     #[error("cannot compress: {0}")]
     Compress(io::Error),
-    /// The file cannot be opened.
     #[error("cannot open {path}: {error}", path = path.display())]
-    Open {
-        /// The file's path.
-        path: PathBuf,
-        /// The system's error.
-        error: io::Error,
-    },
-    /// The path names a directory or a device.
+    Open { path: PathBuf, error: io::Error },
     #[error("{path} is not a regular file", path = .0.display())]
     NotAFile(PathBuf),
-    /// The receiver would refuse the name.
     #[error("cannot send {path}: {error}", path = path.display())]
-    Name {
-        /// The file's path.
-        path: PathBuf,
-        /// Problem with the name.
-        error: NameError,
-    },
-    /// Standard input cannot be read.
+    Name { path: PathBuf, error: NameError },
     #[error("cannot read {path}: {error}", path = path.display())]
-    Read {
-        /// The file's path.
-        path: PathBuf,
-        /// The system's error.
-        error: io::Error,
-    },
-    /// The receiver refused the file.
+    Read { path: PathBuf, error: io::Error },
     #[error("the receiver refused {name}: {reason}")]
-    Refused {
-        /// The file's name.
-        name: Name,
-        /// The receiver's reason.
-        reason: String,
-    },
-    /// The connection failed.
+    Refused { name: Name, reason: String },
     #[error("sending {name} failed after {sent}{} bytes: {error}", size.map(|size| format!(" of {size}")).unwrap_or_default())]
     Connection {
-        /// The file's name.
         name: Name,
         /// Bytes handed to the connection.
         sent: u64,
-        /// The file's size, if it is known.
         size: Option<u64>,
-        /// The connection's error.
         error: ProtocolError,
     },
 }
@@ -93,8 +62,7 @@ pub enum SendError {
 impl SendError {
     /// Returns whether the same files can be sent over another connection: this one failed, but neither end refused
     /// anything.
-    #[must_use]
-    pub fn is_outage(&self) -> bool {
+    pub(crate) fn is_outage(&self) -> bool {
         match self {
             Self::Connection { error: ProtocolError::EarlyEnd, .. } => true,
             Self::Connection { error: ProtocolError::Connection(error), .. } => {
@@ -105,19 +73,16 @@ impl SendError {
     }
 
     /// Returns whether the receiver or a third party has reset the connection.
-    #[must_use]
-    pub fn is_reset(&self) -> bool {
+    pub(crate) fn is_reset(&self) -> bool {
         matches!(self, Self::Connection { error: ProtocolError::Connection(error), .. }
             if error.kind() == io::ErrorKind::ConnectionReset)
     }
 }
 
-/// Result of sending a file.
 #[derive(Debug)]
-pub enum Delivery {
+pub(crate) enum Delivery {
     /// The receiver has the file.
     Confirmed {
-        /// Hash of the contents.
         hash: blake3::Hash,
         /// Length of the contents in bytes.
         bytes: u64,
@@ -128,35 +93,22 @@ pub enum Delivery {
     Skipped,
     /// The receiver does not want the file, for this reason.
     Declined(String),
-    /// The file cannot be opened or read.
     Failed(io::Error),
 }
 
-impl Delivery {
-    /// Returns the hash of a delivered file.
-    #[must_use]
-    pub fn hash(&self) -> Option<blake3::Hash> {
-        match self {
-            Self::Confirmed { hash, .. } => Some(*hash),
-            Self::Skipped | Self::Declined(_) | Self::Failed(_) => None,
-        }
-    }
-}
-
-/// Settings of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Options {
+pub(crate) struct Options {
     /// Whether to ask which part of a large file the receiver has, and to send only the rest.
-    pub resume: bool,
+    pub(crate) resume: bool,
     /// Whether permissions and modification times are kept.
-    pub attributes: bool,
+    pub(crate) attributes: bool,
     /// Whether contents are compressed where that saves bytes.
-    pub compress: bool,
+    pub(crate) compress: bool,
 }
 
 /// The sending end of a connection.
 #[derive(Debug)]
-pub struct Sender<T> {
+pub(crate) struct Sender<T> {
     transport: T,
     /// Replies that have not arrived completely.
     inbox: Vec<u8>,
@@ -169,25 +121,22 @@ pub struct Sender<T> {
 
 impl<T: Transport> Sender<T> {
     /// Creates a sender on `transport`, on which nothing has been sent.
-    pub fn new(transport: T) -> Self {
+    pub(crate) fn new(transport: T) -> Self {
         Self { transport, inbox: Vec::new(), flushed: true, heard: false }
     }
 
-    /// Returns the connection.
-    pub fn transport(&self) -> &T {
+    pub(crate) fn transport(&self) -> &T {
         &self.transport
     }
 
     /// Returns the connection, after the last file.
-    pub fn into_transport(self) -> T {
+    pub(crate) fn into_transport(self) -> T {
         self.transport
     }
 
     /// Sends the unsettled files of `plan`, and calls `done` for each file that is settled.
-    ///
-    /// # Errors
     /// Returns the reason why the receiver does not have all files. Then the connection cannot be used any further.
-    pub async fn send(
+    pub(crate) async fn send(
         &mut self,
         plan: &mut Plan,
         options: Options,

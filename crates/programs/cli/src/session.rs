@@ -13,9 +13,8 @@ use crate::report::{Sent, Stopwatch};
 use crate::sender::{Delivery, Options, Plan, SendError, Sender, Source};
 use crate::transport::{Connection, Snapshot, Transport};
 
-/// Result of sending a file.
 #[derive(Clone, Debug)]
-pub enum Outcome {
+pub(crate) enum Outcome {
     /// The receiver has the file.
     Sent(Sent),
     /// The receiver has kept another file of the same name. The text is the path as given on the command line.
@@ -23,15 +22,13 @@ pub enum Outcome {
     /// The receiver does not have the file. The texts are its path and the reason.
     Failed(String, String),
     /// The receiver has the directory or symbolic link with this path.
-    Created(String),
+    Created,
 }
 
 /// Sends the unsettled files of `plan` over `stream`, and closes the connection within `patience`. `watch` was started
 /// before the connection was opened.
-///
-/// # Errors
 /// Returns the reason if a file was not confirmed; `plan` then has the files to be sent again.
-pub async fn send_over(
+pub(crate) async fn send_over(
     stream: impl Connection,
     mut watch: Stopwatch,
     patience: Duration,
@@ -46,7 +43,7 @@ pub async fn send_over(
         let path = Name::from(source.path().as_os_str()).text();
         let after = Transport::snapshot(stream);
         let outcome = match delivery {
-            Delivery::Confirmed { .. } if !source.is_file() => Outcome::Created(path),
+            Delivery::Confirmed { .. } if !source.is_file() => Outcome::Created,
             Delivery::Declined(reason) => Outcome::Failed(path, format!("the receiver says: {reason}")),
             Delivery::Failed(error) => Outcome::Failed(path, error.to_string()),
             Delivery::Confirmed { hash, bytes, resumed } => {
@@ -77,10 +74,8 @@ async fn finish(mut stream: impl Connection) -> std::io::Result<()> {
 
 /// Receives the files of one connection and closes it; closing may take `patience`. `greeted` is called when the peer
 /// has sent the protocol's magic bytes, `received` for each file.
-///
-/// # Errors
 /// Returns [`ReceiveError::LeftOut`] if some files were not received, otherwise the reason why the connection failed.
-pub async fn receive(
+pub(crate) async fn receive(
     receiver: &Receiver,
     mut stream: impl Connection,
     greeted: impl FnOnce(),

@@ -1,11 +1,10 @@
-//! Connections of the example programs: command-line options, and the displayed state of a connection.
+//! Connections of the programs: command-line options, and the displayed state of a connection.
 
 use std::ffi::OsString;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -25,48 +24,48 @@ const LEAVING: Duration = Duration::from_millis(100);
 
 /// Options of every program that opens connections.
 #[derive(Clone, Debug, clap::Args)]
-pub struct TransportArgs {
+pub(crate) struct TransportArgs {
     /// Congestion control, by name or composition; `list` prints the registry
     #[arg(short = 'C', long, value_name = "SPEC", value_parser = parse_congestion)]
-    pub congestion: Option<Choice>,
+    pub(crate) congestion: Option<Choice>,
     /// Options other than the congestion control.
     #[command(flatten)]
-    pub connection: ConnectionArgs,
+    pub(crate) connection: ConnectionArgs,
 }
 
 /// Options of connections other than the congestion control.
 #[derive(Clone, Debug, clap::Args)]
-pub struct ConnectionArgs {
+pub(crate) struct ConnectionArgs {
     /// Capture the connections' packets as plain TCP, for Wireshark, tshark and tcptrace
     #[arg(long, value_name = "FILE")]
-    pub pcap: Option<PathBuf>,
+    pub(crate) pcap: Option<PathBuf>,
     /// Write a qlog file for each connection into this directory; the default is the environment's QLOGFILE (of the
     /// first connection only) or QLOGDIR
     #[arg(long, value_name = "DIR")]
-    pub qlog: Option<PathBuf>,
+    pub(crate) qlog: Option<PathBuf>,
     /// The qlog variables of the environment, as QUIC implementations use them.
     #[arg(skip = QlogEnvironment::read())]
     qlog_environment: QlogEnvironment,
     /// Save the properties of paths in this file: later connections to the same host start from what earlier ones
     /// measured, and careful-resume and cached-start use them
     #[arg(long, value_name = "FILE", value_parser = open_memory)]
-    pub path_cache: Option<Memory>,
+    pub(crate) path_cache: Option<Memory>,
     /// Allow congestion control that takes more than a fair share; only for networks shared with nobody
     #[arg(long)]
-    pub allow_unsafe_congestion: bool,
+    pub(crate) allow_unsafe_congestion: bool,
     /// Send requests to routers if the congestion control uses them (quick-start, rcp, xcp); all routers on the path
     /// must support them
     #[arg(long)]
-    pub routers_answer: bool,
+    pub(crate) routers_answer: bool,
     /// Do not use ECN; for paths that drop ECN-capable packets or conceal marks without longhaul noticing it
     #[arg(long)]
-    pub no_ecn: bool,
+    pub(crate) no_ecn: bool,
     /// Highest rate at which data is sent, for programs with an option for it.
     #[arg(skip)]
-    pub limit: Option<Rate>,
+    pub(crate) limit: Option<Rate>,
     /// Give up on a peer that has been silent for this many seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 15, value_parser = clap::value_parser!(u32).range(1..=86_400))]
-    pub timeout: u32,
+    pub(crate) timeout: u32,
 }
 
 fn open_memory(file: &str) -> Result<Memory> {
@@ -89,7 +88,7 @@ impl QlogEnvironment {
 
 /// Value of `--congestion`.
 #[derive(Clone, Debug)]
-pub enum Choice {
+pub(crate) enum Choice {
     /// Print the registry.
     List,
     /// Use this congestion control.
@@ -102,22 +101,19 @@ fn parse_congestion(text: &str) -> Result<Choice, ParseCongestionError> {
 
 impl TransportArgs {
     /// Returns whether the program is only to print the registry.
-    #[must_use]
-    pub fn wants_list(&self) -> bool {
+    pub(crate) fn wants_list(&self) -> bool {
         matches!(self.congestion, Some(Choice::List))
     }
 
     /// Returns the options without captures and logs.
-    #[must_use]
-    pub fn unlogged(&self) -> Self {
+    pub(crate) fn unlogged(&self) -> Self {
         let qlog_environment = QlogEnvironment::default();
         let connection = ConnectionArgs { pcap: None, qlog: None, qlog_environment, ..self.connection.clone() };
         Self { connection, ..self.clone() }
     }
 
     /// Returns the options with a limit on the rate at which data is sent.
-    #[must_use]
-    pub fn limited(&self, limit: Option<Rate>) -> Self {
+    pub(crate) fn limited(&self, limit: Option<Rate>) -> Self {
         let mut options = self.clone();
         options.connection.limit = limit;
         options
@@ -125,8 +121,7 @@ impl TransportArgs {
 
     /// Returns the options for the `index`th of several connections that are opened one by one, counted from 0. A
     /// capture file holds one of them: from the second connection on, its name ends in the number.
-    #[must_use]
-    pub fn for_connection(&self, index: usize) -> Self {
+    pub(crate) fn for_connection(&self, index: usize) -> Self {
         let mut options = self.clone();
         if index > 0 {
             options.connection.qlog_environment.file = None;
@@ -144,16 +139,13 @@ impl TransportArgs {
     }
 
     /// Returns the maximum time to wait for a silent peer.
-    #[must_use]
-    pub fn patience(&self) -> Duration {
+    pub(crate) fn patience(&self) -> Duration {
         Duration::from_secs(self.connection.timeout.into())
     }
 
     /// Opens a connection to the first of `addresses` that answers (Happy Eyeballs, [`longhaul::race`]).
-    ///
-    /// # Errors
     /// Returns the error of the address that failed last, or if a capture or log file cannot be created.
-    pub async fn connect(&self, addresses: &[SocketAddr]) -> Result<TcpStream> {
+    pub(crate) async fn connect(&self, addresses: &[SocketAddr]) -> Result<TcpStream> {
         // Only the first attempt captures: concurrent attempts would write to the same file.
         let unspecified = SocketAddr::from(([0, 0, 0, 0], 0));
         let first = self.socket(addresses.first().copied().unwrap_or(unspecified))?;
@@ -171,22 +163,20 @@ impl TransportArgs {
     }
 
     /// Listens on `address`.
-    pub fn listen(&self, address: SocketAddr) -> Result<TcpListener> {
+    pub(crate) fn listen(&self, address: SocketAddr) -> Result<TcpListener> {
         self.listen_on(address, self.socket(address)?)
     }
 
     /// Listens on `address` with a socket that [`socket`](Self::socket) created for it.
-    pub fn listen_on(&self, address: SocketAddr, socket: TcpSocket) -> Result<TcpListener> {
+    pub(crate) fn listen_on(&self, address: SocketAddr, socket: TcpSocket) -> Result<TcpListener> {
         let listener = socket.bind(address).and_then(|()| socket.listen(BACKLOG));
         listener.with_context(|| format!("cannot listen on {address}"))
     }
 
     /// Creates a socket for `address` with the settings of the command line.
-    ///
-    /// # Errors
     /// Returns the system's error, also if a capture or log file cannot be created, and an error if the environment asks for
     /// an unknown implementation of UDP sockets.
-    pub fn socket(&self, address: SocketAddr) -> Result<TcpSocket> {
+    pub(crate) fn socket(&self, address: SocketAddr) -> Result<TcpSocket> {
         let mut socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
         socket.set_udp_backend(udp_backend(std::env::var_os("LONGHAUL_UDP"))?);
         let config = socket.config();
@@ -239,41 +229,36 @@ fn udp_backend(name: Option<OsString>) -> Result<UdpBackend> {
 }
 
 /// Closes a connection after the last message of both ends, as [`TcpStream::close`] does.
-pub async fn close(stream: TcpStream) -> io::Result<()> {
+pub(crate) async fn close(stream: TcpStream) -> io::Result<()> {
     stream.set_linger(None)?;
     stream.close().await
 }
 
-/// Returns the round-trip time of a connection, if it is known.
-#[must_use]
-pub fn rtt(stream: &TcpStream) -> Option<Duration> {
+pub(crate) fn rtt(stream: &TcpStream) -> Option<Duration> {
     stream.info().ok().and_then(|info| info.rtt)
 }
 
 /// State of a connection as the programs display it.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Snapshot {
-    /// The congestion controller's name.
-    pub congestion: String,
+pub(crate) struct Snapshot {
+    pub(crate) congestion: String,
     /// The congestion window in bytes.
-    pub cwnd: u64,
+    pub(crate) cwnd: u64,
     /// The smoothed round-trip time.
-    pub rtt: Option<Duration>,
-    /// The smallest round-trip time.
-    pub min_rtt: Option<Duration>,
+    pub(crate) rtt: Option<Duration>,
+    pub(crate) min_rtt: Option<Duration>,
     /// Payload bytes sent more than once.
-    pub retransmitted_bytes: u64,
+    pub(crate) retransmitted_bytes: u64,
     /// Bytes written that the peer has not acknowledged yet.
-    pub unacknowledged_bytes: u64,
+    pub(crate) unacknowledged_bytes: u64,
     /// Time by factor that limited the sender so far.
-    pub limited_by: LimitedBy,
+    pub(crate) limited_by: LimitedBy,
     /// Reason why the start-up scheme of the controller was given up, if it was.
-    pub startup_given_up: Option<&'static str>,
+    pub(crate) startup_given_up: Option<&'static str>,
 }
 
 /// A connection, or a substitute in tests.
-pub trait Transport: AsyncRead + AsyncWrite + Unpin {
-    /// Returns the state to display.
+pub(crate) trait Transport: AsyncRead + AsyncWrite + Unpin {
     fn snapshot(&self) -> Snapshot;
 
     /// Returns the key of the peer if it has been authenticated.
@@ -283,8 +268,7 @@ pub trait Transport: AsyncRead + AsyncWrite + Unpin {
 }
 
 /// A connection of a [`TcpSocket`] that [`TransportArgs::socket`] created, plain or encrypted.
-pub trait Connection: Transport {
-    /// Returns the TCP connection that carries the stream.
+pub(crate) trait Connection: Transport {
     fn tcp(&self) -> &TcpStream;
 
     /// Closes the connection after the last message of both ends, as [`TcpStream::close`] does.
@@ -346,37 +330,14 @@ impl Snapshot {
     }
 }
 
-/// Runs a program with these options until `work` completes or is interrupted. If the options ask for the registry,
-/// only prints that. Returns the exit code of `program`.
-pub async fn run(program: &str, options: &TransportArgs, work: impl Future<Output = Result<()>>) -> ExitCode {
-    run_until(program, options, work, interrupted()).await
-}
-
-/// Does the same as [`run`], but is interrupted when `end` completes.
-pub async fn run_until(
-    program: &str,
-    options: &TransportArgs,
-    work: impl Future<Output = Result<()>>,
-    end: impl Future<Output = ()>,
-) -> ExitCode {
-    init_log(LevelFilter::WARN);
-    if options.wants_list() {
-        return outcome(program, output::print(&Congestion::list()));
-    }
-    warn_if_slow();
-    outcome(program, finish(options, work, end).await)
-}
-
 /// The program was interrupted before its work was done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("interrupted")]
-pub struct Interrupted;
+pub(crate) struct Interrupted;
 
 /// Runs `work` until it completes or `end` does, and saves the path cache.
-///
-/// # Errors
 /// Returns the error of `work`, [`Interrupted`], or why the path cache cannot be saved.
-pub async fn finish(
+pub(crate) async fn finish(
     options: &TransportArgs,
     work: impl Future<Output = Result<()>>,
     end: impl Future<Output = ()>,
@@ -395,26 +356,8 @@ pub async fn finish(
     result.and(saved)
 }
 
-/// Prints the error, if any, to standard error, and returns the exit code of `program`.
-pub fn outcome(program: &str, result: Result<()>) -> ExitCode {
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            output::say(&format!("{program}: {error:#}"));
-            ExitCode::FAILURE
-        }
-    }
-}
-
-/// Prints a warning if the program was built without optimisation: its speed is meaningless then.
-pub fn warn_if_slow() {
-    if cfg!(debug_assertions) {
-        output::say("warning: built without --release, this is several times slower than it can be");
-    }
-}
-
 /// Writes the library's messages of at least `level`, or the events that `RUST_LOG` selects, to standard error.
-pub fn init_log(level: LevelFilter) {
+pub(crate) fn init_log(level: LevelFilter) {
     let filter = EnvFilter::builder().with_default_directive(level.into());
     let filter = filter.from_env().unwrap_or_else(|error| {
         output::say(&format!("RUST_LOG is ignored: {error}"));
@@ -426,7 +369,7 @@ pub fn init_log(level: LevelFilter) {
 }
 
 /// Waits until the user or the system interrupts the program.
-pub async fn interrupted() {
+pub(crate) async fn interrupted() {
     #[cfg(unix)]
     {
         use tokio::signal::unix::{SignalKind, signal};

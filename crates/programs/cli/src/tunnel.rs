@@ -33,54 +33,54 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use self::frame::FrameReader;
 use self::shared::Side;
+use crate::transport::Connection;
 
 mod connect;
 mod frame;
-pub mod rate;
+pub(crate) mod rate;
 mod relay;
 mod shared;
 mod target;
 
-pub use connect::Lookups;
+pub(crate) use connect::Lookups;
 pub(crate) use connect::connect;
 pub use frame::{Frame, Group, Reason};
-pub use relay::{Ended, Flow, Local, Traffic, prepare, relay};
-pub use shared::Watch;
+pub(crate) use relay::{Ended, Flow, Traffic, prepare, relay};
+pub(crate) use shared::Watch;
 pub use target::{ParseTargetError, Target};
 
 /// First bytes of a tunnel; the last byte is the version.
 pub const MAGIC: [u8; 8] = *b"longfwd\x01";
 /// Maximum time for both directions of a stream to end after a reset. Then the tunnel is abandoned: the data ahead of
 /// the reset may not be worth its transmission.
-pub const SETTLE: Duration = Duration::from_secs(10);
+const SETTLE: Duration = Duration::from_secs(10);
+const CLOSE: Duration = Duration::from_secs(5);
 
-/// Reason why a tunnel failed.
+/// Closes the connection of a tunnel that has ended at both ends. A failure has no consequence, because the peer may be
+/// gone.
+pub(crate) async fn close(stream: impl Connection) {
+    let _ = tokio::time::timeout(CLOSE, stream.close()).await;
+}
+
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum TunnelError {
-    /// The connection failed.
     #[error(transparent)]
     Connection(#[from] io::Error),
-    /// The connection does not begin with [`MAGIC`].
     #[error("the peer is not a forwarder or gateway, or uses another version of the protocol")]
     NotOurs,
-    /// A frame is not valid, or not allowed at this point.
     #[error("the peer violates the protocol: {0}")]
     Protocol(&'static str),
-    /// The peer did not end a stream that was reset.
     #[error("the peer did not end a stream that was reset")]
     Unsettled,
 }
 
 impl TunnelError {
     /// Returns whether another connection may succeed: this one failed, but not because of a key.
-    #[must_use]
-    pub fn is_outage(&self) -> bool {
+    pub(crate) fn is_outage(&self) -> bool {
         matches!(self, Self::Connection(error) if tls_error(error).is_none())
     }
 }
 
-/// One end of a tunnel.
 #[derive(Debug)]
 pub struct Tunnel<S> {
     frames: FrameReader<Side<S>>,
@@ -92,9 +92,6 @@ pub struct Tunnel<S> {
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Tunnel<S> {
     /// Sends [`MAGIC`] and waits for the peer's.
-    ///
-    /// # Errors
-    /// Fails if the connection fails, or if the peer sends something else.
     pub async fn start(mut stream: S) -> Result<Self, TunnelError> {
         stream.write_all(&MAGIC).await?;
         stream.flush().await?;
@@ -110,9 +107,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Tunnel<S> {
     /// Returns the next frame, or `None` at the end of the connection.
     ///
     /// Cancel safety: this method is cancel safe.
-    ///
-    /// # Errors
-    /// Fails if the connection fails, or if the frame is not valid.
     pub async fn next(&mut self) -> Result<Option<Frame<'_>>, TunnelError> {
         let frame = self.frames.next().await?;
         self.leaving |= matches!(frame, Some(Frame::Bye));
@@ -130,47 +124,41 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Tunnel<S> {
     /// Opens a stream to `target` on an idle tunnel.
     ///
     /// Cancel safety: this method is not cancel safe; part of the frame may have been sent.
-    pub async fn open(&mut self, target: Target) -> io::Result<()> {
+    pub(crate) async fn open(&mut self, target: Target) -> io::Result<()> {
         self.begin();
         self.send(&Frame::Open(target)).await
     }
 
     /// Counts a stream that the peer has opened.
-    pub fn begin(&mut self) {
+    pub(crate) fn begin(&mut self) {
         self.stream = self.stream.wrapping_add(1);
     }
 
     /// Refuses a stream that the peer has opened, before any of its data is read.
-    ///
-    /// # Errors
     /// Returns the reason if the tunnel failed; it cannot be used any more.
-    pub async fn refuse(&mut self, reason: Reason) -> Result<(), TunnelError> {
+    pub(crate) async fn refuse(&mut self, reason: Reason) -> Result<(), TunnelError> {
         self.send(&Frame::Reset { stream: self.stream, reason }).await?;
         let settle = relay::discard(self);
         tokio::time::timeout(SETTLE, settle).await.map_err(|_| TunnelError::Unsettled)?
     }
 
     /// Returns whether the peer has sent `BYE`. It still accepts a stream that was opened before it received an answer.
-    #[must_use]
-    pub fn is_leaving(&self) -> bool {
+    pub(crate) fn is_leaving(&self) -> bool {
         self.leaving
     }
 
-    /// Calls `f` with the connection.
-    pub fn inspect<T>(&self, f: impl FnOnce(&S) -> T) -> Option<T> {
+    pub(crate) fn inspect<T>(&self, f: impl FnOnce(&S) -> T) -> Option<T> {
         self.writer.inspect(f)
     }
 
     /// Returns a handle to inspect the connection while the tunnel is in use. The handle does not keep the connection
     /// open.
-    #[must_use]
-    pub fn watch(&self) -> Watch<S> {
+    pub(crate) fn watch(&self) -> Watch<S> {
         self.writer.watch()
     }
 
     /// Returns the connection of an idle tunnel.
-    #[must_use]
-    pub fn into_inner(self) -> Option<S> {
+    pub(crate) fn into_inner(self) -> Option<S> {
         drop(self.frames);
         self.writer.into_inner()
     }

@@ -1,15 +1,14 @@
 //! Checks of this machine.
 
 #[cfg(target_os = "linux")]
-pub use linux::check;
+pub(crate) use linux::check;
 
 use super::{Finding, Target};
 
 /// Checks socket buffers, offloads and timers of this machine. The buffers have to hold the bandwidth-delay product of
 /// `target`, if it is known.
 #[cfg(not(target_os = "linux"))]
-#[must_use]
-pub fn check(_target: Option<Target>) -> Vec<Finding> {
+pub(crate) fn check(_target: Option<Target>) -> Vec<Finding> {
     vec![Finding::unknown("machine", "its settings are checked on Linux only")]
 }
 
@@ -40,8 +39,7 @@ mod linux {
 
     /// Checks socket buffers, offloads and timers of this machine. The buffers have to hold the bandwidth-delay product
     /// of `target`, if it is known.
-    #[must_use]
-    pub fn check(target: Option<Target>) -> Vec<Finding> {
+    pub(crate) fn check(target: Option<Target>) -> Vec<Finding> {
         let mut findings = vec![
             buffer("receive-buffer", "rmem_max", target, UdpSocket::set_recv_buffer),
             buffer("send-buffer", "wmem_max", target, UdpSocket::set_send_buffer),

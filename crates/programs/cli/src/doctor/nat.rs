@@ -32,7 +32,7 @@ enum Fate {
 
 /// Finds the longest silence, of at most `limit`, after which packets still come from the same address and port. Takes as
 /// long as `limit`.
-pub async fn check(peer: SocketAddr, limit: Duration) -> io::Result<Finding> {
+pub(crate) async fn check(peer: SocketAddr, limit: Duration) -> io::Result<Finding> {
     let mut silences: Vec<_> = SILENCES.into_iter().filter(|seconds| *seconds < limit.as_secs()).collect();
     silences.push(limit.as_secs().max(1));
     let mut sockets = JoinSet::new();

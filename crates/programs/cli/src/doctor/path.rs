@@ -27,20 +27,17 @@ const ECN: [&str; 4] = ["Not-ECT", "ECT(1)", "ECT(0)", "CE"];
 /// DiffServ codepoints to try: expedited forwarding, assured forwarding, and lower effort (RFC 8622).
 const DSCP: [(&str, u8); 3] = [("EF", 46), ("AF11", 10), ("LE", 1)];
 
-/// Results of the checks of a path.
 #[derive(Clone, Debug, Default)]
-pub struct Path {
-    /// One finding per check.
-    pub findings: Vec<Finding>,
-    /// Shortest round-trip time.
-    pub rtt: Option<Duration>,
+pub(crate) struct Path {
+    pub(crate) findings: Vec<Finding>,
+    pub(crate) rtt: Option<Duration>,
     /// Highest rate that the path carried, in bit/s.
-    pub rate: Option<u64>,
+    pub(crate) rate: Option<u64>,
 }
 
 /// Checks the path to the reflector at `peer`, with packets at rates up to `max_rate` bit/s. Nothing but a few small
 /// packets is sent to an address that does not answer probes.
-pub async fn check(peer: SocketAddr, max_rate: u64) -> Result<Path> {
+pub(crate) async fn check(peer: SocketAddr, max_rate: u64) -> Result<Path> {
     const CHECK: &str = "udp";
     let reach = tokio::task::spawn_blocking(move || sockets::Prober::connect(peer, &|_| {}).map(drop));
     match reach.await.context("cannot look for the reflector")? {

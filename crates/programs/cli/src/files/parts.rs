@@ -28,7 +28,7 @@ use crate::protocol::{HASH_LEN, Timestamp};
 /// Name prefix of descriptions, followed by the same random characters as in the name of the part.
 pub(super) const ABOUT: &str = "about-";
 /// Maximum number of parts that are not being received. Beyond it, the sender with the most parts loses its oldest one.
-pub const MAX_PARTS: usize = 64;
+pub(crate) const MAX_PARTS: usize = 64;
 /// Maximum length of a description without the chaining values, in bytes.
 const MAX_ABOUT: u64 = 32 << 10;
 /// Time to wait until an older connection has released a part.
@@ -38,15 +38,11 @@ const SILENCE: Duration = Duration::from_secs(2);
 
 /// Sender and version of a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Description {
-    /// Fingerprint of the sender's key.
-    pub peer: String,
-    /// Name of the file.
-    pub name: Name,
-    /// Size of the file in bytes.
-    pub size: u64,
-    /// Time of its last modification.
-    pub modified: Timestamp,
+pub(crate) struct Description {
+    pub(crate) peer: String,
+    pub(crate) name: Name,
+    pub(crate) size: u64,
+    pub(crate) modified: Timestamp,
 }
 
 impl Description {
@@ -70,26 +66,25 @@ pub(super) enum Slot {
 
 /// Shared by the connection that receives a part and a newer one that wants to take it over.
 #[derive(Debug, Default)]
-pub struct Lease {
+pub(crate) struct Lease {
     evicted: Notify,
     arrivals: AtomicU64,
 }
 
 impl Lease {
     /// Waits until another connection takes over the part.
-    pub async fn evicted(&self) {
+    pub(crate) async fn evicted(&self) {
         self.evicted.notified().await;
     }
 
-    /// Records that data arrived.
-    pub fn arrived(&self) {
+    pub(crate) fn arrived(&self) {
         self.arrivals.fetch_add(1, Ordering::Relaxed);
     }
 }
 
 /// A part that an interrupted transfer left.
 #[derive(Debug)]
-pub struct Leftover {
+pub(crate) struct Leftover {
     pub(super) version: Description,
     pub(super) part: OsString,
     /// Rank in the order in which parts were left; a larger one is later.
@@ -98,18 +93,16 @@ pub struct Leftover {
 
 /// What an earlier connection left of a file.
 #[derive(Debug)]
-pub enum Found {
-    /// No part.
+pub(crate) enum Found {
     Nothing,
     /// A part of another version, which has been removed.
     Changed,
-    /// A part of the same version.
     Part(Leftover),
 }
 
 /// The right to receive a file, given up when dropped.
 #[derive(Debug)]
-pub struct Claim {
+pub(crate) struct Claim {
     staging: Arc<Staging>,
     version: Description,
     lease: Arc<Lease>,
@@ -130,7 +123,7 @@ impl Staging {
     /// Claims a file, and returns what an earlier connection left of it. If an older connection is receiving the same
     /// version, it is told to stop: its sender has reconnected before the failure was noticed here. If it is receiving
     /// another version, it is told to stop only if no data arrives. Returns `None` if it does not stop.
-    pub async fn claim(self: &Arc<Self>, version: Description) -> Option<(Claim, Found)> {
+    pub(crate) async fn claim(self: &Arc<Self>, version: Description) -> Option<(Claim, Found)> {
         loop {
             let mut released = std::pin::pin!(self.released.notified());
             released.as_mut().enable();
@@ -174,8 +167,7 @@ impl Staging {
         Ok((Claim { staging: Arc::clone(self), version: version.clone(), lease }, found))
     }
 
-    /// Creates an empty part.
-    pub fn create_part(self: &Arc<Self>, claim: Claim) -> io::Result<TempFile> {
+    pub(crate) fn create_part(self: &Arc<Self>, claim: Claim) -> io::Result<TempFile> {
         let mut temp = self.create()?;
         let name = temp.file.path().file_name().ok_or(io::ErrorKind::NotFound)?.to_owned();
         let mut about = self.create_private(&about_name(&name))?;
@@ -228,8 +220,7 @@ impl Staging {
     }
 
     /// Returns the parts that are not being received, each with the number of bytes that it occupies.
-    #[must_use]
-    pub fn parts(&self) -> Vec<(Description, u64)> {
+    pub(crate) fn parts(&self) -> Vec<(Description, u64)> {
         let slots = self.slots();
         let left = slots.values().filter_map(|slot| match slot {
             Slot::Left(left) => Some((left.version.clone(), self.private.join(&left.part).metadata().ok()?.len())),
@@ -272,7 +263,7 @@ impl Staging {
 
 impl TempFile {
     /// Continues after the first `groups` groups of a part, at most as many as were verified.
-    pub fn continue_at(&mut self, groups: u64) -> io::Result<()> {
+    pub(crate) fn continue_at(&mut self, groups: u64) -> io::Result<()> {
         let file = self.file.as_file_mut();
         file.set_len(groups * GROUP)?;
         file.seek(SeekFrom::End(0))?;

@@ -1,5 +1,7 @@
 use std::fs;
 
+use tempfile::TempDir;
+
 use super::*;
 
 fn names(directory: &Path) -> Vec<String> {
@@ -11,7 +13,7 @@ fn names(directory: &Path) -> Vec<String> {
 
 #[test]
 fn a_file_appears_whole_or_not_at_all_and_nothing_else_stays() {
-    let parent = TempDir::create().unwrap();
+    let parent = TempDir::new().unwrap();
     let out = parent.path().join("made/by/us");
     let target = out.join("target");
     let staging = Staging::open(&out).unwrap();
@@ -30,7 +32,7 @@ fn a_file_appears_whole_or_not_at_all_and_nothing_else_stays() {
 
 #[test]
 fn a_taken_name_is_kept_unless_told_otherwise() {
-    let out = TempDir::create().unwrap();
+    let out = TempDir::new().unwrap();
     let target = out.path().join("target");
     fs::write(&target, "old").unwrap();
     let staging = Staging::open(out.path()).unwrap();
@@ -45,7 +47,7 @@ fn a_taken_name_is_kept_unless_told_otherwise() {
 
 #[test]
 fn a_taken_name_gets_a_number() {
-    let out = TempDir::create().unwrap();
+    let out = TempDir::new().unwrap();
     let staging = Staging::open(out.path()).unwrap();
     let placed: Vec<_> = (0..3)
         .map(|_| staging.create().unwrap().persist_beside(&"a.tar.gz".into(), &Owner::default()).unwrap().text())
@@ -69,7 +71,7 @@ fn a_taken_name_gets_a_number() {
 #[test]
 fn files_under_way_are_private_and_their_names_random() {
     use std::os::unix::fs::PermissionsExt;
-    let out = TempDir::create().unwrap();
+    let out = TempDir::new().unwrap();
     let staging = Staging::open(out.path()).unwrap();
     let (one, two) = (staging.create().unwrap(), staging.create().unwrap());
     let random = |path: &Path| path.file_name().unwrap().to_str().unwrap().rsplit('-').next().unwrap().to_owned();
@@ -86,7 +88,7 @@ fn files_under_way_are_private_and_their_names_random() {
 #[test]
 fn only_the_file_that_was_written_is_confirmed() {
     for overwrite in [false, true] {
-        let out = TempDir::create().unwrap();
+        let out = TempDir::new().unwrap();
         let staging = Staging::open(out.path()).unwrap();
         let mut file = staging.create().unwrap();
         file.write_all(b"ours").unwrap();
@@ -111,7 +113,7 @@ fn only_the_file_that_was_written_is_confirmed() {
 #[cfg(unix)]
 #[test]
 fn what_a_killed_process_left_is_removed_and_nothing_else() {
-    let out = TempDir::create().unwrap();
+    let out = TempDir::new().unwrap();
     let make = |directory: &str, file: &str| {
         fs::create_dir_all(out.path().join(directory)).unwrap();
         fs::write(out.path().join(directory).join(file), "x").unwrap();
@@ -132,7 +134,7 @@ fn what_a_killed_process_left_is_removed_and_nothing_else() {
 #[cfg(unix)]
 #[test]
 fn paths_at_which_no_file_can_be_created_are_known_before() {
-    let out = TempDir::create().unwrap();
+    let out = TempDir::new().unwrap();
     let staging = Staging::open(out.path()).unwrap();
     fs::create_dir(out.path().join("sub")).unwrap();
     fs::write(out.path().join("file"), "x").unwrap();
@@ -158,7 +160,7 @@ fn paths_at_which_no_file_can_be_created_are_known_before() {
 #[test]
 fn directories_that_were_there_keep_their_attributes() {
     use std::os::unix::fs::PermissionsExt;
-    let out = TempDir::create().unwrap();
+    let out = TempDir::new().unwrap();
     fs::create_dir(out.path().join("theirs")).unwrap();
     fs::set_permissions(out.path().join("theirs"), fs::Permissions::from_mode(0o700)).unwrap();
     let staging = Staging::open(out.path()).unwrap();
@@ -183,7 +185,7 @@ fn directories_that_were_there_keep_their_attributes() {
 #[test]
 fn zeros_of_a_file_with_holes_become_holes() {
     use std::os::unix::fs::MetadataExt;
-    let out = TempDir::create().unwrap();
+    let out = TempDir::new().unwrap();
     let staging = Staging::open(out.path()).unwrap();
     let mut contents = vec![0; 1_000_003];
     contents[300_000..300_100].fill(7);
@@ -211,7 +213,7 @@ fn zeros_of_a_file_with_holes_become_holes() {
 #[test]
 fn reserved_space_is_not_part_of_the_file() {
     use std::os::unix::fs::MetadataExt;
-    let out = TempDir::create().unwrap();
+    let out = TempDir::new().unwrap();
     let staging = Staging::open(out.path()).unwrap();
     let mut file = staging.create().unwrap();
     file.reserve(0, 4 << 20, None).unwrap();
@@ -231,7 +233,7 @@ fn reserved_space_is_not_part_of_the_file() {
 #[cfg(unix)]
 #[test]
 fn a_link_beyond_the_limits_replaces_nothing() {
-    let out = TempDir::create().unwrap();
+    let out = TempDir::new().unwrap();
     fs::write(out.path().join("x"), "old").unwrap();
     let staging = Staging::open(out.path()).unwrap();
     let owner = crate::receiver::Budget::new(Some(0)).owner(None);

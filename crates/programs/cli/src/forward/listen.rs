@@ -23,36 +23,31 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// A forward from a local port to a target: `[BIND:]PORT:HOST:HOSTPORT`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct LocalForward {
+pub(crate) struct LocalForward {
     /// Name or address to listen on, without brackets; `None` is the loopback address.
-    pub bind: Option<String>,
+    pub(crate) bind: Option<String>,
     /// Port to listen on; 0 is any free port.
-    pub port: u16,
-    /// Target of the connections.
-    pub target: Target,
+    pub(crate) port: u16,
+    pub(crate) target: Target,
 }
 
 /// A port whose clients name their targets: `[BIND:]PORT`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct DynamicForward {
+pub(crate) struct DynamicForward {
     /// Name or address to listen on, without brackets; `None` is the loopback address.
-    pub bind: Option<String>,
+    pub(crate) bind: Option<String>,
     /// Port to listen on; 0 is any free port.
-    pub port: u16,
+    pub(crate) port: u16,
 }
 
 /// A forward from a port of the gateway to a target that this end connects to: `[BIND:]PORT:HOST:HOSTPORT`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct RemoteForward {
+pub(crate) struct RemoteForward {
     /// Address for the gateway to listen on, without brackets; empty for its loopback address.
-    pub bind: String,
+    pub(crate) bind: String,
     /// Port for the gateway to listen on; 0 is any free port.
-    pub port: u16,
-    /// Target of the connections.
-    pub target: Target,
+    pub(crate) port: u16,
+    pub(crate) target: Target,
 }
 
 impl FromStr for RemoteForward {
@@ -68,11 +63,9 @@ impl FromStr for RemoteForward {
     }
 }
 
-/// Reason why a text is not a forward.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not a forward, {form}; IPv6 addresses are in brackets")]
-#[non_exhaustive]
-pub struct ParseForwardError {
+pub(crate) struct ParseForwardError {
     text: String,
     form: &'static str,
 }
@@ -95,7 +88,7 @@ impl FromStr for DynamicForward {
 
 /// A port that accepts connections.
 #[derive(Debug)]
-pub struct Source {
+pub(crate) struct Source {
     listener: TcpListener,
     targets: Targets,
 }
@@ -113,7 +106,7 @@ enum Targets {
 impl Source {
     /// Listens on `port` of `bind`, by default of the loopback address. Without a target, clients name theirs by SOCKS
     /// version 5 or HTTP CONNECT.
-    pub async fn listen(bind: Option<&str>, port: u16, target: Option<Target>) -> io::Result<Self> {
+    pub(crate) async fn listen(bind: Option<&str>, port: u16, target: Option<Target>) -> io::Result<Self> {
         let targets = target.map_or(Targets::Named, Targets::One);
         Ok(Self { listener: TcpListener::bind((bind.unwrap_or("127.0.0.1"), port)).await?, targets })
     }
@@ -121,20 +114,18 @@ impl Source {
     /// Listens on `address` for connections that the packet filter diverts there. Also returns the error that rules out
     /// TPROXY, if there is one.
     #[cfg(target_os = "linux")]
-    pub fn transparent(address: SocketAddr) -> io::Result<(Self, Option<io::Error>)> {
+    pub(crate) fn transparent(address: SocketAddr) -> io::Result<(Self, Option<io::Error>)> {
         let (listener, error) = super::transparent::listen(address)?;
         let targets = Targets::Original(listener.local_addr()?);
         Ok((Self { listener, targets }, error))
     }
 
-    /// Returns the local address of the listener.
-    pub fn address(&self) -> io::Result<SocketAddr> {
+    pub(crate) fn address(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }
 
     /// Describes in messages what the connections are for.
-    #[must_use]
-    pub fn purpose(&self) -> String {
+    pub(crate) fn purpose(&self) -> String {
         match &self.targets {
             Targets::One(target) => target.to_string(),
             Targets::Named => "SOCKS5 and HTTP CONNECT".to_owned(),
@@ -144,7 +135,7 @@ impl Source {
     }
 
     /// Accepts connections and forwards them through `pool`. Does not return.
-    pub async fn run(self, pool: Pool) {
+    pub(crate) async fn run(self, pool: Pool) {
         let places = Arc::new(Semaphore::new(NEGOTIATING));
         let mut clients = JoinSet::new();
         loop {

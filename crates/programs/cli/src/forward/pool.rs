@@ -11,15 +11,14 @@ use longhaul_tls::SecureStream;
 use tokio::net::TcpStream;
 use tokio::sync::{Notify, oneshot};
 use tokio::task::JoinSet;
-use tokio::time::{MissedTickBehavior, sleep, timeout};
+use tokio::time::{MissedTickBehavior, sleep};
 
 use super::persist::persist;
-use crate::monitor::{Monitor, PoolState, warm_up};
+use crate::monitor::{Monitor, PoolState};
 use crate::progress::Screen;
 use crate::report::Stopwatch;
-use crate::transport::Connection;
 use crate::tunnel::rate::Limits;
-use crate::tunnel::{self, Ended, Flow, Frame, Reason, Target, Traffic, Tunnel};
+use crate::tunnel::{self, Ended, Frame, Reason, Target, Tunnel};
 
 /// Maximum number of tunnels that are being built. A gateway admits few handshakes per address, and each tunnel that is
 /// being built makes up to two [attempts](persist) at the same time.
@@ -39,7 +38,6 @@ const PROBES: u64 = 300;
 const SUSPECT: Duration = Duration::from_secs(3);
 /// The same in round trips, because queues may be long.
 const SUSPECT_ROUND_TRIPS: u32 = 8;
-const CLOSE: Duration = Duration::from_secs(5);
 /// Interval between checks of whether all connections have ended.
 const CHECK: Duration = Duration::from_millis(50);
 /// Lifetime from which on a tunnel counts as useful, even if it has carried nothing.
@@ -50,32 +48,28 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_
 const SURPLUS: Duration = Duration::from_secs(300);
 
 /// Opens an authenticated connection to the gateway. The argument counts the connections, from 0.
-pub type Connect = Arc<dyn Fn(usize) -> Pin<Box<dyn Future<Output = Result<SecureStream>> + Send>> + Send + Sync>;
+pub(crate) type Connect =
+    Arc<dyn Fn(usize) -> Pin<Box<dyn Future<Output = Result<SecureStream>> + Send>> + Send + Sync>;
 
-/// Settings of a pool.
 #[derive(Clone)]
-#[expect(clippy::exhaustive_structs, reason = "the program sets all fields")]
-pub struct PoolConfig {
+pub(crate) struct PoolConfig {
     /// Number of idle tunnels that are kept ready.
-    pub warm: usize,
-    /// Maximum number of tunnels.
-    pub max: usize,
+    pub(crate) warm: usize,
+    pub(crate) max: usize,
     /// Time after which a stream without traffic is reset.
-    pub idle: Duration,
+    pub(crate) idle: Duration,
     /// Maximum time that a connection waits for a tunnel.
-    pub patience: Duration,
-    /// The gateway's name.
-    pub gateway: String,
+    pub(crate) patience: Duration,
+    pub(crate) gateway: String,
     /// Limits of the rate of all connections together.
-    pub limits: Limits,
-    /// Observes the tunnels.
-    pub monitor: Monitor,
+    pub(crate) limits: Limits,
+    pub(crate) monitor: Monitor,
 }
 
 /// A pool of tunnels. Each carries one forwarded connection at a time and is used again afterwards. Clones share the
 /// same tunnels.
 #[derive(Clone)]
-pub struct Pool {
+pub(crate) struct Pool {
     shared: Arc<Shared>,
 }
 
@@ -134,9 +128,7 @@ impl State {
 }
 
 impl Pool {
-    /// Creates a pool without tunnels.
-    #[must_use]
-    pub fn new(config: PoolConfig, connect: Connect, screen: Screen) -> Self {
+    pub(crate) fn new(config: PoolConfig, connect: Connect, screen: Screen) -> Self {
         let monitor = config.monitor.clone();
         let shared = Arc::new(Shared {
             config,
@@ -155,8 +147,7 @@ impl Pool {
         Self { shared }
     }
 
-    /// Adds a tunnel that has been built already.
-    pub fn adopt(&self, tunnel: Tunnel<SecureStream>) {
+    pub(crate) fn adopt(&self, tunnel: Tunnel<SecureStream>) {
         self.shared.add(tunnel);
     }
 
@@ -166,7 +157,7 @@ impl Pool {
 
     /// Forwards a connection, which was [prepared](tunnel::prepare), to `target`. If no tunnel becomes free in time,
     /// the connection is reset.
-    pub async fn forward(&self, local: TcpStream, target: Target) {
+    pub(crate) async fn forward(&self, local: TcpStream, target: Target) {
         let Some(number) = self.shared.dispatch(Job { local, target }) else { return };
         sleep(self.shared.config.patience).await;
         let mut state = self.shared.state();
@@ -179,7 +170,7 @@ impl Pool {
     }
 
     /// Waits until no connection is being forwarded or waiting.
-    pub async fn settled(&self) {
+    pub(crate) async fn settled(&self) {
         loop {
             {
                 let state = self.shared.state();
@@ -192,7 +183,7 @@ impl Pool {
     }
 
     /// Builds tunnels whenever there are too few, and probes idle ones. Does not return.
-    pub async fn maintain(&self) {
+    pub(crate) async fn maintain(&self) {
         let mut building = JoinSet::new();
         let mut ticks = tokio::time::interval(PROBE);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -319,10 +310,7 @@ impl Shared {
             }
             drop(counted);
             match left {
-                Some(stream) => {
-                    // The gateway may be gone; a failure has no consequence.
-                    let _ = timeout(CLOSE, Connection::close(stream)).await;
-                }
+                Some(stream) => tunnel::close(stream).await,
                 None => shared.probe_all(),
             }
         });
@@ -342,17 +330,8 @@ impl Shared {
                     return None;
                 }
             };
-            let traffic = Arc::new(Traffic::default());
-            warm_up(&tunnel, &seen);
-            let stream = seen.stream(&target, &traffic);
-            let relayed = async {
-                tunnel.open(target.clone()).await?;
-                let flow = Flow { idle: self.config.idle, limits: &self.config.limits, traffic: &traffic };
-                tunnel::relay(&mut tunnel, local, flow).await
-            };
-            let relayed = relayed.await;
-            stream.ended(relayed.as_ref().ok().copied());
-            drop(stream);
+            let terms = (self.config.idle, &self.config.limits);
+            let relayed = seen.relay(&mut tunnel, local, (&target, true), terms).await;
             *carried |= relayed.is_ok();
             match relayed {
                 Ok(Ended::Orderly) => {}

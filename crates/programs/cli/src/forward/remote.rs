@@ -11,47 +11,35 @@ use tokio::time::{sleep, timeout};
 
 use super::listen::RemoteForward;
 use super::pool::{Connect, PoolConfig};
-use crate::monitor::{TunnelGuard, warm_up};
+use crate::monitor::TunnelGuard;
 use crate::progress::Screen;
-use crate::transport::Connection;
-use crate::tunnel::{self, Ended, Flow, Frame, Group, Lookups, Reason, Target, Traffic, Tunnel, TunnelError};
+use crate::tunnel::{self, Ended, Frame, Group, Lookups, Reason, Target, Tunnel, TunnelError};
 
 /// Number of idle tunnels that are offered to the gateway.
 const OFFERED: usize = 4;
 /// Minimum and maximum pause between attempts to reach the gateway.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
-const CLOSE: Duration = Duration::from_secs(5);
 const LOOKUPS: usize = 16;
 
-/// Reason why the gateway does not listen.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum RemoteError {
-    /// There is no randomness for the name of the group.
+pub(crate) enum RemoteError {
     #[error("there is no randomness: {0}")]
     Random(#[from] getrandom::Error),
-    /// The gateway cannot be reached.
     #[error("{0:#}")]
     Connect(anyhow::Error),
-    /// The tunnel failed.
     #[error(transparent)]
     Tunnel(#[from] TunnelError),
-    /// The gateway refuses to listen.
     #[error("the gateway does not listen on {place} for {target}: {why}")]
     Refused {
         /// Address where the gateway was asked to listen.
         place: String,
-        /// The target.
         target: Target,
-        /// The reason.
         why: &'static str,
     },
 }
 
 impl RemoteError {
-    /// Returns whether a later attempt may succeed.
-    #[must_use]
-    pub fn is_outage(&self) -> bool {
+    pub(crate) fn is_outage(&self) -> bool {
         match self {
             Self::Connect(_) => true,
             Self::Tunnel(error) => error.is_outage(),
@@ -62,7 +50,7 @@ impl RemoteError {
 
 /// Forwards from ports of the gateway. Clones share the same tunnels.
 #[derive(Clone)]
-pub struct Remote {
+pub(crate) struct Remote {
     shared: Arc<Shared>,
 }
 
@@ -78,11 +66,11 @@ struct Shared {
 }
 
 /// Listeners of a gateway, closed when dropped.
-pub struct Listeners(Tunnel<SecureStream>);
+pub(crate) struct Listeners(Tunnel<SecureStream>);
 
 impl Remote {
     /// Creates forwards without listeners. `first` is the number of the first connection to the gateway.
-    pub fn new(
+    pub(crate) fn new(
         forwards: Vec<RemoteForward>,
         connect: Connect,
         first: usize,
@@ -96,11 +84,7 @@ impl Remote {
         Ok(Self { shared: Arc::new(Shared { forwards, connect, config, screen, group, next, lookups }) })
     }
 
-    /// Asks the gateway to listen.
-    ///
-    /// # Errors
-    /// Fails if the gateway cannot be reached or refuses.
-    pub async fn listen(&self) -> Result<Listeners, RemoteError> {
+    pub(crate) async fn listen(&self) -> Result<Listeners, RemoteError> {
         let Shared { forwards, group, screen, .. } = &*self.shared;
         let mut tunnel = self.shared.connect().await?;
         for RemoteForward { bind, port, target } in forwards {
@@ -137,7 +121,7 @@ impl Remote {
     /// Connects to the targets for connections that the gateway accepts. If the gateway is lost, or does not listen
     /// yet, asks it to listen again. When `ending` becomes true, closes the listeners, and returns when all connections
     /// have ended.
-    pub async fn run(self, mut listeners: Option<Listeners>, mut ending: watch::Receiver<bool>) {
+    pub(crate) async fn run(self, mut listeners: Option<Listeners>, mut ending: watch::Receiver<bool>) {
         let mut tunnels = JoinSet::new();
         loop {
             let session = async {
@@ -262,8 +246,7 @@ impl Shared {
         match served.await {
             Ok(()) => {
                 if let Some(stream) = tunnel.into_inner() {
-                    // The gateway may be gone; a failure has no consequence.
-                    let _ = timeout(CLOSE, Connection::close(stream)).await;
+                    tunnel::close(stream).await;
                 }
             }
             Err(error) => {
@@ -295,13 +278,7 @@ impl Shared {
                 return tunnel.refuse(reason).await;
             }
         };
-        let traffic = Arc::new(Traffic::default());
-        warm_up(tunnel, seen);
-        let stream = seen.stream(target, &traffic);
-        let flow = Flow { idle: self.config.idle, limits: &self.config.limits, traffic: &traffic };
-        let relayed = tunnel::relay(tunnel, local, flow).await;
-        stream.ended(relayed.as_ref().ok().copied());
-        match relayed? {
+        match seen.relay(tunnel, local, (target, false), (self.config.idle, &self.config.limits)).await? {
             Ended::Orderly => {}
             Ended::Here(reason) | Ended::There(reason) => {
                 tracing::debug!(target: "longhaul::forward", "{target}: {reason}");

@@ -47,8 +47,7 @@ pub(super) fn destination(client: &TcpStream, listener: SocketAddr) -> io::Resul
 }
 
 /// Returns rules for nftables that divert connections to `port`.
-#[must_use]
-pub fn rules(port: u16) -> String {
+pub(crate) fn rules(port: u16) -> String {
     format!(
         "\
 # Load these rules with `nft -f FILE`, and remove them with `nft delete table inet longhaul`.

@@ -4,6 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
+use super::permit::ports_of;
 use crate::address;
 
 /// Lowest port that is permitted without a rule. Lower ones belong to system services.
@@ -11,7 +12,7 @@ const UNPRIVILEGED: u16 = 1024;
 
 /// Rule for an address on which forwarders may listen: `[ADDR:]PORT`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ListenPermit {
+pub(crate) struct ListenPermit {
     place: Place,
     ports: RangeInclusive<u16>,
 }
@@ -25,12 +26,11 @@ enum Place {
 
 /// All rules of a gateway for addresses to listen on.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ListenPermits(Vec<ListenPermit>);
+pub(crate) struct ListenPermits(Vec<ListenPermit>);
 
 impl ListenPermits {
     /// Creates a set of rules. Without rules, ports from 1024 on are permitted on loopback addresses.
-    #[must_use]
-    pub fn new(mut rules: Vec<ListenPermit>) -> Self {
+    pub(crate) fn new(mut rules: Vec<ListenPermit>) -> Self {
         if rules.is_empty() {
             rules.push(ListenPermit { place: Place::Loopback, ports: UNPRIVILEGED..=u16::MAX });
         }
@@ -38,8 +38,7 @@ impl ListenPermits {
     }
 
     /// Returns the address to listen on if a forwarder asks for `bind`, or `None` if that is not permitted.
-    #[must_use]
-    pub fn address(&self, bind: &str, port: u16) -> Option<SocketAddr> {
+    pub(crate) fn address(&self, bind: &str, port: u16) -> Option<SocketAddr> {
         let mut address = match bind {
             "" | "localhost" => SocketAddr::from((Ipv4Addr::LOCALHOST, port)),
             "*" => SocketAddr::from((Ipv4Addr::UNSPECIFIED, port)),
@@ -86,13 +85,7 @@ impl FromStr for ListenPermit {
                 (Place::Address(address), port)
             }
         };
-        let ports = match port.split_once('-') {
-            _ if port == "any" => Some(1..=u16::MAX),
-            Some((first, last)) => first.parse().ok().zip(last.parse().ok()).map(|(first, last)| first..=last),
-            None => port.parse().ok().map(|port| port..=port),
-        };
-        let ports = ports.filter(|ports: &RangeInclusive<u16>| *ports.start() > 0 && !ports.is_empty());
-        Ok(Self { place, ports: ports.ok_or_else(fault)? })
+        Ok(Self { place, ports: ports_of(port).ok_or_else(fault)? })
     }
 }
 

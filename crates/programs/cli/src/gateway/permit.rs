@@ -10,7 +10,7 @@ use crate::tunnel::Target;
 
 /// Rule for the targets that may be connected.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Permit {
+pub(crate) struct Permit {
     host: Host,
     ports: RangeInclusive<u16>,
 }
@@ -29,18 +29,16 @@ enum Host {
 
 /// All rules of a gateway for targets. Without rules, nothing is permitted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Permits(Vec<Permit>);
+pub(crate) struct Permits(Vec<Permit>);
 
 impl Permits {
     /// Creates a set of rules. A target is permitted if one rule permits it.
-    #[must_use]
-    pub fn new(rules: Vec<Permit>) -> Self {
+    pub(crate) fn new(rules: Vec<Permit>) -> Self {
         Self(rules)
     }
 
     /// Returns whether some address of `target` could be permitted. If not, its name need not be resolved.
-    #[must_use]
-    pub fn may_permit(&self, target: &Target) -> bool {
+    pub(crate) fn may_permit(&self, target: &Target) -> bool {
         self.0.iter().any(|rule| rule.ports.contains(&target.port()) && rule.may_match(target))
     }
 
@@ -48,8 +46,7 @@ impl Permits {
     ///
     /// Loopback, link-local, unspecified, multicast and broadcast addresses are permitted only by a rule that names
     /// such addresses, so that whoever controls a name cannot direct it to the gateway itself.
-    #[must_use]
-    pub fn permits(&self, target: &Target, address: SocketAddr) -> bool {
+    pub(crate) fn permits(&self, target: &Target, address: SocketAddr) -> bool {
         self.0.iter().any(|rule| rule.ports.contains(&target.port()) && rule.matches(target, address.ip()))
     }
 }
@@ -89,14 +86,18 @@ impl FromStr for Permit {
             return Ok(Self { host: Host::Any, ports: 1..=u16::MAX });
         }
         let (host, port) = text.rsplit_once(':').ok_or_else(fault)?;
-        let ports = match port.split_once('-') {
-            _ if port == "any" => Some(1..=u16::MAX),
-            Some((first, last)) => first.parse().ok().zip(last.parse().ok()).map(|(first, last)| first..=last),
-            None => port.parse().ok().map(|port| port..=port),
-        };
-        let ports = ports.filter(|ports: &RangeInclusive<u16>| *ports.start() > 0 && !ports.is_empty());
-        Ok(Self { host: host_of(host).ok_or_else(fault)?, ports: ports.ok_or_else(fault)? })
+        Ok(Self { host: host_of(host).ok_or_else(fault)?, ports: ports_of(port).ok_or_else(fault)? })
     }
+}
+
+/// Parses a port, a range such as `8000-8099`, or `any`.
+pub(super) fn ports_of(text: &str) -> Option<RangeInclusive<u16>> {
+    let ports = match text.split_once('-') {
+        _ if text == "any" => Some(1..=u16::MAX),
+        Some((first, last)) => first.parse().ok().zip(last.parse().ok()).map(|(first, last)| first..=last),
+        None => text.parse().ok().map(|port| port..=port),
+    };
+    ports.filter(|ports: &RangeInclusive<u16>| *ports.start() > 0 && !ports.is_empty())
 }
 
 fn host_of(text: &str) -> Option<Host> {

@@ -33,7 +33,7 @@ pub(super) struct Listen {
 
 /// The groups of listeners of all forwarders.
 #[derive(Debug, Default)]
-pub struct Groups(Mutex<HashMap<(Fingerprint, Group), Arc<Queue>>>);
+pub(crate) struct Groups(Mutex<HashMap<(Fingerprint, Group), Arc<Queue>>>);
 
 #[derive(Debug)]
 struct Queue {
@@ -280,8 +280,7 @@ pub(super) async fn offered<S: AsyncRead + AsyncWrite + Unpin + Observed>(
         while !tunnel.is_leaving() {
             let Some(Job { local, target }) = queue.next(tunnel, &mut session.ending, terms).await? else { break };
             event(Event::Opened(&target));
-            tunnel.open(target.clone()).await?;
-            let ended = session.relay(tunnel, local, &target).await?;
+            let ended = session.seen.relay(tunnel, local, (&target, true), session.terms()).await?;
             event(Event::Ended(&target, ended));
         }
     }

@@ -33,18 +33,14 @@ const MAX_HEADERS: usize = 64;
 /// Pause after a failed accept, for example because too many files are open.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Contents of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Site {
-    /// Metrics at `/metrics`.
+pub(crate) enum Site {
     Metrics,
     /// The page at `/`, and its data at `/status.json`.
     Status,
 }
 
-/// HTTP server that listens on an address.
-pub struct Server {
+pub(crate) struct Server {
     listener: TcpListener,
     service: Service,
 }
@@ -59,21 +55,19 @@ struct Service {
 }
 
 impl Server {
-    /// Listens on `address`.
-    pub async fn listen(site: Site, address: SocketAddr, monitor: Monitor) -> io::Result<Self> {
+    pub(crate) async fn listen(site: Site, address: SocketAddr, monitor: Monitor) -> io::Result<Self> {
         // Metrics may be collected by name, but only from other machines.
         let checks_host = site == Site::Status || address.ip().to_canonical().is_loopback();
         let listener = TcpListener::bind(address).await?;
         Ok(Self { listener, service: Service { site, monitor, checks_host } })
     }
 
-    /// Returns the local address of the server.
-    pub fn address(&self) -> io::Result<SocketAddr> {
+    pub(crate) fn address(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }
 
     /// Answers requests. Does not return.
-    pub async fn run(self) {
+    pub(crate) async fn run(self) {
         let clients = Arc::new(Semaphore::new(CLIENTS));
         loop {
             let Ok(place) = Arc::clone(&clients).acquire_owned().await else { return };

@@ -13,10 +13,8 @@ pub(super) const TUNNEL_FAILED: &str = "tunnel-failed";
 pub(super) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 impl Monitor {
-    /// Returns the metrics as text.
-    #[must_use]
     #[expect(clippy::disallowed_methods, reason = "the uptime is real time")]
-    pub fn metrics(&self) -> String {
+    pub(crate) fn metrics(&self) -> String {
         let pool = self.pool();
         let state = self.state();
         let totals = &state.totals;

@@ -9,8 +9,7 @@ const CARRIED: u64 = 32 << 10;
 
 impl TunnelGuard {
     /// Returns the window with which the tunnel may start, if it has carried nothing yet but others have.
-    #[must_use]
-    pub fn share(&self) -> Option<u64> {
+    pub(crate) fn share(&self) -> Option<u64> {
         let mut state = self.monitor.state();
         let own = state.tunnels.get_mut(&self.number)?;
         own.probe();

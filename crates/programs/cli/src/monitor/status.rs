@@ -57,10 +57,8 @@ struct History {
 }
 
 impl Monitor {
-    /// Returns the state of all connections as a JSON object.
-    #[must_use]
     #[expect(clippy::disallowed_methods, reason = "pages for people show real time")]
-    pub fn status(&self) -> String {
+    pub(crate) fn status(&self) -> String {
         let (pool, now) = (self.pool(), Instant::now());
         let state = self.state();
         let (sent_bytes, received_bytes) = state.sums();

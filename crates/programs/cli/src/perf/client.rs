@@ -26,7 +26,7 @@ const TCP_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Runs a test with the server at `host` and reports its events to `report`. Returns the client's and the server's
 /// results.
-pub async fn run(
+pub(crate) async fn run(
     options: &Options,
     host: &str,
     params: &Params,

@@ -20,23 +20,19 @@ use crate::transport::rtt;
 const STRANGERS: Limits = Limits { all: 1024, per_address: 512 };
 const GREETING: Duration = Duration::from_secs(30);
 /// Maximum number of clients that are refused with a message at the same time; further ones are reset.
-pub const REFUSALS: usize = 32;
+pub(crate) const REFUSALS: usize = 32;
 
 /// A connection that has sent its hello.
 #[derive(Debug)]
-pub struct Arrival {
-    /// The hello.
-    pub hello: Hello,
+pub(crate) struct Arrival {
+    pub(crate) hello: Hello,
     /// The test that the client requests, if this is a control connection.
-    pub params: Option<Params>,
-    /// The connection.
-    pub stream: TcpStream,
+    pub(crate) params: Option<Params>,
+    pub(crate) stream: TcpStream,
 }
 
 impl Arrival {
-    /// Returns whether the connection comes from the address `client`.
-    #[must_use]
-    pub fn is_from(&self, client: IpAddr) -> bool {
+    pub(crate) fn is_from(&self, client: IpAddr) -> bool {
         self.stream.peer_addr().is_ok_and(|peer| peer.ip().to_canonical() == client.to_canonical())
     }
 }
@@ -44,7 +40,7 @@ impl Arrival {
 /// Listener that reads the hello of each connection, and the parameters of the test on control connections. Closes when
 /// dropped.
 #[derive(Debug)]
-pub struct Door(JoinHandle<()>);
+pub(crate) struct Door(JoinHandle<()>);
 
 impl Drop for Door {
     fn drop(&mut self) {
@@ -55,8 +51,7 @@ impl Drop for Door {
 impl Door {
     /// Sends each connection with a valid hello to `arrivals`. A failure of the listener is sent, too, and ends the
     /// task.
-    #[must_use]
-    pub fn open(listener: TcpListener, arrivals: mpsc::Sender<io::Result<Arrival>>) -> Self {
+    pub(crate) fn open(listener: TcpListener, arrivals: mpsc::Sender<io::Result<Arrival>>) -> Self {
         Self(tokio::spawn(welcome(listener, arrivals)))
     }
 }
@@ -117,7 +112,7 @@ async fn hear(stream: &mut TcpStream, ticket: &Ticket) -> io::Result<(Hello, Opt
 }
 
 /// Refuses a client, and tells it the reason.
-pub async fn refuse(mut control: TcpStream, reason: String, patience: Duration) {
+pub(crate) async fn refuse(mut control: TcpStream, reason: String, patience: Duration) {
     if !matches!(timeout(patience, tell(&mut control, reason)).await, Ok(Ok(()))) {
         control.abort();
     }

@@ -1,58 +1,55 @@
 //! Report in iperf3's JSON format. Members that iperf3 does not have are under the keys `longhaul`.
 
-mod ordered;
+#![expect(non_camel_case_types, reason = "each member of an object has a type parameter of its name")]
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use anyhow::Result;
-use ordered::Object;
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::protocol::{Direction, Params, Protocol};
-use super::results::{Interval, Results, StreamInterval, StreamResult, UdpSample, total};
+use super::results::{Interval, Results, StreamInterval, StreamResult, Sum, UdpSample};
+use super::session::Facts;
 use super::text::{Reporter, bits_per_second, by_role, stream_id};
-use super::usage::Cpu;
 use crate::report::{WallClock, json_line};
 
+/// Creates a value that serializes as an object with these members, in this order.
+macro_rules! object {
+    ($($(#[$attribute:meta])* $name:ident: $value:expr),* $(,)?) => {{
+        #[derive(Serialize)]
+        struct Object<$($name),*> {
+            $($(#[$attribute])* $name: $name,)*
+        }
+        Object { $($name: $value),* }
+    }};
+}
+
 /// Returns the complete report of a test, or the known part of it after an error.
-#[must_use]
-pub fn document(report: &Reporter, outcome: &Result<(Results, Results)>) -> String {
-    let mut document = Object::new();
-    let intervals: Vec<_> = report.intervals.iter().map(|interval| interval_object(interval, &report.params)).collect();
-    document.put("start", start(report));
-    document.put("intervals", intervals);
-    match outcome {
-        Ok((ours, theirs)) => {
-            document.put("end", end(report, ours, theirs));
-            if let Some((name, output)) = server_output(report) {
-                document.put(name, output);
-            }
-        }
-        Err(error) => {
-            document.put("end", Object::new());
-            document.put("error", format!("{error:#}"));
-        }
-    }
+pub(super) fn document(report: &Reporter, outcome: &Result<(Results, Results)>) -> String {
+    let intervals = report.intervals.iter().map(|it| interval(it, &report.params));
+    let results = outcome.as_ref().ok();
+    let document = object! {
+        start: start(report),
+        intervals: intervals.collect::<Vec<_>>(),
+        end: object! { #[serde(flatten)] results: results.map(|(ours, theirs)| end(report, ours, theirs)) },
+        #[serde(flatten)] output: results.and_then(|_| server_output(report)).map(|output| BTreeMap::from([output])),
+        #[serde(flatten)] error: outcome.as_ref().err().map(|error| object! { error: format!("{error:#}") }),
+    };
     serde_json::to_string_pretty(&document).unwrap_or_else(|error| format!("{{\"error\":\"{error}\"}}"))
 }
 
-#[derive(Serialize)]
-struct Event<'a, T> {
-    event: &'a str,
-    data: T,
-}
-
 fn event(event: &str, data: impl Serialize) -> String {
-    json_line(&Event { event, data })
+    json_line(&object! { event: event, data: data })
 }
 
 pub(super) fn start_event(report: &Reporter) -> String {
     event("start", start(report))
 }
 
-pub(super) fn interval_event(interval: &Interval, params: &Params) -> String {
-    event("interval", interval_object(interval, params))
+pub(super) fn interval_event(it: &Interval, params: &Params) -> String {
+    event("interval", interval(it, params))
 }
 
 pub(super) fn last_events(report: &Reporter, outcome: &Result<(Results, Results)>) -> Vec<String> {
@@ -72,60 +69,54 @@ fn server_output(report: &Reporter) -> Option<(&'static str, Value)> {
     })
 }
 
-fn start(report: &Reporter) -> Object {
+fn start(report: &Reporter) -> impl Serialize {
     let Reporter { start, params, client, .. } = report;
-    let mut object = Object::new();
-    let connected = start.connected.iter().enumerate().map(|(number, (local, remote))| {
+    let connected = start.streams.iter().enumerate().map(|(number, Facts { addresses: (local, remote), .. })| {
         let host = |address: &Option<SocketAddr>| address.map(|address| address.ip().to_canonical().to_string());
         let port = |address: &Option<SocketAddr>| address.map(|address| address.port());
-        let mut object = Object::new();
-        object.put("socket", stream_id(number));
-        object.put("local_host", host(local)).put("local_port", port(local));
-        object.put("remote_host", host(remote)).put("remote_port", port(remote));
-        object
+        object! {
+            socket: stream_id(number),
+            local_host: host(local), local_port: port(local),
+            remote_host: host(remote), remote_port: port(remote),
+        }
     });
-    object.put("connected", connected.collect::<Vec<_>>());
-    object.put("version", format!("longhaul perf {}", env!("CARGO_PKG_VERSION")));
-    object.put("system_info", system_info());
+    let Facts { mss, buffers: (send, receive), .. } = start.streams.first().copied().unwrap_or_default();
     let now = WallClock::now();
-    object
-        .put("timestamp", json!({ "time": now.http_date(), "timesecs": now.seconds(), "timemillisecs": now.millis() }));
-    let (host, port) = &start.peer;
-    let peer = if *client { "connecting_to" } else { "accepted_connection" };
-    object.put(peer, json!({ "host": host, "port": port }));
-    object.put("cookie", start.cookie.as_str());
-    if params.protocol == Protocol::Tcp {
-        object.put("tcp_mss_default", start.mss);
+    let peer = || object! { host: &start.peer.0, port: start.peer.1 };
+    object! {
+        connected: connected.collect::<Vec<_>>(),
+        version: concat!("longhaul perf ", env!("CARGO_PKG_VERSION")),
+        system_info: system_info(),
+        timestamp: object! { time: now.http_date(), timemillisecs: now.millis(), timesecs: now.seconds() },
+        #[serde(flatten)] connecting: client.then(|| object! { connecting_to: peer() }),
+        #[serde(flatten)] accepted: (!client).then(|| object! { accepted_connection: peer() }),
+        cookie: &start.cookie,
+        #[serde(flatten)] mss: (params.protocol == Protocol::Tcp).then(|| object! { tcp_mss_default: mss }),
+        // iperf3's rate for pacing by the kernel is 0: the transport paces itself.
+        target_bitrate: params.rate, fq_rate: 0,
+        sock_bufsize: params.window.unwrap_or(0),
+        sndbuf_actual: send, rcvbuf_actual: receive,
+        test_start: test_start(params),
+        longhaul: object! { congestion: &params.congestion, poisson: params.poisson, seed: params.seed },
     }
-    // iperf3's rate for pacing by the kernel is 0: the transport paces itself.
-    object.put("target_bitrate", params.rate).put("fq_rate", 0);
-    object.put("sock_bufsize", params.window.unwrap_or(0));
-    object.put("sndbuf_actual", start.buffers.0).put("rcvbuf_actual", start.buffers.1);
-    object.put("test_start", test_start(params));
-    object.put("longhaul", json!({ "congestion": params.congestion, "poisson": params.poisson, "seed": params.seed }));
-    object
 }
 
-fn test_start(params: &Params) -> Object {
-    let mut object = Object::new();
-    object.put("protocol", if params.protocol == Protocol::Tcp { "TCP" } else { "UDP" });
-    object.put("num_streams", params.streams);
-    object.put("blksize", params.length);
-    object.put("omit", params.omit);
+fn test_start(params: &Params) -> impl Serialize {
     let seconds = if params.bytes.is_some() { 0.0 } else { params.seconds };
-    // iperf3 writes whole seconds as an integer.
-    if seconds.fract() == 0.0 {
-        object.put("duration", seconds as u64)
-    } else {
-        object.put("duration", seconds)
-    };
-    object.put("bytes", params.bytes.unwrap_or(0)).put("blocks", 0);
-    object.put("reverse", u8::from(params.direction == Direction::Reverse));
-    object.put("tos", params.tos);
-    object.put("target_bitrate", params.rate);
-    object.put("bidir", u8::from(params.direction == Direction::Both));
-    object.put("fqrate", 0).put("interval", params.interval).put("gso", 0).put("gro", 0);
-    object
+    object! {
+        protocol: if params.protocol == Protocol::Tcp { "TCP" } else { "UDP" },
+        num_streams: params.streams,
+        blksize: params.length,
+        omit: params.omit,
+        // iperf3 writes whole seconds as an integer.
+        duration: if seconds.fract() == 0.0 { Value::from(seconds as u64) } else { seconds.into() },
+        bytes: params.bytes.unwrap_or(0), blocks: 0,
+        reverse: u8::from(params.direction == Direction::Reverse),
+        tos: params.tos,
+        target_bitrate: params.rate,
+        bidir: u8::from(params.direction == Direction::Both),
+        fqrate: 0, interval: params.interval, gso: 0, gro: 0,
+    }
 }
 
 fn system_info() -> String {
@@ -137,177 +128,174 @@ fn system_info() -> String {
     if uname.is_empty() { std::env::consts::OS.to_owned() } else { format!("{uname} {}", std::env::consts::ARCH) }
 }
 
-/// Returns an object with the figures at the start of all of iperf3's objects.
-fn figures((start, end): (f64, f64), bytes: u64) -> Object {
-    let mut object = Object::new();
+/// Returns the figures at the start of all of iperf3's objects.
+fn figures((start, end): (f64, f64), bytes: u64) -> impl Serialize {
     let seconds = end - start;
-    object.put("start", start).put("end", end).put("seconds", seconds);
-    object.put("bytes", bytes).put("bits_per_second", bits_per_second(bytes, seconds));
-    object
+    object! {
+        start: start, end: end, seconds: seconds,
+        bytes: bytes, bits_per_second: bits_per_second(bytes, seconds),
+    }
 }
 
-fn put_udp(object: &mut Object, udp: UdpSample) {
-    object.put("jitter_ms", udp.jitter_ms).put("lost_packets", udp.lost).put("packets", udp.packets);
-    object.put("lost_percent", udp.lost_percent());
+fn datagrams(udp: UdpSample) -> impl Serialize {
+    object! {
+        jitter_ms: udp.jitter_ms, lost_packets: udp.lost, packets: udp.packets, lost_percent: udp.lost_percent(),
+    }
 }
 
-fn interval_object(interval: &Interval, params: &Params) -> Object {
+/// Returns iperf3's counts for an interval of one or more streams of the same direction.
+fn counts(sum: &Sum, sends: bool) -> impl Serialize + use<> {
+    let (sent, received) = if sends { (sum.udp, None) } else { (None, sum.udp) };
+    object! {
+        #[serde(flatten)] received: received.map(datagrams),
+        #[serde(flatten)] sent: sent.map(|udp| object! { packets: udp.packets }),
+        #[serde(flatten)] tcp: sum.retransmits.filter(|_| sends).map(|count| object! { retransmits: count }),
+    }
+}
+
+fn interval(interval: &Interval, params: &Params) -> impl Serialize {
     let span = (interval.start, interval.end);
-    let streams = interval.streams.iter().enumerate().map(|(number, stream)| {
-        let mut object = Object::new();
-        object.put("socket", stream_id(number)).extend(figures(span, stream.bytes));
-        put_interval(&mut object, &[stream]);
-        object.put("omitted", interval.omitted).put("sender", stream.sender);
-        if let Some(tcp) = &stream.tcp {
-            let mut extra = Object::new();
-            extra.put("bytes_acked", tcp.bytes_acked).put("in_flight", tcp.in_flight).put("ssthresh", tcp.ssthresh);
-            extra.put("pacing_rate", tcp.pacing_rate).put("delivery_rate", tcp.delivery_rate);
-            extra.put("phase", tcp.phase.as_str()).put("limited_by", json!(tcp.limited_by));
-            object.put("longhaul", extra);
-        } else if let Some(udp) = stream.udp {
-            object.put("longhaul", json!({ "out_of_order": udp.out_of_order }));
+    let sum = |sends: bool| {
+        let sum = Sum::of(interval.streams.iter().filter(|stream| stream.sender == sends));
+        object! {
+            #[serde(flatten)] figures: figures(span, sum.bytes),
+            #[serde(flatten)] counts: counts(&sum, sends),
+            omitted: interval.omitted, sender: sends,
         }
-        object
-    });
-    let mut object = Object::new();
-    object.put("streams", streams.collect::<Vec<_>>());
+    };
+    let streams = interval.streams.iter().enumerate();
     let first = interval.streams.first().is_some_and(|stream| stream.sender);
-    let roles = if params.direction == Direction::Both { vec![first, !first] } else { vec![first] };
-    for (name, sends) in ["sum", "sum_bidir_reverse"].into_iter().zip(roles) {
-        let of: Vec<_> = interval.streams.iter().filter(|stream| stream.sender == sends).collect();
-        let mut sum = figures(span, total(of.iter().map(|stream| stream.bytes)));
-        put_interval(&mut sum, &of);
-        // Members that cannot be added are left out of a sum.
-        sum.retain(|name| !matches!(name, "snd_cwnd" | "snd_wnd" | "rtt" | "rttvar" | "pmtu"));
-        sum.put("omitted", interval.omitted).put("sender", sends);
-        object.put(name, sum);
-    }
-    object.put("longhaul", json!({ "cpu_percent": interval.cpu_percent, "rss": interval.rss }));
-    object
-}
-
-/// Adds iperf3's members for an interval of one or more streams of the same direction.
-fn put_interval(object: &mut Object, streams: &[&StreamInterval]) {
-    let Some(first) = streams.first() else { return };
-    if first.udp.is_some() {
-        let udp = UdpSample::sum(streams.iter().filter_map(|stream| stream.udp));
-        if first.sender {
-            object.put("packets", udp.packets);
-        } else {
-            put_udp(object, udp);
-        }
-    } else if let (true, Some(tcp)) = (first.sender, &first.tcp) {
-        let retransmits = total(streams.iter().filter_map(|stream| Some(stream.tcp.as_ref()?.retransmits)));
-        object.put("retransmits", retransmits);
-        object.put("snd_cwnd", tcp.snd_cwnd).put("snd_wnd", tcp.snd_wnd);
-        object.put("rtt", tcp.rtt).put("rttvar", tcp.rttvar).put("pmtu", tcp.pmtu);
+    let is_bidirectional = params.direction == Direction::Both;
+    object! {
+        streams: streams.map(|(number, it)| stream_interval(number, it, span, interval.omitted)).collect::<Vec<_>>(),
+        sum: sum(first),
+        #[serde(flatten)] reverse: is_bidirectional.then(|| object! { sum_bidir_reverse: sum(!first) }),
+        longhaul: object! { cpu_percent: interval.cpu_percent, rss: interval.rss },
     }
 }
 
-fn end(report: &Reporter, ours: &Results, theirs: &Results) -> Object {
+fn stream_interval(number: usize, stream: &StreamInterval, span: (f64, f64), omitted: bool) -> impl Serialize {
+    let sends = stream.sender;
+    object! {
+        socket: stream_id(number),
+        #[serde(flatten)] figures: figures(span, stream.bytes),
+        #[serde(flatten)] counts: counts(&Sum::from(stream), sends),
+        #[serde(flatten)] state: stream.tcp.as_ref().filter(|_| sends).map(|tcp| object! {
+            snd_cwnd: tcp.snd_cwnd, snd_wnd: tcp.snd_wnd, rtt: tcp.rtt, rttvar: tcp.rttvar, pmtu: tcp.pmtu,
+        }),
+        omitted: omitted, sender: sends,
+        #[serde(flatten)] tcp: stream.tcp.as_ref().map(|tcp| object! {
+            longhaul: object! {
+                bytes_acked: tcp.bytes_acked, in_flight: tcp.in_flight, ssthresh: tcp.ssthresh,
+                pacing_rate: tcp.pacing_rate, delivery_rate: tcp.delivery_rate,
+                phase: &tcp.phase, limited_by: &tcp.limited_by,
+            },
+        }),
+        #[serde(flatten)] udp: stream.udp.map(|udp| object! {
+            longhaul: object! { out_of_order: udp.out_of_order },
+        }),
+    }
+}
+
+fn end<'a>(report: &'a Reporter, ours: &'a Results, theirs: &'a Results) -> impl Serialize + use<'a> {
     let params = &report.params;
-    let pairs: Vec<_> = ours.streams.iter().zip(&theirs.streams).collect();
-    let streams = pairs.iter().enumerate().map(|(number, (ours, theirs))| match params.protocol {
-        Protocol::Tcp => tcp_end(number, ours, theirs),
-        Protocol::Udp => udp_end(number, ours, theirs),
-    });
-    let mut object = Object::new();
-    object.put("streams", streams.collect::<Vec<_>>());
+    let (is_udp, is_bidirectional) = (params.protocol == Protocol::Udp, params.direction == Direction::Both);
+    let pairs = || ours.streams.iter().zip(&theirs.streams);
     let first = ours.streams.first().is_some_and(|stream| stream.sender);
-    let roles = if params.direction == Direction::Both { vec![first, !first] } else { vec![first] };
-    for (suffix, sends) in ["", "_bidir_reverse"].into_iter().zip(roles) {
-        let of = pairs.iter().filter(|(ours, _)| ours.sender == sends).map(|(ours, theirs)| by_role(ours, theirs));
+    // The sums of the senders and of the receivers of the streams on which this end sends or receives.
+    let sums = |sends: bool| {
+        let of = pairs().filter(|(ours, _)| ours.sender == sends).map(|(ours, theirs)| by_role(ours, theirs));
         let (senders, receivers): (Vec<_>, Vec<_>) = of.unzip();
-        if params.protocol == Protocol::Udp {
-            object.put(&format!("sum{suffix}"), sum(&receivers, sends, false));
+        let sum = |of: Vec<&StreamResult>, at_sender| end_sum(&Sum::of(of), sends, at_sender);
+        (is_udp.then(|| sum(receivers.clone(), false)), sum(senders, true), sum(receivers, false))
+    };
+    let (all, sent, received) = sums(first);
+    let reverse = is_bidirectional.then(|| sums(!first)).map(|(all, sent, received)| {
+        object! {
+            #[serde(flatten)] all: all.map(|all| object! { sum_bidir_reverse: all }),
+            sum_sent_bidir_reverse: sent, sum_received_bidir_reverse: received,
         }
-        object.put(&format!("sum_sent{suffix}"), sum(&senders, sends, true));
-        object.put(&format!("sum_received{suffix}"), sum(&receivers, sends, false));
-    }
-    let mut cpu = Object::new();
-    for (name, Cpu { total, user, system }) in [("host", ours.cpu), ("remote", theirs.cpu)] {
-        cpu.put(&format!("{name}_total"), total).put(&format!("{name}_user"), user);
-        cpu.put(&format!("{name}_system"), system);
-    }
-    object.put("cpu_utilization_percent", cpu);
-    if let Some((ours, theirs)) = pairs.first() {
-        let (sender, receiver) = by_role(ours, theirs);
-        for (name, stream) in [("sender_tcp_congestion", sender), ("receiver_tcp_congestion", receiver)] {
-            if let Some(tcp) = &stream.tcp {
-                object.put(name, tcp.congestion.as_str());
-            }
-        }
-    }
-    let mut remote = Object::new();
-    let intervals = theirs.intervals.iter().map(|interval| interval_object(interval, params));
-    remote.put("intervals", intervals.collect::<Vec<_>>()).put("intervals_left_out", theirs.intervals_left_out);
-    let mut extra = Object::new();
-    extra.put("remote", remote);
-    object.put("longhaul", extra);
-    object
-}
-
-fn tcp_end(number: usize, ours: &StreamResult, theirs: &StreamResult) -> Object {
-    let (sender, receiver) = by_role(ours, theirs);
-    let both = [("sender", sender), ("receiver", receiver)].map(|(role, stream)| {
-        let mut object = Object::new();
-        object.put("socket", stream_id(number)).extend(figures((0.0, stream.seconds), stream.bytes));
-        let tcp = stream.tcp.as_ref();
-        if let Some(tcp) = tcp.filter(|_| role == "sender") {
-            object.put("retransmits", tcp.retransmits);
-            object.put("max_snd_cwnd", tcp.max_snd_cwnd).put("max_snd_wnd", tcp.max_snd_wnd);
-            object.put("max_rtt", tcp.max_rtt).put("min_rtt", tcp.min_rtt).put("mean_rtt", tcp.mean_rtt);
-        }
-        object.put("sender", ours.sender);
-        let mut extra = Object::new();
-        extra.put("first_byte", stream.first_byte).put("last_byte", stream.last_byte);
-        if let Some(tcp) = tcp {
-            if role == "sender" {
-                extra.put("confirmed", stream.confirmed).put("rtt", json!(tcp.rtt));
-                extra.put("limited_by", json!(tcp.limited_by));
-                extra.put("startup", tcp.startup.clone()).put("startup_given_up", tcp.startup_given_up.clone());
-            }
-            extra.put("congestion", tcp.congestion.as_str()).put("counters", json!(tcp.counters));
-        }
-        object.put("longhaul", extra);
-        (role, object)
     });
-    let mut object = Object::new();
-    for (role, figures) in both {
-        object.put(role, figures);
+    let congestion = |of: &StreamResult| of.tcp.as_ref().map(|tcp| tcp.congestion.clone());
+    let (sender, receiver) = pairs().next().map_or((None, None), |(ours, theirs)| {
+        let (sender, receiver) = by_role(ours, theirs);
+        (congestion(sender), congestion(receiver))
+    });
+    object! {
+        streams: pairs().enumerate().map(|(n, (ours, theirs))| stream_end(n, ours, theirs, is_udp)).collect::<Vec<_>>(),
+        #[serde(flatten)] all: all.map(|all| object! { sum: all }),
+        sum_sent: sent, sum_received: received,
+        #[serde(flatten)] reverse: reverse,
+        cpu_utilization_percent: object! {
+            host_total: ours.cpu.total, host_user: ours.cpu.user, host_system: ours.cpu.system,
+            remote_total: theirs.cpu.total, remote_user: theirs.cpu.user, remote_system: theirs.cpu.system,
+        },
+        #[serde(flatten)] sender: sender.map(|name| object! { sender_tcp_congestion: name }),
+        #[serde(flatten)] receiver: receiver.map(|name| object! { receiver_tcp_congestion: name }),
+        longhaul: object! {
+            remote: object! {
+                intervals: theirs.intervals.iter().map(|it| interval(it, params)).collect::<Vec<_>>(),
+                intervals_left_out: theirs.intervals_left_out,
+            },
+        },
     }
-    object
 }
 
-/// Like iperf3, takes the loss and the jitter from the receiver, and the other figures from the sender.
-fn udp_end(number: usize, ours: &StreamResult, theirs: &StreamResult) -> Object {
+fn end_sum(sum: &Sum, sends: bool, at_sender: bool) -> impl Serialize + use<> {
+    let retransmits = sum.retransmits.unwrap_or(0);
+    object! {
+        #[serde(flatten)] figures: figures((0.0, sum.seconds), sum.bytes),
+        #[serde(flatten)] udp: sum.udp.map(datagrams),
+        #[serde(flatten)] tcp: (at_sender && sum.udp.is_none()).then(|| object! { retransmits: retransmits }),
+        sender: sends,
+    }
+}
+
+fn stream_end<'a>(
+    number: usize,
+    ours: &'a StreamResult,
+    theirs: &'a StreamResult,
+    is_udp: bool,
+) -> impl Serialize + use<'a> {
     let (sender, receiver) = by_role(ours, theirs);
     let udp = receiver.udp.unwrap_or_default();
-    let mut figures_object = Object::new();
-    figures_object.put("socket", stream_id(number)).extend(figures((0.0, sender.seconds), sender.bytes));
-    put_udp(&mut figures_object, udp);
-    figures_object.put("out_of_order", udp.out_of_order).put("sender", ours.sender);
-    let mut object = Object::new();
-    object.put("udp", figures_object);
-    object
-}
-
-fn sum(streams: &[&StreamResult], sends: bool, at_sender: bool) -> Object {
-    let seconds = streams.iter().map(|stream| stream.seconds).fold(0.0, f64::max);
-    let mut object = figures((0.0, seconds), total(streams.iter().map(|stream| stream.bytes)));
-    if streams.iter().any(|stream| stream.udp.is_some()) {
-        put_udp(&mut object, UdpSample::sum(streams.iter().filter_map(|stream| stream.udp)));
-    } else if at_sender {
-        let retransmits = total(streams.iter().filter_map(|stream| Some(stream.tcp.as_ref()?.retransmits)));
-        object.put("retransmits", retransmits);
+    object! {
+        // Like iperf3, takes the loss and the jitter from the receiver, and the other figures from the sender.
+        #[serde(flatten)] udp: is_udp.then(|| object! {
+            udp: object! {
+                socket: stream_id(number),
+                #[serde(flatten)] figures: figures((0.0, sender.seconds), sender.bytes),
+                #[serde(flatten)] datagrams: datagrams(udp),
+                out_of_order: udp.out_of_order, sender: ours.sender,
+            },
+        }),
+        #[serde(flatten)] tcp: (!is_udp).then(|| object! {
+            sender: tcp_end(number, sender, true, ours.sender),
+            receiver: tcp_end(number, receiver, false, ours.sender),
+        }),
     }
-    object.put("sender", sends);
-    object
 }
 
-/// JSON has no infinity and no NaN; they become 0.
-impl From<f64> for ordered::Node {
-    fn from(number: f64) -> Self {
-        Self::Value(Value::from(if number.is_finite() { number } else { 0.0 }))
+/// Returns the figures of one end of a stream, which is its sender if `at_sender` is true.
+fn tcp_end(number: usize, stream: &StreamResult, at_sender: bool, sender: bool) -> impl Serialize {
+    let sent = stream.tcp.as_ref().filter(|_| at_sender);
+    object! {
+        socket: stream_id(number),
+        #[serde(flatten)] figures: figures((0.0, stream.seconds), stream.bytes),
+        #[serde(flatten)] sent: sent.map(|tcp| object! {
+            retransmits: tcp.retransmits, max_snd_cwnd: tcp.max_snd_cwnd, max_snd_wnd: tcp.max_snd_wnd,
+            max_rtt: tcp.max_rtt, min_rtt: tcp.min_rtt, mean_rtt: tcp.mean_rtt,
+        }),
+        sender: sender,
+        longhaul: object! {
+            first_byte: stream.first_byte, last_byte: stream.last_byte,
+            #[serde(flatten)] sent: sent.map(|tcp| object! {
+                confirmed: stream.confirmed, rtt: &tcp.rtt, limited_by: &tcp.limited_by,
+                startup: &tcp.startup, startup_given_up: &tcp.startup_given_up,
+            }),
+            #[serde(flatten)] tcp: stream.tcp.as_ref().map(|tcp| object! {
+                congestion: &tcp.congestion, counters: &tcp.counters,
+            }),
+        },
     }
 }

@@ -13,7 +13,7 @@ const WINDOWS: u64 = 1 << 30;
 /// A server's limits on a test; tests run one at a time.
 #[derive(Clone, Copy, Debug, clap::Args)]
 #[command(next_help_heading = "Of the server only")]
-pub struct Limits {
+pub(crate) struct Limits {
     /// Refuse tests of more than this many bits per second in a direction, all streams together, with a suffix K, M,
     /// G (of 1000); 0 is no limit [default: 100M for UDP, which has no congestion control; none for TCP]
     #[arg(long, visible_alias = "server-bitrate-limit", value_name = "RATE", conflicts_with = "client",
@@ -36,13 +36,12 @@ pub struct Limits {
 
 impl Limits {
     /// Returns the maximum duration of a test.
-    #[must_use]
-    pub fn time(&self) -> Option<Duration> {
+    pub(crate) fn time(&self) -> Option<Duration> {
         (self.max_time > 0).then(|| Duration::from_secs(self.max_time.into()))
     }
 
     /// Checks that a test is within the limits.
-    pub fn check(&self, params: &Params) -> Result<(), String> {
+    pub(crate) fn check(&self, params: &Params) -> Result<(), String> {
         let streams = params.client_sends().len();
         if streams > usize::from(self.max_streams) {
             return Err(format!("the server allows {} streams (--max-streams)", self.max_streams));

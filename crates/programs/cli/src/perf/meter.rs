@@ -13,26 +13,24 @@ const SAMPLES: usize = 1 << 14;
 
 /// State shared by a stream's task and the reports.
 #[derive(Debug, Default)]
-pub struct Meter(Mutex<Gauge>);
+pub(crate) struct Meter(Mutex<Gauge>);
 
 impl Meter {
-    /// Reads or changes the state.
-    pub fn with<R>(&self, work: impl FnOnce(&mut Gauge) -> R) -> R {
+    pub(crate) fn with<R>(&self, work: impl FnOnce(&mut Gauge) -> R) -> R {
         work(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
 /// State of a stream, accumulated since the start.
 #[derive(Clone, Debug, Default)]
-pub struct Gauge {
+pub(crate) struct Gauge {
     bytes: u64,
     first_byte: Option<f64>,
     last_byte: Option<f64>,
     /// Time in seconds after the start at which the receiver had confirmed all data.
-    pub confirmed: Option<f64>,
+    pub(crate) confirmed: Option<f64>,
     info: Option<TcpInfo>,
-    /// UDP counters.
-    pub udp: Option<UdpSample>,
+    pub(crate) udp: Option<UdpSample>,
     rtts: Rtts,
     max_snd_cwnd: u64,
     max_snd_wnd: u64,
@@ -40,14 +38,13 @@ pub struct Gauge {
 
 impl Gauge {
     /// Counts bytes that were written or read `at` seconds after the start.
-    pub fn count(&mut self, bytes: usize, at: f64) {
+    pub(crate) fn count(&mut self, bytes: usize, at: f64) {
         self.bytes += bytes as u64;
         self.first_byte.get_or_insert(at);
         self.last_byte = Some(at);
     }
 
-    /// Records the connection's state.
-    pub fn sample(&mut self, info: TcpInfo) {
+    pub(crate) fn sample(&mut self, info: TcpInfo) {
         self.rtts.push(&info);
         self.max_snd_cwnd = self.max_snd_cwnd.max(info.snd_cwnd_bytes);
         self.max_snd_wnd = self.max_snd_wnd.max(info.snd_wnd_bytes);
@@ -108,7 +105,7 @@ impl Rtts {
 
 /// Computes the intervals and the result of a stream.
 #[derive(Debug, Default)]
-pub struct Reader {
+pub(crate) struct Reader {
     sender: bool,
     base: Gauge,
     last: Gauge,
@@ -116,19 +113,18 @@ pub struct Reader {
 
 impl Reader {
     /// Creates a reader for a stream on which this end sends (`true`) or receives (`false`).
-    #[must_use]
-    pub fn new(sender: bool) -> Self {
+    pub(crate) fn new(sender: bool) -> Self {
         Self { sender, ..Self::default() }
     }
 
     /// Starts the measurement and its first interval.
-    pub fn begin(&mut self, meter: &Meter) {
+    pub(crate) fn begin(&mut self, meter: &Meter) {
         self.last = meter.with(|gauge| gauge.clone());
         self.base = self.last.clone();
     }
 
     /// Ends the interval and returns it.
-    pub fn interval(&mut self, meter: &Meter) -> StreamInterval {
+    pub(crate) fn interval(&mut self, meter: &Meter) -> StreamInterval {
         let now = meter.with(|gauge| Gauge { rtts: Rtts::default(), ..gauge.clone() });
         let last = std::mem::replace(&mut self.last, now);
         let (now, last) = (&self.last, &last);
@@ -141,14 +137,13 @@ impl Reader {
     }
 
     /// Returns whether bytes were counted since the last interval.
-    #[must_use]
-    pub fn has_news(&self, meter: &Meter) -> bool {
+    pub(crate) fn has_news(&self, meter: &Meter) -> bool {
         meter.with(|gauge| gauge.bytes > self.last.bytes)
     }
 
     /// Excludes everything up to the end of the last interval from the result. To be called right after
     /// [`interval`](Self::interval).
-    pub fn omit(&mut self, meter: &Meter) {
+    pub(crate) fn omit(&mut self, meter: &Meter) {
         meter.with(|gauge| {
             gauge.rtts = Rtts::default();
             (gauge.max_snd_cwnd, gauge.max_snd_wnd) = (0, 0);
@@ -157,8 +152,7 @@ impl Reader {
     }
 
     /// Returns the result of a stream that ended `seconds` after the start of the measurement.
-    #[must_use]
-    pub fn result(&self, meter: &Meter, seconds: f64) -> StreamResult {
+    pub(crate) fn result(&self, meter: &Meter, seconds: f64) -> StreamResult {
         let now = meter.with(|gauge| gauge.clone());
         StreamResult {
             sender: self.sender,

@@ -29,65 +29,65 @@ const UDP_RATE: u64 = 1_000_000;
 pub struct Options {
     /// Run as the server
     #[arg(short, long, conflicts_with = "client")]
-    pub server: bool,
+    pub(crate) server: bool,
     /// Run as the client of the server at HOST
     #[arg(short, long, value_name = "HOST")]
-    pub client: Option<String>,
+    pub(crate) client: Option<String>,
     /// The server's port; with 0 the server chooses one
     #[arg(short, long, default_value_t = 5201)]
-    pub port: u16,
+    pub(crate) port: u16,
     /// The server's port for streams that cannot use the first: UDP, and TCP if the client requests other settings on
     /// the server's side. With several UDP streams, the first of as many ports [default: any]
     #[arg(long, value_name = "PORT", conflicts_with = "client")]
-    pub data_port: Option<u16>,
+    pub(crate) data_port: Option<u16>,
     /// Units of the report: Kbits, Mbits, Gbits, Tbits; capitals for bytes
     #[arg(short, long, value_name = "kmgtKMGT", value_parser = parse_scale)]
-    pub format: Option<Scale>,
+    pub(crate) format: Option<Scale>,
     /// Seconds between reports; 0 is only at the end [default: 1; on a server, the client's]
     #[arg(short, long, value_name = "SECONDS", value_parser = parse_interval)]
-    pub interval: Option<f64>,
+    pub(crate) interval: Option<f64>,
     /// Local address
     #[arg(short = 'B', long, value_name = "ADDRESS", value_parser = address::parse_host)]
-    pub bind: Option<SocketAddr>,
+    pub(crate) bind: Option<SocketAddr>,
     /// Also report processor and memory use, and congestion control
     #[arg(short = 'V')]
-    pub details: bool,
+    pub(crate) details: bool,
     /// Report in JSON
     #[arg(short = 'J', long)]
-    pub json: bool,
+    pub(crate) json: bool,
     /// Report in JSON, one object per line for each event
     #[arg(long, conflicts_with = "json")]
-    pub json_stream: bool,
+    pub(crate) json_stream: bool,
     /// Append the report to this file instead of printing it
     #[arg(long, value_name = "FILE")]
-    pub logfile: Option<PathBuf>,
+    pub(crate) logfile: Option<PathBuf>,
     /// Fail if nothing arrives for this many milliseconds
     #[arg(long, value_name = "MS", default_value_t = 120_000, value_parser = clap::value_parser!(u64).range(100..=86_400_000))]
-    pub rcv_timeout: u64,
+    pub(crate) rcv_timeout: u64,
     /// Run in the background
     #[arg(short = 'D', long, conflicts_with = "client")]
-    pub daemon: bool,
+    pub(crate) daemon: bool,
     /// Serve one client and exit, with an exit code for that test's outcome
     #[arg(short = '1', long, conflicts_with = "client")]
-    pub one_off: bool,
+    pub(crate) one_off: bool,
     /// Use IPv4 only
     #[arg(short = '4', long, conflicts_with = "version6")]
-    pub version4: bool,
+    pub(crate) version4: bool,
     /// Use IPv6 only
     #[arg(short = '6', long)]
-    pub version6: bool,
+    pub(crate) version6: bool,
     /// The server's limits.
     #[command(flatten)]
-    pub limits: Limits,
+    pub(crate) limits: Limits,
     /// Give up connecting after this many milliseconds
     #[arg(long, value_name = "MS", conflicts_with = "server", help_heading = "Of the client only",
         value_parser = clap::value_parser!(u64).range(1..=86_400_000))]
-    pub connect_timeout: Option<u64>,
+    pub(crate) connect_timeout: Option<u64>,
     #[command(flatten)]
     test: TestOptions,
     /// Options of every program that opens connections.
     #[command(flatten)]
-    pub transport: TransportArgs,
+    pub(crate) transport: TransportArgs,
 }
 
 /// Parameters of the test, which the client determines.
@@ -227,8 +227,6 @@ fn parse_window(text: &str) -> Result<u32, String> {
 
 impl Options {
     /// Returns the test that a client requests.
-    ///
-    /// # Errors
     /// Returns a sentence if the options contradict each other, or if neither end is chosen.
     pub fn params(&self) -> Result<Params, String> {
         let test = &self.test;
@@ -275,8 +273,7 @@ impl Options {
     }
 
     /// Returns the maximum time that a receiver waits for data.
-    #[must_use]
-    pub fn idle(&self) -> Duration {
+    pub(crate) fn idle(&self) -> Duration {
         Duration::from_millis(self.rcv_timeout)
     }
 }

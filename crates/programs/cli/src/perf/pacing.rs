@@ -10,7 +10,7 @@ use crate::report::Stopwatch;
 
 /// Departure times of datagrams, in seconds after the start.
 #[derive(Debug)]
-pub struct Departures {
+pub(crate) struct Departures {
     next: f64,
     gap: f64,
     /// Datagrams per burst, and the number of those of the current burst that have departed.
@@ -22,8 +22,7 @@ impl Departures {
     /// Creates the departure times of datagrams with `length` bytes of payload at `rate` bit/s; 0 is unlimited. The
     /// datagrams leave in equally spaced bursts of `burst`, or, with the seed `poisson`, as a Poisson process with that
     /// mean rate.
-    #[must_use]
-    pub fn new(length: usize, (rate, burst): (u64, u32), poisson: Option<u64>) -> Self {
+    pub(crate) fn new(length: usize, (rate, burst): (u64, u32), poisson: Option<u64>) -> Self {
         let gap = if rate == 0 { 0.0 } else { length as f64 * 8.0 / rate as f64 };
         let mut random = poisson.map(ChaCha8Rng::seed_from_u64);
         // In a Poisson process, the first event also follows a random interval.
@@ -58,13 +57,13 @@ fn exponential(mean: f64, random: &mut ChaCha8Rng) -> f64 {
 /// Registers a descriptor with the current tokio runtime.
 #[cfg(target_os = "linux")]
 #[allow(deprecated, reason = "from tokio 1.54 on: its successor is unsafe, for types that replace their descriptor")]
-pub fn async_fd<T: std::os::fd::AsRawFd>(inner: T) -> io::Result<tokio::io::unix::AsyncFd<T>> {
+pub(crate) fn async_fd<T: std::os::fd::AsRawFd>(inner: T) -> io::Result<tokio::io::unix::AsyncFd<T>> {
     tokio::io::unix::AsyncFd::new(inner)
 }
 
 /// Waits for times on a stopwatch. It must be created and used within one tokio runtime.
 #[derive(Debug)]
-pub struct Sleeper {
+pub(crate) struct Sleeper {
     clock: Stopwatch,
     #[cfg(target_os = "linux")]
     timer: tokio::io::unix::AsyncFd<longhaul_sys::linux::Timer>,
@@ -72,14 +71,13 @@ pub struct Sleeper {
 
 #[cfg(target_os = "linux")]
 impl Sleeper {
-    /// Creates a sleeper for times on `clock`.
-    pub fn new(clock: Stopwatch) -> io::Result<Self> {
+    pub(crate) fn new(clock: Stopwatch) -> io::Result<Self> {
         let timer = longhaul_sys::linux::Timer::new()?;
         Ok(Self { clock, timer: async_fd(timer)? })
     }
 
     /// Sleeps until `time`, and returns some tens of microseconds late; returns at once if that time has passed.
-    pub async fn until(&self, time: Duration) -> io::Result<()> {
+    pub(crate) async fn until(&self, time: Duration) -> io::Result<()> {
         let Some(left) = time.checked_sub(self.clock.elapsed()).filter(|left| !left.is_zero()) else { return Ok(()) };
         let nanos = u64::try_from(left.as_nanos()).unwrap_or(u64::MAX);
         self.timer.get_ref().arm(Some(longhaul_sys::linux::monotonic_now().saturating_add(nanos)))?;
@@ -97,13 +95,12 @@ impl Sleeper {
 /// A sleep of 1 ms may take 2 ms, so the last 2 ms are spent in a busy loop.
 #[cfg(not(target_os = "linux"))]
 impl Sleeper {
-    /// Creates a sleeper for times on `clock`.
-    pub fn new(clock: Stopwatch) -> io::Result<Self> {
+    pub(crate) fn new(clock: Stopwatch) -> io::Result<Self> {
         Ok(Self { clock })
     }
 
     /// Sleeps until `time`, or returns at once if that time has passed.
-    pub async fn until(&self, time: Duration) -> io::Result<()> {
+    pub(crate) async fn until(&self, time: Duration) -> io::Result<()> {
         const ACTIVE: Duration = Duration::from_millis(2);
         loop {
             match time.checked_sub(self.clock.elapsed()) {

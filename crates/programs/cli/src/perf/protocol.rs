@@ -32,13 +32,11 @@ pub struct Hello {
 
 impl Hello {
     /// Creates the first message on the control connection of a test (`None`), or on the connection of a stream.
-    #[must_use]
     pub fn new(cookie: &str, stream: Option<u16>) -> Self {
         Self { name: NAME.to_owned(), cookie: cookie.to_owned(), stream }
     }
 
     /// Returns whether the message belongs to this protocol and is well formed.
-    #[must_use]
     pub fn is_valid(&self) -> bool {
         self.name == NAME && self.cookie.len() == COOKIE && self.cookie.bytes().all(|b| b.is_ascii_alphanumeric())
     }
@@ -56,7 +54,6 @@ pub struct Knock {
 /// Response of the server to a [`Knock`]. Only the owner of the address receives it and can answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Challenge {
-    /// Nonce to be returned.
     pub nonce: String,
 }
 
@@ -69,12 +66,9 @@ pub fn new_cookie() -> io::Result<String> {
     Ok(bytes.map(letter).iter().map(|&letter| char::from(letter)).collect())
 }
 
-/// Transport of the streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Protocol {
-    /// longhaul.
     Tcp,
-    /// Plain UDP.
     Udp,
 }
 
@@ -89,14 +83,11 @@ pub enum Direction {
     Both,
 }
 
-/// Parameters of a test.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Params {
-    /// Transport of the streams.
     pub protocol: Protocol,
     /// Number of streams in each direction.
     pub streams: u16,
-    /// Sender of the data.
     pub direction: Direction,
     /// Duration of the measurement in seconds, unless `bytes` is given; 0 is until one end stops it.
     pub seconds: f64,
@@ -112,11 +103,9 @@ pub struct Params {
     pub burst: u32,
     /// Whether datagrams are sent as a Poisson process.
     pub poisson: bool,
-    /// Seed of the Poisson process.
     pub seed: u64,
     /// Seconds between reports; 0 is only at the end.
     pub interval: f64,
-    /// Congestion control of the sender.
     pub congestion: Option<String>,
     /// Size of the send buffer and the receive window in bytes.
     pub window: Option<u32>,
@@ -154,7 +143,6 @@ impl Default for Params {
 }
 
 impl Params {
-    /// Checks that the test is possible.
     pub fn check(&self) -> Result<(), String> {
         let lengths = match self.protocol {
             Protocol::Tcp => 1..=MAX_TCP_LENGTH,
@@ -184,7 +172,6 @@ impl Params {
     }
 
     /// Returns for each stream, in the order of the numbers, whether the client sends on it.
-    #[must_use]
     pub fn client_sends(&self) -> Vec<bool> {
         let streams = usize::from(self.streams);
         match self.direction {
@@ -211,7 +198,6 @@ pub enum Message {
     Start,
     /// The user stops the test: the sender of each stream ends it.
     Stop,
-    /// The server's report.
     Output(String),
     /// This end sends no further datagrams. For each stream on which it sends, in order, this is the number of
     /// datagrams sent.
@@ -222,10 +208,6 @@ pub enum Message {
     Failed(String),
 }
 
-/// Encodes a message.
-///
-/// # Errors
-/// Returns an error if the message is too long.
 pub fn encode(message: &impl Serialize) -> io::Result<Vec<u8>> {
     let json = serde_json::to_vec(message)?;
     let length = u32::try_from(json.len()).ok().filter(|&length| length <= LARGE);
@@ -233,25 +215,18 @@ pub fn encode(message: &impl Serialize) -> io::Result<Vec<u8>> {
     Ok([&length.to_be_bytes(), json.as_slice()].concat())
 }
 
-/// Writes a message.
-///
-/// # Errors
-/// Returns the connection's error, or an error if the message is too long.
 pub async fn write(to: &mut (impl AsyncWrite + Unpin), message: &impl Serialize) -> io::Result<()> {
     to.write_all(&encode(message)?).await?;
     to.flush().await
 }
 
 /// Reads a message from an unknown peer, which must be short.
-///
-/// # Errors
 /// Returns the connection's error, `InvalidData` if the bytes are not a message, and `UnexpectedEof` at the end of
 /// the stream.
 pub async fn read_small<M: DeserializeOwned>(from: &mut (impl AsyncRead + Unpin)) -> io::Result<M> {
     read_up_to(from, SMALL).await
 }
 
-/// Reads a message.
 pub async fn read(from: &mut (impl AsyncRead + Unpin)) -> io::Result<Message> {
     read_up_to(from, LARGE).await
 }

@@ -7,35 +7,25 @@ use serde::{Deserialize, Serialize};
 use super::usage::Cpu;
 
 /// Maximum product of intervals and streams that are sent to the other end, so that they fit in a message.
-pub const MAX_SAMPLES: usize = 10_000;
+pub(super) const MAX_SAMPLES: usize = 10_000;
 
 /// Maximum number of bytes of a stream that is plausible: an hour at 20 Tb/s.
 const MAX_BYTES: u64 = 1 << 53;
 /// Plausible durations of a stream in seconds. A test takes up to a day.
 const TIMES: std::ops::RangeInclusive<f64> = 0.0..=200_000.0;
 
-/// Adds numbers that the other end may have chosen, and saturates.
-#[must_use]
-pub fn total(numbers: impl Iterator<Item = u64>) -> u64 {
-    numbers.fold(0, u64::saturating_add)
-}
-
 /// Results of a test at one end.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Results {
-    /// The streams by number.
     pub streams: Vec<StreamResult>,
-    /// The intervals, in order.
     pub intervals: Vec<Interval>,
     /// Number of intervals that were left out to fit in a message.
     pub intervals_left_out: u64,
-    /// Processor use during the test.
     pub cpu: Cpu,
 }
 
 impl Results {
     /// Returns whether the results are plausible for a test in which their end sends on the streams given by `sends`.
-    #[must_use]
     pub fn fits(&self, sends: &[bool]) -> bool {
         let fits = |streams: &mut dyn Iterator<Item = bool>| streams.eq(sends.iter().copied());
         fits(&mut self.streams.iter().map(|stream| stream.sender))
@@ -44,7 +34,6 @@ impl Results {
     }
 }
 
-/// Results of one stream at one end.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StreamResult {
     /// Whether this end sends.
@@ -59,9 +48,7 @@ pub struct StreamResult {
     pub last_byte: Option<f64>,
     /// Time at which the receiver had confirmed all data; known to the sender only.
     pub confirmed: Option<f64>,
-    /// TCP results.
     pub tcp: Option<TcpResult>,
-    /// UDP results.
     pub udp: Option<UdpSample>,
 }
 
@@ -80,11 +67,9 @@ pub struct TcpResult {
     pub min_rtt: u64,
     /// Mean of the samples of the smoothed RTT.
     pub mean_rtt: u64,
-    /// Name of the congestion controller.
     pub congestion: String,
     /// Outcome of the start-up scheme: `running`, `used` or `given-up`; `None` without one.
     pub startup: Option<String>,
-    /// Reason why the start-up scheme was given up.
     pub startup_given_up: Option<String>,
     /// Distribution of the RTTs sampled every 10 ms: `samples`, `min`, `p10`, `p50`, `p90`, `p99`, `max`.
     pub rtt: BTreeMap<String, u64>,
@@ -94,7 +79,6 @@ pub struct TcpResult {
     pub counters: BTreeMap<String, u64>,
 }
 
-/// Measurements of an interval.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
     /// Start in seconds after the start of the measurement.
@@ -107,20 +91,15 @@ pub struct Interval {
     pub cpu_percent: f64,
     /// Memory of the process in bytes at the end of the interval.
     pub rss: u64,
-    /// The streams by number.
     pub streams: Vec<StreamInterval>,
 }
 
-/// Measurements of a stream in an interval.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StreamInterval {
-    /// Whether this end sends.
     pub sender: bool,
     /// Payload bytes sent or received.
     pub bytes: u64,
-    /// TCP sample.
     pub tcp: Option<TcpSample>,
-    /// UDP sample.
     pub udp: Option<UdpSample>,
 }
 
@@ -141,7 +120,6 @@ pub struct TcpSample {
     pub pmtu: u64,
     /// Bytes acknowledged in the interval.
     pub bytes_acked: u64,
-    /// Bytes in flight.
     pub in_flight: u64,
     /// The slow-start threshold in bytes; `None` before it is set.
     pub ssthresh: Option<u64>,
@@ -170,26 +148,59 @@ pub struct UdpSample {
 }
 
 impl UdpSample {
-    /// Returns the lost datagrams in percent.
-    #[must_use]
     pub fn lost_percent(&self) -> f64 {
         if self.packets == 0 { 0.0 } else { 100.0 * self.lost as f64 / self.packets as f64 }
     }
+}
 
-    /// Combines several streams: sum of the packets, and mean of the jitters, as in iperf3.
-    #[must_use]
-    pub fn sum(samples: impl Iterator<Item = Self>) -> Self {
-        let mut count = 0_u32;
-        let mut sum = samples.fold(Self::default(), |sum, sample| {
-            count += 1;
-            Self {
-                packets: sum.packets.saturating_add(sample.packets),
-                lost: sum.lost.saturating_add(sample.lost),
-                out_of_order: sum.out_of_order.saturating_add(sample.out_of_order),
-                jitter_ms: sum.jitter_ms + sample.jitter_ms,
+/// Sum over streams of the same direction, in an interval or a whole test.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Sum {
+    /// Duration of the longest stream in seconds; 0 in an interval.
+    pub(super) seconds: f64,
+    pub(super) bytes: u64,
+    /// `None` without a TCP stream.
+    pub(super) retransmits: Option<u64>,
+    /// Sum of the packets, and mean of the jitters, as in iperf3; `None` without a UDP stream.
+    pub(super) udp: Option<UdpSample>,
+}
+
+impl From<&StreamInterval> for Sum {
+    fn from(stream: &StreamInterval) -> Self {
+        let retransmits = stream.tcp.as_ref().map(|tcp| tcp.retransmits);
+        Self { seconds: 0.0, bytes: stream.bytes, retransmits, udp: stream.udp }
+    }
+}
+
+impl From<&StreamResult> for Sum {
+    fn from(stream: &StreamResult) -> Self {
+        let retransmits = stream.tcp.as_ref().map(|tcp| tcp.retransmits);
+        Self { seconds: stream.seconds, bytes: stream.bytes, retransmits, udp: stream.udp }
+    }
+}
+
+impl Sum {
+    /// Adds up streams, whose numbers the other end may have chosen.
+    pub(super) fn of<S: Into<Self>>(streams: impl IntoIterator<Item = S>) -> Self {
+        let (mut sum, mut count) = (Self::default(), 0_u32);
+        for stream in streams.into_iter().map(Into::into) {
+            sum.seconds = sum.seconds.max(stream.seconds);
+            sum.bytes = sum.bytes.saturating_add(stream.bytes);
+            if let Some(retransmits) = stream.retransmits {
+                sum.retransmits = Some(sum.retransmits.unwrap_or(0).saturating_add(retransmits));
             }
-        });
-        sum.jitter_ms /= f64::from(count.max(1));
+            if let Some(sample) = stream.udp {
+                let udp = sum.udp.get_or_insert_default();
+                udp.packets = udp.packets.saturating_add(sample.packets);
+                udp.lost = udp.lost.saturating_add(sample.lost);
+                udp.out_of_order = udp.out_of_order.saturating_add(sample.out_of_order);
+                udp.jitter_ms += sample.jitter_ms;
+                count += 1;
+            }
+        }
+        if let Some(udp) = &mut sum.udp {
+            udp.jitter_ms = (udp.jitter_ms / f64::from(count)).min(f64::MAX);
+        }
         sum
     }
 }

@@ -20,25 +20,19 @@ use super::session::{Event, Facts};
 use super::timing::Timing;
 use super::{tcp, udp, usage};
 
-/// A stream at this end.
 #[derive(Debug)]
-pub struct Stream {
-    /// Whether this end sends.
-    pub sends: bool,
-    /// Transport of the stream.
-    pub channel: Channel,
+pub(crate) struct Stream {
+    pub(crate) sends: bool,
+    pub(crate) channel: Channel,
     /// Bytes that identify the stream to the other end; the sender writes them before the data.
-    pub opening: Vec<u8>,
+    pub(crate) opening: Vec<u8>,
 }
 
-/// Transport of a stream.
 #[derive(Debug)]
-pub enum Channel {
+pub(crate) enum Channel {
     /// A longhaul connection whose sender has not yet identified the stream.
     Expected,
-    /// A longhaul connection.
     Tcp(TcpStream),
-    /// A connected UDP socket.
     Udp(UdpSocket),
 }
 
@@ -58,7 +52,7 @@ struct Half<'a, F> {
 
 /// Runs `streams`, including the expected ones as they arrive. Reports events to `observe`, and the end of this end's
 /// datagrams on `control`. `done` receives the numbers of datagrams that the other end has sent.
-pub async fn run<F: FnMut(Event<'_>)>(
+pub(crate) async fn run<F: FnMut(Event<'_>)>(
     (params, timing): (&Params, Timing),
     streams: Vec<Stream>,
     arrivals: &mut mpsc::Receiver<(usize, TcpStream)>,

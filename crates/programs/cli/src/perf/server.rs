@@ -30,10 +30,8 @@ const BUSY: &str = "the server is busy running a test. try again later";
 type Arrivals = mpsc::Receiver<io::Result<Arrival>>;
 
 /// Serves clients without end, or only one with `--one-off`.
-///
-/// # Errors
 /// Returns an error if the socket fails, or if the only test failed.
-pub async fn run(options: &Options) -> Result<()> {
+pub(crate) async fn run(options: &Options) -> Result<()> {
     let listener = listen(options).context("unable to start listener for connections")?;
     let address = listener.local_addr()?;
     let (sender, mut arrivals) = mpsc::channel(WAITING);

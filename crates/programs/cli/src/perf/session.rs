@@ -17,23 +17,17 @@ use super::timing::Timing;
 
 /// First part of a report: properties of the test at its start.
 #[derive(Clone, Debug, Default)]
-pub struct Start {
+pub(crate) struct Start {
     /// Address and port of the other end: as given by the client, or as seen by the server.
-    pub peer: (String, u16),
-    /// The test's cookie.
-    pub cookie: String,
-    /// For each stream, the local and the remote address.
-    pub connected: Vec<(Option<SocketAddr>, Option<SocketAddr>)>,
-    /// Payload of a full segment in bytes.
-    pub mss: u32,
-    /// Sizes in bytes of the UDP sockets' send and receive buffers, for TCP and plain UDP.
-    pub buffers: (u64, u64),
+    pub(crate) peer: (String, u16),
+    pub(crate) cookie: String,
+    /// The streams by number.
+    pub(crate) streams: Vec<Facts>,
 }
 
 /// Properties of a stream at its start.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Facts {
-    /// Local and remote address.
     pub addresses: (Option<SocketAddr>, Option<SocketAddr>),
     /// Payload of a full segment in bytes, for TCP.
     pub mss: u32,
@@ -42,9 +36,7 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// Returns the properties of a stream on `channel`.
-    #[must_use]
-    pub fn new(channel: &Channel) -> Self {
+    pub(crate) fn new(channel: &Channel) -> Self {
         match channel {
             Channel::Expected => Self::default(),
             Channel::Tcp(tcp) => {
@@ -64,45 +56,30 @@ impl Facts {
     }
 }
 
-impl Start {
-    /// Records the properties of the streams.
-    pub fn streams_are(&mut self, streams: &[Facts]) {
-        self.connected = streams.iter().map(|stream| stream.addresses).collect();
-        if let Some(first) = streams.first() {
-            (self.mss, self.buffers) = (first.mss, first.buffers);
-        }
-    }
-}
-
-/// Event of a test.
 #[derive(Clone, Copy, Debug)]
 pub enum Event<'a> {
     /// All streams are ready.
     Begin(&'a [Facts]),
-    /// An interval has ended.
     Interval(&'a Interval),
 }
 
 /// Conditions of a test, besides its parameters.
 #[derive(Debug)]
-pub struct Terms {
+pub(crate) struct Terms {
     /// Maximum time to wait for the peer.
-    pub patience: Duration,
+    pub(crate) patience: Duration,
     /// Maximum time that a receiver waits for data.
-    pub idle: Duration,
+    pub(crate) idle: Duration,
     /// Maximum duration of the test; `None` is unlimited.
-    pub limit: Option<Duration>,
+    pub(crate) limit: Option<Duration>,
     /// The [expected](Channel::Expected) streams as they arrive, with their numbers.
-    pub arrivals: mpsc::Receiver<(usize, TcpStream)>,
+    pub(crate) arrivals: mpsc::Receiver<(usize, TcpStream)>,
     /// Becomes true when the user stops the test.
-    pub stop: watch::Receiver<bool>,
+    pub(crate) stop: watch::Receiver<bool>,
 }
 
 /// Runs `streams` and exchanges the results; returns this end's and the other end's. Reports events to `observe`.
-///
-/// # Errors
-/// Returns the reason why the test failed at this or the other end.
-pub async fn conduct(
+pub(crate) async fn conduct(
     control: &mut TcpStream,
     params: &Params,
     streams: Vec<Stream>,

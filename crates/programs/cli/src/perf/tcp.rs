@@ -18,7 +18,7 @@ use crate::transport;
 
 const SAMPLING: Duration = Duration::from_millis(10);
 /// Maximum time without any data, as in iperf3.
-pub const IDLE: Duration = Duration::from_secs(120);
+pub(crate) const IDLE: Duration = Duration::from_secs(120);
 /// Bounds on the unsent data in bytes. It is limited to what the path delivers in 20 ms, so that the count of sent
 /// bytes is not far ahead of the transmission. The lower bound is the library's own, which applies while the congestion
 /// window is full.
@@ -33,7 +33,7 @@ const HEADER: u16 = 12;
 const ETHERNET: u16 = 1472;
 
 /// Applies the settings of a test's streams to a socket.
-pub fn set_up(socket: &mut TcpSocket, params: &Params) -> io::Result<()> {
+pub(crate) fn set_up(socket: &mut TcpSocket, params: &Params) -> io::Result<()> {
     if let Some(window) = params.window {
         socket.set_send_buffer_size(window)?;
         socket.set_recv_buffer_size(window)?;
@@ -85,20 +85,20 @@ impl Watchdog {
 
 /// Data sent on a stream.
 #[derive(Clone, Debug)]
-pub struct Load {
+pub(crate) struct Load {
     /// Bytes that identify the stream to the receiver. They are written with the first data and not counted.
-    pub opening: Vec<u8>,
+    pub(crate) opening: Vec<u8>,
     /// Length of a block in bytes.
-    pub length: usize,
+    pub(crate) length: usize,
     /// Maximum rate in bit/s; 0 is unlimited.
-    pub rate: u64,
+    pub(crate) rate: u64,
     /// Blocks per burst at that rate.
-    pub burst: u32,
+    pub(crate) burst: u32,
 }
 
 /// Sends a load until the time or the number of bytes is used up, and waits until the receiver has confirmed all data.
 /// Calls `stopped` with the end of the stream's measurement.
-pub async fn send(
+pub(crate) async fn send(
     mut stream: TcpStream,
     meter: Arc<Meter>,
     timing: Timing,
@@ -193,10 +193,7 @@ async fn write(
 /// Receives until the end of the stream, and then ends the other direction. Calls `stopped` with the time of that end.
 /// If the sender exceeds the agreed `rate` (in bit/s; 0 is unlimited) by more than `slack` bytes, the receive window
 /// slows it down.
-///
-/// # Errors
-/// Returns the connection's error, or an error if nothing arrives for long.
-pub async fn receive(
+pub(crate) async fn receive(
     mut stream: TcpStream,
     meter: Arc<Meter>,
     timing: Timing,

@@ -13,8 +13,8 @@ use tokio::sync::watch;
 use super::json;
 use super::options::Options;
 use super::protocol::{Direction, Params, Protocol};
-use super::results::{Interval, MAX_SAMPLES, Results, StreamInterval, StreamResult, UdpSample, total};
-use super::session::{Event, Start};
+use super::results::{Interval, MAX_SAMPLES, Results, StreamResult, Sum, UdpSample};
+use super::session::{Event, Facts, Start};
 use super::units::{Scale, rate, size};
 use crate::names::escaped;
 use crate::output;
@@ -37,52 +37,36 @@ pub struct Reporter {
     written: RefCell<String>,
     verbose: bool,
     scale: Scale,
-    /// Whether this end is the client.
-    pub client: bool,
-    /// Parameters of the test.
+    pub(crate) client: bool,
     pub params: Params,
-    /// Start of the test.
-    pub start: Start,
+    pub(crate) start: Start,
     /// Intervals so far, for the JSON document at the end.
-    pub intervals: Vec<Interval>,
+    pub(crate) intervals: Vec<Interval>,
     begun: bool,
     /// The server's report, if requested.
-    pub server_output: Option<String>,
+    pub(crate) server_output: Option<String>,
     /// Ends the test if the reader of the report has exited.
-    pub stop: Option<watch::Sender<bool>>,
+    pub(crate) stop: Option<watch::Sender<bool>>,
     failure: RefCell<Option<io::Error>>,
 }
 
-struct Line<'a> {
-    id: Option<usize>,
-    sends: bool,
-    span: (f64, f64),
-    bytes: u64,
-    rest: &'a str,
-}
-
 /// Returns a stream's identifier in reports, where iperf3 prints its socket's number.
-#[must_use]
-pub fn stream_id(number: usize) -> usize {
+pub(super) fn stream_id(number: usize) -> usize {
     5 + 2 * number
 }
 
-/// Returns a rate in bit/s, or 0 for a duration of zero.
-#[must_use]
-pub fn bits_per_second(bytes: u64, seconds: f64) -> f64 {
-    if seconds > 0.0 { bytes as f64 * 8.0 / seconds } else { 0.0 }
+/// Returns a rate in bit/s, or 0 if the duration is too short for a finite one.
+pub(super) fn bits_per_second(bytes: u64, seconds: f64) -> f64 {
+    let rate = bytes as f64 * 8.0 / seconds;
+    if seconds > 0.0 && rate.is_finite() { rate } else { 0.0 }
 }
 
 /// Returns the results of the sender and those of the receiver, in this order.
-pub fn by_role<'a>(ours: &'a StreamResult, theirs: &'a StreamResult) -> (&'a StreamResult, &'a StreamResult) {
+pub(super) fn by_role<'a>(ours: &'a StreamResult, theirs: &'a StreamResult) -> (&'a StreamResult, &'a StreamResult) {
     if ours.sender { (ours, theirs) } else { (theirs, ours) }
 }
 
 impl Reporter {
-    /// Creates the reporter of a client or a server.
-    ///
-    /// # Errors
-    /// Returns an error if the log file cannot be written.
     pub fn new(options: &Options, client: bool) -> Result<Self> {
         let open = |path: &PathBuf| {
             let file = File::options().append(true).create(true).open(path);
@@ -134,34 +118,29 @@ impl Reporter {
     }
 
     /// Checks that everything was written. That a reader of standard output has exited is not an error.
-    pub fn check(&self) -> Result<()> {
+    pub(crate) fn check(&self) -> Result<()> {
         self.failure.borrow_mut().take().map_or(Ok(()), Err).context("cannot write the report")
     }
 
-    /// Returns the output so far.
-    #[must_use]
-    pub fn written(&self) -> String {
+    pub(super) fn written(&self) -> String {
         self.written.borrow().clone()
     }
 
-    /// Reports an event of the test.
     pub fn observe(&mut self, event: Event<'_>) {
         match event {
             Event::Begin(streams) => {
-                self.start.streams_are(streams);
+                self.start.streams = streams.to_vec();
                 self.begin();
             }
             Event::Interval(interval) => self.interval(interval),
         }
     }
 
-    /// Reports that a server waits for a client.
-    pub fn listening(&self, port: u16, number: u64) {
+    pub(super) fn listening(&self, port: u16, number: u64) {
         self.say(&format!("{LINE}\nServer listening on {port} (test #{number})\n{LINE}"));
     }
 
-    /// Reports that a client connects.
-    pub fn connecting(&mut self, host: &str, port: u16) {
+    pub(super) fn connecting(&mut self, host: &str, port: u16) {
         self.start.peer = (host.to_owned(), port);
         self.say(&format!("Connecting to host {host}, port {port}"));
         if self.params.direction == Direction::Reverse {
@@ -169,8 +148,7 @@ impl Reporter {
         }
     }
 
-    /// Reports that a client has connected.
-    pub fn accepted(&mut self, peer: SocketAddr) {
+    pub(super) fn accepted(&mut self, peer: SocketAddr) {
         self.start.peer = (peer.ip().to_canonical().to_string(), peer.port());
         self.say(&format!("Accepted connection from {}, port {}", self.start.peer.0, self.start.peer.1));
     }
@@ -179,7 +157,7 @@ impl Reporter {
         if self.stream {
             self.write(&json::start_event(self));
         }
-        for (number, (local, remote)) in self.start.connected.iter().enumerate() {
+        for (number, Facts { addresses: (local, remote), .. }) in self.start.streams.iter().enumerate() {
             let place = |address: &Option<SocketAddr>| {
                 address.map_or_else(|| "?".to_owned(), |a| format!("{} port {}", a.ip().to_canonical(), a.port()))
             };
@@ -203,23 +181,23 @@ impl Reporter {
     }
 
     /// Returns, for each stream, whether this end sends.
-    #[must_use]
-    pub fn sends(&self) -> Vec<bool> {
+    pub(super) fn sends(&self) -> Vec<bool> {
         self.params.client_sends().into_iter().map(|client| client == self.client).collect()
     }
 
-    fn line(&self, line: &Line<'_>) -> String {
-        let id = line.id.map_or_else(|| "SUM".to_owned(), |number| format!("{:3}", stream_id(number)));
-        let role = match (self.params.direction, line.sends, self.client) {
+    /// Prints a line for the stream `number`, or for the sum of all if there is no number. `sends` is whether this end
+    /// sends.
+    fn line(&self, number: Option<usize>, sends: bool, (start, end): (f64, f64), bytes: u64, rest: &str) {
+        let id = number.map_or_else(|| "SUM".to_owned(), |number| format!("{:3}", stream_id(number)));
+        let role = match (self.params.direction, sends, self.client) {
             (Direction::Both, true, true) => "[TX-C]",
             (Direction::Both, false, true) => "[RX-C]",
             (Direction::Both, true, false) => "[TX-S]",
             (Direction::Both, false, false) => "[RX-S]",
             _ => "",
         };
-        let ((start, end), bytes) = (line.span, line.bytes);
         let rate = rate(bits_per_second(bytes, end - start), self.scale);
-        format!("[{id}]{role} {start:6.2}-{end:<6.2} sec  {}  {rate}{}", size(bytes as f64), line.rest)
+        self.say(&format!("[{id}]{role} {start:6.2}-{end:<6.2} sec  {}  {rate}{rest}", size(bytes as f64)));
     }
 
     fn interval(&mut self, interval: &Interval) {
@@ -238,28 +216,28 @@ impl Reporter {
         let span = (interval.start, interval.end);
         let tail = if interval.omitted { "(omitted)" } else { "" };
         for (number, stream) in interval.streams.iter().enumerate() {
-            let rest = interval_rest(stream, tail);
-            self.say(&self.line(&Line {
-                id: Some(number),
-                sends: stream.sender,
-                span,
-                bytes: stream.bytes,
-                rest: &rest,
-            }));
+            let cwnd = stream.tcp.as_ref().map(|tcp| tcp.snd_cwnd);
+            let rest = self.rest(&Sum::from(stream), stream.sender, cwnd, tail);
+            self.line(Some(number), stream.sender, span, stream.bytes, &rest);
         }
         for sends in [true, false] {
             let of: Vec<_> = interval.streams.iter().filter(|stream| stream.sender == sends).collect();
             if several && !of.is_empty() {
-                let bytes = total(of.iter().map(|stream| stream.bytes));
-                let retransmits = total(of.iter().filter_map(|stream| Some(stream.tcp.as_ref()?.retransmits)));
-                let udp = UdpSample::sum(of.iter().filter_map(|stream| stream.udp));
-                let rest = match self.params.protocol {
-                    Protocol::Tcp => tcp_rest(sends, retransmits, tail),
-                    Protocol::Udp if sends => format!("  {}  {tail}", udp.packets),
-                    Protocol::Udp => udp_rest(udp, tail),
-                };
-                self.say(&self.line(&Line { id: None, sends, span, bytes, rest: &rest }));
+                let sum = Sum::of(of);
+                self.line(None, sends, span, sum.bytes, &self.rest(&sum, sends, None, tail));
             }
+        }
+    }
+
+    /// Returns the end of an interval's line.
+    fn rest(&self, sum: &Sum, sends: bool, cwnd: Option<u64>, tail: &str) -> String {
+        match (self.params.protocol, sends, cwnd) {
+            (Protocol::Udp, true, _) => format!("  {}  {tail}", sum.udp.unwrap_or_default().packets),
+            (Protocol::Udp, false, _) => udp_rest(sum.udp, tail),
+            (Protocol::Tcp, true, Some(cwnd)) => {
+                format!("  {:3}   {}       {tail}", sum.retransmits.unwrap_or(0), size(cwnd as f64))
+            }
+            (Protocol::Tcp, ..) => tcp_rest(sends, sum, tail),
         }
     }
 
@@ -321,15 +299,12 @@ impl Reporter {
             if !self.client && sends != sending {
                 continue;
             }
-            let bytes = total(of.iter().map(|stream| stream.bytes));
-            let seconds = of.iter().map(|stream| stream.seconds).fold(0.0, f64::max);
-            let retransmits = total(of.iter().filter_map(|stream| Some(stream.tcp.as_ref()?.retransmits)));
-            let udp = UdpSample::sum(of.iter().filter_map(|stream| stream.udp));
+            let sum = Sum::of(of.iter().copied());
             let rest = match self.params.protocol {
-                Protocol::Tcp => tcp_rest(sending, retransmits, role),
-                Protocol::Udp => udp_rest(udp, role),
+                Protocol::Tcp => tcp_rest(sending, &sum, role),
+                Protocol::Udp => udp_rest(sum.udp, role),
             };
-            self.say(&self.line(&Line { id, sends, span: (0.0, seconds), bytes, rest: &rest }));
+            self.line(id, sends, (0.0, sum.seconds), sum.bytes, &rest);
         }
     }
 
@@ -361,22 +336,15 @@ fn escaped_lines(text: &str) -> String {
     text.split('\n').map(escaped).collect::<Vec<_>>().join("\n")
 }
 
-fn interval_rest(stream: &StreamInterval, tail: &str) -> String {
-    match (&stream.tcp, stream.udp, stream.sender) {
-        (_, Some(udp), true) => format!("  {}  {tail}", udp.packets),
-        (_, Some(udp), false) => udp_rest(udp, tail),
-        (Some(tcp), None, true) => {
-            format!("  {:3}   {}       {tail}", tcp.retransmits, size(tcp.snd_cwnd as f64))
-        }
-        _ => tcp_rest(false, 0, tail),
+fn tcp_rest(sends: bool, sum: &Sum, tail: &str) -> String {
+    match sum.retransmits.unwrap_or(0) {
+        retransmits if sends => format!("  {retransmits:3}             {tail}"),
+        _ => format!("                  {tail}"),
     }
 }
 
-fn tcp_rest(sender: bool, retransmits: u64, tail: &str) -> String {
-    if sender { format!("  {retransmits:3}             {tail}") } else { format!("                  {tail}") }
-}
-
-fn udp_rest(udp: UdpSample, tail: &str) -> String {
+fn udp_rest(udp: Option<UdpSample>, tail: &str) -> String {
+    let udp = udp.unwrap_or_default();
     let percent = udp.lost_percent();
     let percent = match percent.abs() {
         _ if udp.lost == 0 => "0".to_owned(),

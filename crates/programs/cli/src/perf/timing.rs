@@ -11,13 +11,12 @@ use crate::report::Stopwatch;
 
 /// Times at which a stream starts and ends.
 #[derive(Clone, Debug)]
-pub struct Timing {
-    /// Clock of the time since the start.
-    pub clock: Stopwatch,
+pub(crate) struct Timing {
+    pub(crate) clock: Stopwatch,
     /// Maximum time to wait for the peer at the end.
-    pub patience: Duration,
+    pub(crate) patience: Duration,
     /// Maximum time that a receiver waits for data.
-    pub idle: Duration,
+    pub(crate) idle: Duration,
     omit: f64,
     seconds: Option<f64>,
     budget: Arc<Budget>,
@@ -28,9 +27,7 @@ pub struct Timing {
 }
 
 impl Timing {
-    /// Starts the clock of a test.
-    #[must_use]
-    pub fn start(params: &Params, (patience, idle): (Duration, Duration)) -> Self {
+    pub(crate) fn start(params: &Params, (patience, idle): (Duration, Duration)) -> Self {
         Self {
             clock: Stopwatch::start(),
             patience,
@@ -44,31 +41,25 @@ impl Timing {
         }
     }
 
-    /// Returns the seconds since the start.
-    #[must_use]
-    pub fn elapsed(&self) -> f64 {
+    pub(crate) fn elapsed(&self) -> f64 {
         self.clock.elapsed().as_secs_f64()
     }
 
     /// Returns whether a duration or the user ends the test, rather than a number of bytes.
-    #[must_use]
-    pub fn is_timed(&self) -> bool {
+    pub(crate) fn is_timed(&self) -> bool {
         self.seconds.is_some() || self.budget.0.is_none()
     }
 
-    /// Stops the senders of the test.
-    pub fn stop(&self) {
+    pub(crate) fn stop(&self) {
         self.stop.send_replace(true);
     }
 
-    /// Returns whether the test was stopped.
-    #[must_use]
-    pub fn is_stopped(&self) -> bool {
+    pub(crate) fn is_stopped(&self) -> bool {
         *self.stop.borrow()
     }
 
     /// Waits until the duration is over or the test is stopped. Without a duration, waits until it is stopped.
-    pub async fn over(&self) {
+    pub(crate) async fn over(&self) {
         let mut stop = self.stop.subscribe();
         let left = self.left().unwrap_or(Duration::MAX);
         tokio::select! {
@@ -79,46 +70,38 @@ impl Timing {
     }
 
     /// Returns the end of the duration in seconds after the start.
-    #[must_use]
-    pub fn end(&self) -> Option<f64> {
+    pub(crate) fn end(&self) -> Option<f64> {
         self.seconds.map(|seconds| self.omit + seconds)
     }
 
     /// Returns the time left until [`end`](Self::end).
-    #[must_use]
-    pub fn left(&self) -> Option<Duration> {
+    pub(crate) fn left(&self) -> Option<Duration> {
         self.end().map(|end| Duration::from_secs_f64((end - self.elapsed()).max(0.0)))
     }
 
     /// Takes up to `most` of the remaining bytes to be sent, or 0 if none remain. Bytes in the omitted time are not
     /// limited.
-    #[must_use]
-    pub fn take(&self, most: usize) -> usize {
+    pub(crate) fn take(&self, most: usize) -> usize {
         if self.counting.load(Ordering::Relaxed) { self.budget.take(most) } else { most }
     }
 
-    /// Returns whether the test has failed.
-    #[must_use]
-    pub fn is_cancelled(&self) -> bool {
+    pub(crate) fn is_cancelled(&self) -> bool {
         self.cancelled.load(Ordering::Relaxed)
     }
 
-    /// Starts counting sent bytes.
-    pub fn count_from_now(&self) {
+    pub(crate) fn count_from_now(&self) {
         self.counting.store(true, Ordering::Relaxed);
     }
 
     /// Returns a guard that cancels the test when dropped. The guard is needed because threads do not end with their
     /// task.
-    #[must_use]
-    pub fn cancel_on_drop(&self) -> CancelOnDrop {
+    pub(crate) fn cancel_on_drop(&self) -> CancelOnDrop {
         CancelOnDrop(Arc::clone(&self.cancelled))
     }
 }
 
-/// Guard returned by [`Timing::cancel_on_drop`].
 #[derive(Debug)]
-pub struct CancelOnDrop(Arc<AtomicBool>);
+pub(crate) struct CancelOnDrop(Arc<AtomicBool>);
 
 impl Drop for CancelOnDrop {
     fn drop(&mut self) {

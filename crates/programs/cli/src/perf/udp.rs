@@ -18,9 +18,9 @@ use super::timing::Timing;
 
 /// Length of the header of a datagram in bytes: a mark, the number of the datagram, counted from 1, and the time of the
 /// sender's clock in nanoseconds.
-pub const HEADER: usize = 20;
+pub(crate) const HEADER: usize = 20;
 /// Maximum payload of a datagram in bytes, over IPv4.
-pub const MAX_LENGTH: usize = 65_507;
+pub(crate) const MAX_LENGTH: usize = 65_507;
 const MARK: [u8; 4] = *b"lhpd";
 /// Interval between a client's knocks until the test starts.
 const KNOCKING: Duration = Duration::from_millis(100);
@@ -31,10 +31,10 @@ const QUIET: Duration = Duration::from_millis(300);
 /// Maximum duration of that wait.
 const STRAGGLING: Duration = Duration::from_secs(3);
 /// Size of the socket buffers in bytes: 40 ms at 800 Mbit/s.
-pub const SOCKET_BUFFER: usize = 4 << 20;
+pub(crate) const SOCKET_BUFFER: usize = 4 << 20;
 
 /// Opens a UDP socket on `address` with large buffers.
-pub fn socket(address: SocketAddr, params: &Params) -> io::Result<UdpSocket> {
+pub(crate) fn socket(address: SocketAddr, params: &Params) -> io::Result<UdpSocket> {
     let socket = std::net::UdpSocket::bind(address)?;
     socket.set_nonblocking(true)?;
     let buffer = params.window.map_or(SOCKET_BUFFER, |window| window as usize);
@@ -49,10 +49,7 @@ pub fn socket(address: SocketAddr, params: &Params) -> io::Result<UdpSocket> {
 }
 
 /// Announces the sockets of the streams to the server and answers its challenges, repeatedly. Returns only on an error.
-///
-/// # Errors
-/// Returns the system's error, for example if the server's port is closed.
-pub async fn knock(sockets: &[(UdpSocket, Hello)]) -> io::Result<()> {
+pub(crate) async fn knock(sockets: &[(UdpSocket, Hello)]) -> io::Result<()> {
     let mut ticks = interval(KNOCKING);
     let mut nonces = vec![None; sockets.len()];
     let mut buffer = [0; 512];
@@ -72,7 +69,7 @@ pub async fn knock(sockets: &[(UdpSocket, Hello)]) -> io::Result<()> {
 /// Waits until the client of this test, at the address `client`, sends a [`Knock`] and answers a challenge; then
 /// connects `socket` to its address and port. Other datagrams are not answered, and no answer is longer than the
 /// datagram that elicited it.
-pub async fn answer(socket: UdpSocket, hello: &Hello, client: IpAddr) -> io::Result<UdpSocket> {
+pub(crate) async fn answer(socket: UdpSocket, hello: &Hello, client: IpAddr) -> io::Result<UdpSocket> {
     let mut key = [0; blake3::KEY_LEN];
     getrandom::fill(&mut key).map_err(io::Error::other)?;
     let mut buffer = [0; 512];
@@ -119,7 +116,7 @@ fn decode(datagram: &[u8]) -> Option<(u64, u64)> {
 
 /// Sends datagrams of `length` bytes at the times of `departures`, until the time or the number of bytes is used up.
 /// Runs on a thread of its own, so that no other work delays it.
-pub async fn send(
+pub(crate) async fn send(
     socket: UdpSocket,
     meter: Arc<Meter>,
     timing: Timing,
@@ -212,10 +209,7 @@ impl Tracker {
 
 /// Receives until all datagrams have arrived, or the rest is given up as lost. `done` announces the number sent on this
 /// stream, at `index` among the received streams. Calls `stopped` with the time of the last arrival.
-///
-/// # Errors
-/// Returns the socket's error, or an error if the other end has gone.
-pub async fn receive(
+pub(crate) async fn receive(
     socket: UdpSocket,
     meter: Arc<Meter>,
     timing: Timing,

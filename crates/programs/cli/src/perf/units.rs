@@ -1,12 +1,12 @@
 //! iperf3's units: powers of 1024 for sizes, powers of 1000 for rates.
 
 /// Parses a size in bytes, such as `128K` or `1.5G`: suffixes K, M, G and T of either case are powers of 1024.
-pub fn parse_size(text: &str) -> Result<u64, String> {
+pub(crate) fn parse_size(text: &str) -> Result<u64, String> {
     parse(text, 1024.0)
 }
 
 /// Parses a rate in bits per second, such as `10M`: suffixes K, M, G and T of either case are powers of 1000.
-pub fn parse_rate(text: &str) -> Result<u64, String> {
+pub(crate) fn parse_rate(text: &str) -> Result<u64, String> {
     parse(text, 1000.0)
 }
 
@@ -28,7 +28,7 @@ fn parse(text: &str, base: f64) -> Result<u64, String> {
 
 /// Scaling of figures: each by its own magnitude, or all alike.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Scale {
+pub(crate) enum Scale {
     /// The unit that gives three digits.
     #[default]
     Adaptive,
@@ -39,7 +39,7 @@ pub enum Scale {
 }
 
 /// Parses iperf3's `--format`: one of `kmgtKMGT`, lower case for bits.
-pub fn parse_scale(text: &str) -> Result<Scale, String> {
+pub(crate) fn parse_scale(text: &str) -> Result<Scale, String> {
     let power = |c| "kmgt".find(c).map(|at| at as u8 + 1);
     let mut chars = text.chars();
     match (chars.next(), chars.next()) {
@@ -51,14 +51,12 @@ pub fn parse_scale(text: &str) -> Result<Scale, String> {
 }
 
 /// Formats a size as iperf3 does, such as `1.22 MBytes`.
-#[must_use]
-pub fn size(bytes: f64) -> String {
+pub(crate) fn size(bytes: f64) -> String {
     scaled(bytes, 1024.0, None, "Bytes")
 }
 
 /// Formats a rate as iperf3 does, such as `10.2 Mbits/sec`.
-#[must_use]
-pub fn rate(bits_per_second: f64, scale: Scale) -> String {
+pub(crate) fn rate(bits_per_second: f64, scale: Scale) -> String {
     let text = match scale {
         Scale::Adaptive => scaled(bits_per_second, 1000.0, None, "bits"),
         Scale::Bits(power) => scaled(bits_per_second, 1000.0, Some(power), "bits"),

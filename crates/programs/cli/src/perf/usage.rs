@@ -6,7 +6,7 @@ use crate::report::Stopwatch;
 
 /// Processor time and memory at one point in time.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Reading {
+pub(crate) struct Reading {
     /// Seconds since the [`Meter`] started.
     at: f64,
     /// Processor time of all threads in user and kernel mode, in seconds.
@@ -28,27 +28,21 @@ pub struct Cpu {
 
 /// Takes readings of this process, which are 0 on systems other than Linux.
 #[derive(Clone, Copy, Debug)]
-pub struct Meter(Stopwatch);
+pub(crate) struct Meter(Stopwatch);
 
 impl Meter {
-    /// Starts the clock of the readings.
-    #[must_use]
-    pub fn start() -> Self {
+    pub(crate) fn start() -> Self {
         Self(Stopwatch::start())
     }
 
-    /// Takes a reading.
-    #[must_use]
-    pub fn read(self) -> Reading {
+    pub(crate) fn read(self) -> Reading {
         let (total, user, rss) = read_process();
         Reading { at: self.0.elapsed().as_secs_f64(), total, user, rss }
     }
 }
 
 impl Reading {
-    /// Returns the processor use since `earlier`.
-    #[must_use]
-    pub fn since(&self, earlier: &Self) -> Cpu {
+    pub(crate) fn since(&self, earlier: &Self) -> Cpu {
         let seconds = self.at - earlier.at;
         if seconds <= 0.0 {
             return Cpu::default();
@@ -60,8 +54,7 @@ impl Reading {
     }
 
     /// Returns the resident memory in bytes at the time of the reading.
-    #[must_use]
-    pub fn rss(&self) -> u64 {
+    pub(crate) fn rss(&self) -> u64 {
         self.rss
     }
 }

@@ -21,29 +21,23 @@ pub(super) const LIMITS: [(&str, &str); 7] = [
     ("other", "other"),
 ];
 
-/// Reason why a log cannot be used.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum LogError {
-    /// The file cannot be read.
+pub(crate) enum LogError {
     #[error("cannot read the log: {0}")]
     Read(#[from] io::Error),
-    /// A record has a format that longhaul does not write.
     #[error("record {number} is not one of an event log of longhaul: {reason}")]
     Record {
         /// Number of the record, from 1.
         number: u64,
-        /// Problem with the record.
         reason: String,
     },
-    /// There is no connection in the log.
     #[error("the log has no connection of longhaul")]
     Empty,
 }
 
 /// A connection over time, read from its event log. Times are in seconds from the start.
 #[derive(Clone, Debug, Default)]
-pub struct Transfer {
+pub(crate) struct Transfer {
     pub(super) local: String,
     pub(super) remote: String,
     pub(super) congestion: String,
@@ -121,10 +115,7 @@ impl Address {
 
 impl Transfer {
     /// Reads a log. Ignores unknown records, and an incomplete last one.
-    ///
-    /// # Errors
-    /// Returns an error if the log cannot be read or was not written by longhaul.
-    pub fn read(mut log: impl BufRead) -> Result<Self, LogError> {
+    pub(crate) fn read(mut log: impl BufRead) -> Result<Self, LogError> {
         let (mut transfer, mut record) = (Self::default(), Vec::new());
         for number in 1.. {
             record.clear();

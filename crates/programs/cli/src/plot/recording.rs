@@ -20,7 +20,7 @@ const INTERVAL: Duration = Duration::from_millis(5);
 
 /// Successive connections of a transfer, drawn into a file when dropped.
 #[derive(Debug)]
-pub struct Plot {
+pub(crate) struct Plot {
     file: PathBuf,
     screen: Screen,
     recording: Arc<Mutex<Recording>>,
@@ -28,13 +28,12 @@ pub struct Plot {
 
 impl Plot {
     /// Starts to record a transfer. `file` is written at the end.
-    #[must_use]
-    pub fn new(file: PathBuf, screen: &Screen) -> Self {
+    pub(crate) fn new(file: PathBuf, screen: &Screen) -> Self {
         Self { file, screen: screen.clone(), recording: Arc::default() }
     }
 
     /// Records a connection. Its state is sampled whenever it is used.
-    pub fn record<S: Connection>(&self, stream: S) -> Recorded<S> {
+    pub(crate) fn record<S: Connection>(&self, stream: S) -> Recorded<S> {
         lock(&self.recording).begin(&stream);
         Recorded { stream, recording: Some(Arc::clone(&self.recording)) }
     }
@@ -158,14 +157,14 @@ impl Recording {
 
 /// A connection that is recorded if there is a [`Plot`].
 #[derive(Debug)]
-pub struct Recorded<S> {
+pub(crate) struct Recorded<S> {
     stream: S,
     recording: Option<Arc<Mutex<Recording>>>,
 }
 
 impl<S: Connection> Recorded<S> {
     /// Wraps a connection that is not recorded.
-    pub fn unrecorded(stream: S) -> Self {
+    pub(crate) fn unrecorded(stream: S) -> Self {
         Self { stream, recording: None }
     }
 

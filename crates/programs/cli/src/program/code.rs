@@ -27,7 +27,6 @@ const LIMITS: Limits = Limits { all: 1024, per_address: 32 };
 
 #[derive(Clone, Debug)]
 pub(super) enum CodeArg {
-    /// The program asks for the code.
     Ask,
     Given(Code),
 }

@@ -13,7 +13,6 @@ use longhaul_tls::{Authority, Fingerprint, SecureListener, SecureStream, limiter
 use longhaul_units::Rate;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::timeout;
 
 use super::Screen;
 use super::access::Access;
@@ -28,15 +27,14 @@ use crate::gateway::permit::Permits;
 use crate::gateway::remote::Groups;
 use crate::gateway::{Event, Gateway, Peer};
 use crate::monitor::{Monitor, Role};
-use crate::transport::{Connection, rtt};
+use crate::transport::rtt;
 use crate::tunnel::rate::Limits as RateLimits;
-use crate::tunnel::{Ended, Lookups};
+use crate::tunnel::{self, Ended, Lookups};
 
 /// Maximum numbers of tunnels. Several forwarders may share an address.
 const LIMITS: Limits = Limits { all: 4096, per_address: 1024 };
 /// Maximum number of simultaneous name look-ups per key: all keys share the threads of the resolver.
 const LOOKUPS: usize = 16;
-const CLOSE: Duration = Duration::from_secs(5);
 
 pub(super) async fn run(args: &GatewayArgs, screen: &Screen) -> Result<()> {
     // Creates the key at the first start, even if the start then fails.
@@ -205,10 +203,7 @@ impl Service {
                 }
             };
             match served {
-                Ok(Some(stream)) => {
-                    // The forwarder has ended its direction; a failed close has no consequence.
-                    let _ = timeout(CLOSE, Connection::close(stream)).await;
-                }
+                Ok(Some(stream)) => tunnel::close(stream).await,
                 Ok(None) => {}
                 Err(error) => tracing::info!(target: "longhaul::gateway", "{from}: the tunnel ended: {error}"),
             }

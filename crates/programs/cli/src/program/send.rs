@@ -204,7 +204,7 @@ fn report(json: bool, screen: &Screen, outcome: Outcome) {
             }
             screen.warn(&format!("{} is not sent: {reason}", names::escaped(&file)));
         }
-        Outcome::Created(_) => {}
+        Outcome::Created => {}
         Outcome::Skipped(file) if json => {
             screen.print(&report::json_line(&serde_json::json!({ "file": file, "skipped": true })));
         }

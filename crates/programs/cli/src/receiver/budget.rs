@@ -17,7 +17,7 @@ pub(super) const EXCEEDED: &str = "it exceeds what the receiver accepts";
 
 /// Maximum number of bytes of all files together, and of the files of each peer. Clones share the same budget.
 #[derive(Clone, Debug, Default)]
-pub struct Budget {
+pub(crate) struct Budget {
     all: Account,
     per_peer: Option<u64>,
     peers: Arc<Mutex<HashMap<Fingerprint, Account>>>,
@@ -27,11 +27,11 @@ pub struct Budget {
 
 /// A limit that a file would exceed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Exceeded {
+pub(crate) struct Exceeded {
     /// The option that sets the limit.
-    pub option: &'static str,
+    pub(crate) option: &'static str,
     /// The limit in bytes.
-    pub bytes: u64,
+    pub(crate) bytes: u64,
 }
 
 impl fmt::Display for Exceeded {
@@ -83,7 +83,7 @@ impl Account {
 
 /// The sender on whose behalf directories and links are created.
 #[derive(Clone, Debug, Default)]
-pub struct Owner {
+pub(crate) struct Owner {
     accounts: Vec<Account>,
     peer: Option<Fingerprint>,
 }
@@ -121,19 +121,17 @@ pub(super) struct Share {
 
 impl Budget {
     /// Creates a budget of at most `limit` bytes; `None` is unlimited.
-    #[must_use]
-    pub fn new(limit: Option<u64>) -> Self {
+    pub(crate) fn new(limit: Option<u64>) -> Self {
         Self { all: Account::new("--max-bytes", limit), ..Self::default() }
     }
 
     /// Limits the files of each peer, by its key, to `limit` bytes.
-    #[must_use]
-    pub fn per_peer(self, limit: Option<u64>) -> Self {
+    pub(crate) fn per_peer(self, limit: Option<u64>) -> Self {
         Self { per_peer: limit, ..self }
     }
 
     /// Counts a part of `bytes` bytes that an earlier process left.
-    pub fn add_part(&self, peer: Fingerprint, name: &Name, bytes: u64) {
+    pub(crate) fn add_part(&self, peer: Fingerprint, name: &Name, bytes: u64) {
         self.accounts(Some(peer)).iter().for_each(|account| account.force(bytes));
         let mut parts = self.parts();
         let held = parts.entry((peer, name.clone())).or_default();

@@ -7,107 +7,48 @@ use super::budget::{EXCEEDED, Exceeded};
 use crate::names::{Name, NameError};
 use crate::protocol::ProtocolError;
 
-/// Reason why files were not received.
 #[derive(Debug, thiserror::Error)]
-pub enum ReceiveError {
-    /// The peer's message was not valid, or the connection failed between two files.
+pub(crate) enum ReceiveError {
     #[error(transparent)]
     Peer(#[from] ProtocolError),
-    /// The peer connected and sent nothing.
     #[error("the peer sent nothing")]
     Silent,
-    /// The name begins with a dot or a dash, which the options do not allow.
     #[error("{name} is not wanted: {error} (receive with --allow-hidden to accept such names)")]
-    Hidden {
-        /// The file's name.
-        name: Name,
-        /// Problem with the name.
-        error: NameError,
-    },
-    /// The receiver's system allows no such name.
+    Hidden { name: Name, error: NameError },
     #[error("cannot write {name}: {error}")]
-    NotHere {
-        /// The file's name.
-        name: Name,
-        /// Problem with the name.
-        error: NameError,
-    },
-    /// The peer named no further file in time, or did not read its reply.
+    NotHere { name: Name, error: NameError },
     #[error("the peer was idle for too long")]
     Idle,
-    /// The file exceeds the budget.
     #[error("{name} would exceed {limit}")]
-    TooLarge {
-        /// The file's name.
-        name: Name,
-        /// The limit.
-        limit: Exceeded,
-    },
-    /// The file arrives too slowly.
+    TooLarge { name: Name, limit: Exceeded },
     #[error("receiving {name} ended after {}: {} came in {} s", of(*received, *size), few(*least), time.as_secs())]
     Stalled {
-        /// The file's name.
         name: Name,
-        /// Bytes received.
         received: u64,
-        /// The file's size, if it was announced.
         size: Option<u64>,
         /// Number of bytes that have to arrive within `time`.
         least: u64,
         /// Time in which `least` bytes have to arrive.
         time: Duration,
     },
-    /// A file of this name exists.
     #[error("{0} exists already (receive with --overwrite to replace it)")]
     Exists(Name),
-    /// The file cannot be written.
     #[error("cannot write {name}: {}", sentence(error))]
-    Disk {
-        /// The file's name.
-        name: Name,
-        /// The system's error.
-        error: io::Error,
-    },
-    /// Another connection of the same sender continues the file.
+    Disk { name: Name, error: io::Error },
     #[error("receiving {0} ended: another connection of the same sender continues it")]
     Superseded(Name),
-    /// The contents differ from the sender's.
     #[error("{0} was damaged on the way: its hash is not the sender's")]
     WrongHash(Name),
-    /// The sender cannot send the rest of the file.
     #[error("the sender gave {0} up")]
     Abandoned(Name),
-    /// A directory or symbolic link cannot be created.
     #[error("cannot create {name}: {}", sentence(error))]
-    Entry {
-        /// Name of the directory or link.
-        name: Name,
-        /// The system's error.
-        error: io::Error,
-    },
-    /// A file is in its place, but its permissions or its time are not the sender's.
+    Entry { name: Name, error: io::Error },
     #[error("{name} is in place, but its permissions or its time cannot be set: {}", sentence(error))]
-    Attributes {
-        /// The file's name.
-        name: Name,
-        /// The system's error.
-        error: io::Error,
-    },
-    /// The end of the last file was reached, but this number of files was not received.
+    Attributes { name: Name, error: io::Error },
     #[error("{}", left_out(.0))]
     LeftOut(usize),
-    /// The connection ended in the middle of a file.
     #[error("receiving {name} failed after {}: {error}", of(*received, *size))]
-    Interrupted {
-        /// The file's name.
-        name: Name,
-        /// Bytes received.
-        received: u64,
-        /// The file's size, if it was announced.
-        size: Option<u64>,
-        /// The connection's error.
-        error: ProtocolError,
-    },
+    Interrupted { name: Name, received: u64, size: Option<u64>, error: ProtocolError },
 }
 
 impl ReceiveError {

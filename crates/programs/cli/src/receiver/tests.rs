@@ -1,10 +1,10 @@
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use tempfile::TempDir;
 use tokio::io::DuplexStream;
 
 use super::*;
-use crate::files::TempDir;
 use crate::protocol::HASH_LEN;
 use crate::sender::{Delivery, Options, Plan, SendError, Sender, Source};
 use crate::transport::Snapshot;
@@ -20,12 +20,13 @@ mod random;
 
 struct Scene {
     directory: TempDir,
+    out: PathBuf,
     receiver: Receiver,
 }
 
 impl Scene {
     fn new() -> Self {
-        let directory = TempDir::create().unwrap();
+        let directory = TempDir::new().unwrap();
         let out = directory.path().join("out");
         fs::create_dir(&out).unwrap();
         let patience = Duration::from_secs(20);
@@ -38,12 +39,11 @@ impl Scene {
             idle: None,
             screen: Screen::hidden(),
         };
-        Self { directory, receiver }
+        Self { directory, out, receiver }
     }
 
     fn out(&self) -> &Path {
-        let Output::Directory(staging) = &self.receiver.out else { panic!("not a directory") };
-        staging.out()
+        &self.out
     }
 
     fn source(&self, name: &str, contents: &[u8]) -> Source {
@@ -129,7 +129,9 @@ fn chunk(len: usize) -> Vec<u8> {
 /// Sends files; returns their hashes, or `None` for those that were skipped.
 async fn send(transport: DuplexStream, sources: Vec<Source>) -> Result<Vec<Option<blake3::Hash>>, SendError> {
     let mut hashes = Vec::new();
-    let done = |_: &Source, delivery: Delivery, _: &DuplexStream| hashes.push(delivery.hash());
+    let done = |_: &Source, delivery: Delivery, _: &DuplexStream| {
+        hashes.push(if let Delivery::Confirmed { hash, .. } = delivery { Some(hash) } else { None });
+    };
     let options = Options { resume: false, attributes: true, compress: false };
     Sender::new(transport).send(&mut Plan::new(sources), options, &Screen::hidden(), done).await.map(|()| hashes)
 }

@@ -13,7 +13,7 @@ use crate::protocol::{FileHeader, Kind, Timestamp};
 
 /// A file, directory or symbolic link to be sent.
 #[derive(Debug)]
-pub struct Source {
+pub(crate) struct Source {
     path: PathBuf,
     name: Name,
     size: Option<u64>,
@@ -61,11 +61,7 @@ impl Read for Contents {
 }
 
 impl Source {
-    /// Opens a file.
-    ///
-    /// # Errors
-    /// Returns an error if the file cannot be opened, is not a regular file, or has a name that cannot be sent.
-    pub fn open(path: &Path) -> Result<Self, SendError> {
+    pub(crate) fn open(path: &Path) -> Result<Self, SendError> {
         let open = |error| SendError::Open { path: path.to_owned(), error };
         // Checked before the file is opened, because opening a pipe waits for its other end.
         if !path.metadata().map_err(open)?.is_file() {
@@ -78,16 +74,13 @@ impl Source {
     }
 
     /// Creates a placeholder for a file that is not sent, with the reason.
-    #[must_use]
-    pub fn left_out(path: &Path, reason: String) -> Self {
+    pub(crate) fn left_out(path: &Path, reason: String) -> Self {
         Self { path: path.to_owned(), name: path.as_os_str().into(), size: Some(0), input: Input::LeftOut(reason) }
     }
 
     /// Uses standard input, whose contents are sent under the name `stdin`.
-    ///
-    /// # Errors
     /// Returns an error if standard input is a terminal.
-    pub fn stdin() -> Result<Self, SendError> {
+    pub(crate) fn stdin() -> Result<Self, SendError> {
         let path = PathBuf::from("-");
         if io::stdin().is_terminal() {
             return Err(SendError::Read { path, error: io::Error::other("standard input is a terminal") });
@@ -99,10 +92,8 @@ impl Source {
     /// Returns all entries below the directory `path`, and each directory after its entries. Symbolic links are sent
     /// only if `links` is true and if they stay inside the directory. Entries that are not sent are [left
     /// out](Self::left_out).
-    ///
-    /// # Errors
     /// Returns an error if the directory itself cannot be read or its name cannot be sent.
-    pub fn walk(path: &Path, links: bool) -> Result<Vec<Self>, SendError> {
+    pub(crate) fn walk(path: &Path, links: bool) -> Result<Vec<Self>, SendError> {
         let open = |error| SendError::Open { path: path.to_owned(), error };
         // `.` and `..` are sent under the real names of the directories.
         let named = if path.file_name().is_some() { path.to_owned() } else { path.canonicalize().map_err(open)? };
@@ -115,26 +106,22 @@ impl Source {
     }
 
     /// Returns the path under which the file is sent.
-    #[must_use]
-    pub fn name(&self) -> &Name {
+    pub(crate) fn name(&self) -> &Name {
         &self.name
     }
 
     /// Returns the local path of the file.
-    #[must_use]
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
     /// Returns the size of the file in bytes when it was found, if known. Directories and links have the size 0.
-    #[must_use]
-    pub fn size(&self) -> Option<u64> {
+    pub(crate) fn size(&self) -> Option<u64> {
         self.size
     }
 
     /// Returns whether this is a file, rather than a directory or a link.
-    #[must_use]
-    pub fn is_file(&self) -> bool {
+    pub(crate) fn is_file(&self) -> bool {
         !matches!(self.input, Input::Directory(_) | Input::Link(_))
     }
 
@@ -253,7 +240,7 @@ fn data(metadata: &Metadata) -> Option<u64> {
 
 /// Files to be sent, and the number of those that are settled.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub(crate) struct Plan {
     sources: Vec<Arc<Source>>,
     settled: usize,
     answered: bool,
@@ -261,20 +248,17 @@ pub struct Plan {
 
 impl Plan {
     /// Creates a plan to send all of `sources`, in this order.
-    #[must_use]
-    pub fn new(sources: Vec<Source>) -> Self {
+    pub(crate) fn new(sources: Vec<Source>) -> Self {
         Self { sources: sources.into_iter().map(Arc::new).collect(), settled: 0, answered: false }
     }
 
     /// Returns whether the unsettled files can be read again, to send them over another connection.
-    #[must_use]
-    pub fn can_restart(&self) -> bool {
+    pub(crate) fn can_restart(&self) -> bool {
         self.rest().iter().all(|source| source.can_restart())
     }
 
     /// Returns whether the receiver has replied, which proves that it accepts files from this sender.
-    #[must_use]
-    pub fn is_answered(&self) -> bool {
+    pub(crate) fn is_answered(&self) -> bool {
         self.answered
     }
 
@@ -283,7 +267,7 @@ impl Plan {
     }
 
     /// Returns the files whose result is not known yet.
-    pub fn unsettled(&self) -> impl Iterator<Item = &Source> {
+    pub(crate) fn unsettled(&self) -> impl Iterator<Item = &Source> {
         self.rest().iter().map(|source| &**source)
     }
 

@@ -1,10 +1,10 @@
 use std::fs;
 use std::task::Context;
 
+use tempfile::TempDir;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream};
 
 use super::*;
-use crate::files::TempDir;
 use crate::protocol::{MAGIC, MAX_UNASKED};
 use crate::transport::Snapshot;
 
@@ -16,7 +16,7 @@ async fn answered(size: u64, replies: &[(u64, Reply)]) -> Result<(), SendError> 
 }
 
 async fn told(size: u64, bytes: &[u8], ends: bool) -> Result<(), SendError> {
-    let directory = TempDir::create().unwrap();
+    let directory = TempDir::new().unwrap();
     let path = directory.path().join("file");
     fs::File::create(&path).unwrap().set_len(size).unwrap();
     let (ours, mut theirs) = tokio::io::duplex(64 << 10);
@@ -146,7 +146,7 @@ async fn a_receiver_that_always_talks_keeps_nothing_from_being_sent() {
 #[test]
 fn links_that_appear_in_a_directory_lead_nowhere() {
     use std::os::unix::fs::symlink;
-    let directory = TempDir::create().unwrap();
+    let directory = TempDir::new().unwrap();
     let (tree, outside) = (directory.path().join("tree"), directory.path().join("outside"));
     for below in [&tree.join("sub/deep"), &outside.join("deep")] {
         fs::create_dir_all(below).unwrap();

@@ -14,12 +14,11 @@ use crate::address;
 
 /// Limit of simultaneous name look-ups.
 #[derive(Clone, Debug)]
-pub struct Lookups(Arc<Semaphore>);
+pub(crate) struct Lookups(Arc<Semaphore>);
 
 impl Lookups {
     /// Admits `limit` look-ups at a time.
-    #[must_use]
-    pub fn new(limit: usize) -> Self {
+    pub(crate) fn new(limit: usize) -> Self {
         Self(Arc::new(Semaphore::new(limit)))
     }
 

@@ -29,9 +29,7 @@ pub type Group = [u8; GROUP];
 
 /// A frame, or a part of a frame with data.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum Frame<'a> {
-    /// Opens a stream to a target.
     Open(Target),
     /// Data of the stream, at most 65,535 bytes. A reader returns the data as it arrives, possibly in parts.
     Data(&'a [u8]),
@@ -41,7 +39,6 @@ pub enum Frame<'a> {
     Reset {
         /// Number of the stream. The first one of a tunnel has the number 1.
         stream: u32,
-        /// Reason of the reset.
         reason: Reason,
     },
     /// Asks for [`Frame::Pong`].
@@ -53,7 +50,6 @@ pub enum Frame<'a> {
     /// Asks the gateway to listen, and to open a stream to `target` for each connection, on tunnels that are offered to the
     /// same group.
     Listen {
-        /// Group of the listener.
         group: Group,
         /// Address to listen on, as text; empty for the loopback address.
         bind: String,
@@ -68,17 +64,13 @@ pub enum Frame<'a> {
     Offer(Group),
 }
 
-/// Reason of a reset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[non_exhaustive]
 pub enum Reason {
     /// The forwarded connection was reset.
     Reset,
-    /// The target refused the connection.
     Refused,
     /// The target cannot be reached, or its connection failed.
     Unreachable,
-    /// The target did not answer.
     TimedOut,
     /// The target's name was not found.
     NotFound,
@@ -88,7 +80,6 @@ pub enum Reason {
     Crowded,
     /// The stream was idle for too long.
     Idle,
-    /// The program is ending.
     Ending,
     /// A reason of a later version.
     Other,
@@ -109,8 +100,6 @@ impl Reason {
         Self::Ending,
     ];
 
-    /// Returns the name of the reason in metrics.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Reset => "reset",
@@ -127,7 +116,6 @@ impl Reason {
     }
 
     /// Returns whether the stream was not opened, rather than ended.
-    #[must_use]
     pub fn is_refusal(self) -> bool {
         use Reason::{Crowded, Ending, NotFound, NotPermitted, Refused, TimedOut, Unreachable};
         matches!(self, Refused | Unreachable | TimedOut | NotFound | NotPermitted | Crowded | Ending)
@@ -160,8 +148,6 @@ impl std::fmt::Display for Reason {
 }
 
 impl Frame<'_> {
-    /// Encodes the frame.
-    #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let (kind, payload) = match self {
             Self::Open(target) => {

@@ -15,7 +15,7 @@ const MIN_QUANTUM: u64 = 1400;
 
 /// A token bucket for one direction. Streams that share it get their turns in the order in which they ask.
 #[derive(Debug)]
-pub struct Bucket {
+pub(crate) struct Bucket {
     bytes_per_second: u64,
     /// Time at which the bucket will have earned all tokens that were taken. `None` before the first use.
     paid: Mutex<Option<Instant>>,
@@ -23,15 +23,14 @@ pub struct Bucket {
 
 impl Bucket {
     /// Creates a full bucket. A rate below 1 kB/s counts as 1 kB/s.
-    #[must_use]
-    pub fn new(rate: Rate) -> Self {
+    pub(crate) fn new(rate: Rate) -> Self {
         Self { bytes_per_second: (rate.as_bytes_per_sec()).max(1000), paid: Mutex::new(None) }
     }
 
     /// Waits until `bytes` more bytes may pass.
     ///
     /// Cancel safety: if this is cancelled, the bytes count as passed.
-    pub async fn take(&self, bytes: usize) {
+    pub(crate) async fn take(&self, bytes: usize) {
         sleep_until(self.reserve(bytes)).await;
     }
 
@@ -48,36 +47,33 @@ impl Bucket {
     }
 }
 
-/// Rate limits of a stream.
 #[derive(Clone, Debug, Default)]
-pub struct Limits {
+pub(crate) struct Limits {
     /// Pairs of a bucket for data to the tunnel and one for data from it.
     pairs: Vec<Arc<[Bucket; 2]>>,
 }
 
 impl Limits {
     /// Adds a limit that holds in each direction by itself. Clones of the result share it.
-    #[must_use]
-    pub fn and(&self, rate: Option<Rate>) -> Self {
+    pub(crate) fn and(&self, rate: Option<Rate>) -> Self {
         let mut limits = self.clone();
         limits.pairs.extend(rate.map(|rate| Arc::new([Bucket::new(rate), Bucket::new(rate)])));
         limits
     }
 
     /// Returns the number of bytes per turn, at most `max`.
-    #[must_use]
-    pub fn quantum(&self, max: usize) -> usize {
+    pub(crate) fn quantum(&self, max: usize) -> usize {
         let slowest = self.pairs.iter().map(|pair| pair[0].bytes_per_second).min();
         slowest.map_or(max, |rate| max.min((rate / TURNS).max(MIN_QUANTUM) as usize))
     }
 
     /// Waits until `bytes` more bytes may be sent to the tunnel.
-    pub async fn sent(&self, bytes: usize) {
+    pub(crate) async fn sent(&self, bytes: usize) {
         self.take(0, bytes).await;
     }
 
     /// Waits until `bytes` more bytes may be passed on from the tunnel.
-    pub async fn received(&self, bytes: usize) {
+    pub(crate) async fn received(&self, bytes: usize) {
         self.take(1, bytes).await;
     }
 

@@ -22,10 +22,8 @@ const IDLE_CHECKS: u32 = 8;
 
 /// The forwarded TCP connection, or a substitute for it in tests. Dropping it resets it, except after
 /// [`finish`](Self::finish).
-pub trait Local {
-    /// Reads, as `AsyncRead` does.
+pub(crate) trait Local {
     fn poll_read(&self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>>;
-    /// Writes, as `AsyncWrite` does.
     fn poll_write(&self, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>>;
     /// Ends our direction of the connection.
     fn end(&self) -> io::Result<()>;
@@ -36,7 +34,7 @@ pub trait Local {
 }
 
 /// Prepares a TCP connection for [`relay`]: it is reset when dropped, even if the process is killed.
-pub fn prepare(stream: &TcpStream) -> io::Result<()> {
+pub(crate) fn prepare(stream: &TcpStream) -> io::Result<()> {
     // Data from the tunnel was collected at its other end; Nagle's algorithm would only delay it again.
     stream.set_nodelay(true)?;
     stream.set_zero_linger()
@@ -84,17 +82,15 @@ impl Local for TcpStream {
 
 /// Bytes of a stream that have passed so far, readable while it runs.
 #[derive(Debug, Default)]
-pub struct Traffic {
+pub(crate) struct Traffic {
     /// Bytes from the forwarded connection to the tunnel.
-    pub sent: AtomicU64,
+    pub(crate) sent: AtomicU64,
     /// Bytes from the tunnel to the forwarded connection.
-    pub received: AtomicU64,
+    pub(crate) received: AtomicU64,
 }
 
 impl Traffic {
-    /// Returns the bytes sent and received so far.
-    #[must_use]
-    pub fn now(&self) -> (u64, u64) {
+    pub(crate) fn now(&self) -> (u64, u64) {
         (self.sent.load(Ordering::Relaxed), self.received.load(Ordering::Relaxed))
     }
 
@@ -106,20 +102,18 @@ impl Traffic {
 
 /// Settings and counters of a relayed stream.
 #[derive(Clone, Copy, Debug)]
-#[expect(clippy::exhaustive_structs, reason = "a caller sets all fields")]
-pub struct Flow<'a> {
+pub(crate) struct Flow<'a> {
     /// A stream on which no byte passes for this time is reset.
-    pub idle: Duration,
+    pub(crate) idle: Duration,
     /// Limits of the rate in both directions.
-    pub limits: &'a Limits,
+    pub(crate) limits: &'a Limits,
     /// Counts the bytes.
-    pub traffic: &'a Traffic,
+    pub(crate) traffic: &'a Traffic,
 }
 
 /// How a stream ended. The tunnel is idle afterwards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Ended {
+pub(crate) enum Ended {
     /// Both directions ended in order.
     Orderly,
     /// The forwarded connection at this end failed or was idle for too long.
@@ -130,10 +124,8 @@ pub enum Ended {
 
 /// Relays the stream that was opened on `tunnel` until both directions have ended. `local`, which was
 /// [prepared](prepare), is reset if the stream does not end in order.
-///
-/// # Errors
 /// Returns the reason if the tunnel failed; it cannot be used any more.
-pub async fn relay<S: AsyncRead + AsyncWrite + Unpin, L: Local>(
+pub(crate) async fn relay<S: AsyncRead + AsyncWrite + Unpin, L: Local>(
     tunnel: &mut Tunnel<S>,
     local: L,
     flow: Flow<'_>,

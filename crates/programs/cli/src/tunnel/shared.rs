@@ -18,7 +18,7 @@ pub(super) struct Side<S>(Arc<Mutex<Option<S>>>);
 
 /// Handle that does not keep the stream open.
 #[derive(Debug)]
-pub struct Watch<S>(Weak<Mutex<Option<S>>>);
+pub(crate) struct Watch<S>(Weak<Mutex<Option<S>>>);
 
 impl<S> Side<S> {
     pub(super) fn inspect<T>(&self, f: impl FnOnce(&S) -> T) -> Option<T> {
@@ -47,7 +47,7 @@ impl<S> Side<S> {
 
 impl<S> Watch<S> {
     /// Calls `f` with the stream, unless it has ended.
-    pub fn inspect<T>(&self, f: impl FnOnce(&S) -> T) -> Option<T> {
+    pub(crate) fn inspect<T>(&self, f: impl FnOnce(&S) -> T) -> Option<T> {
         let stream = self.0.upgrade()?;
         lock(&stream).as_ref().map(f)
     }

@@ -16,16 +16,12 @@ pub struct Target {
     port: u16,
 }
 
-/// Reason why a text is not a [`Target`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("it is not a host and a port, HOST:PORT")]
-#[non_exhaustive]
 pub struct ParseTargetError;
 
 impl Target {
     /// Creates a target from a name or an address without brackets.
-    ///
-    /// # Errors
     /// Fails if the port is 0, or if the host is empty, longer than 255 bytes, or contains characters that no host name
     /// or address has.
     pub fn new(host: &str, port: u16) -> Result<Self, ParseTargetError> {
@@ -41,19 +37,16 @@ impl Target {
     }
 
     /// Returns the name or address, without brackets and in lower case, except for a zone.
-    #[must_use]
     pub fn host(&self) -> &str {
         &self.host
     }
 
     /// Returns the port, which is not 0.
-    #[must_use]
     pub fn port(&self) -> u16 {
         self.port
     }
 
     /// Returns the address, without its zone, if the host is not a name.
-    #[must_use]
     pub fn address(&self) -> Option<IpAddr> {
         address::without_zone(&self.host).0.parse().ok()
     }

@@ -3,9 +3,9 @@ use std::net::{SocketAddr, UdpSocket};
 use std::process::{Command, Output};
 use std::time::Duration;
 
-use longhaul_cli::files::TempDir;
 use longhaul_linkem::relay::{Options, Running};
 use serde_json::Value;
+use tempfile::TempDir;
 
 use crate::machine::json_lines;
 use crate::process::{Process, listening, program, receive};
@@ -24,7 +24,7 @@ impl Scene {
 
     /// Creates a scene whose relay forgets a client that has been silent for `idle`, as a NAT does.
     fn with_idle(link: &str, idle: Duration) -> Self {
-        let out = TempDir::create().unwrap();
+        let out = TempDir::new().unwrap();
         let (mut process, address) = listening(receive("127.0.0.1:0", out.path(), &["--reflect"]).spawn().unwrap());
         process.ignore();
         let mut options = Options::new("127.0.0.1:0".parse().unwrap(), address.parse().unwrap());
@@ -140,7 +140,7 @@ fn a_blocked_path_is_found_out_with_few_packets() {
 
 #[test]
 fn a_receiver_that_does_not_reflect_is_told_from_a_closed_port() {
-    let out = TempDir::create().unwrap();
+    let out = TempDir::new().unwrap();
     let (process, address) = listening(receive("127.0.0.1:0", out.path(), &[]).spawn().unwrap());
     let findings = Findings::of(&doctor(address.parse().unwrap(), ""));
     assert!(findings.of_check("udp").1.contains("does not answer probes"));

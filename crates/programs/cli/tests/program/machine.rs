@@ -4,9 +4,9 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 
-use longhaul_cli::files::TempDir;
 use longhaul_tls::Identity;
 use serde_json::Value;
+use tempfile::TempDir;
 
 use crate::process::Watchdog;
 
@@ -16,7 +16,7 @@ pub(crate) struct Machine {
 
 impl Machine {
     pub(crate) fn new() -> Self {
-        Self { directory: TempDir::create().unwrap() }
+        Self { directory: TempDir::new().unwrap() }
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {

@@ -357,7 +357,7 @@ fn start_up_schemes_use_the_first_flight_or_report_why_not() {
 
 #[test]
 fn each_stream_has_a_capture() {
-    let directory = longhaul_cli::files::TempDir::create().unwrap();
+    let directory = tempfile::TempDir::new().unwrap();
     let [first, second] = ["x.pcap", "x-2.pcap"].map(|name| directory.path().join(name));
     let server = Server::start(&["-1"]);
     let output = server.client("-n 200K -P 2 --pcap").arg(&first).output().unwrap();
@@ -584,7 +584,7 @@ fn a_client_without_a_duration_ends_in_order_when_interrupted() {
 
 #[test]
 fn reports_go_where_they_are_wanted() {
-    let directory = longhaul_cli::files::TempDir::create().unwrap();
+    let directory = tempfile::TempDir::new().unwrap();
     let log = directory.path().join("log");
     let [stream, text] = run(["-t 0.3 -i 0.1 --json-stream", "-n 1M -P 2 --get-server-output -N -Z -S 0x20 -M 600"]);
     let events: Vec<Value> =

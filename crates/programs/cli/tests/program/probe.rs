@@ -5,8 +5,8 @@ use std::process::Output;
 use std::thread;
 
 use longhaul::{TcpSocket, TcpStream};
-use longhaul_cli::files::TempDir;
 use serde_json::Value;
+use tempfile::TempDir;
 
 use crate::process::{Process, json, listening, program, receive};
 use crate::relay::relay;
@@ -20,7 +20,7 @@ struct Receiver {
 
 impl Receiver {
     fn start(options: &[&str]) -> Self {
-        let out = TempDir::create().unwrap();
+        let out = TempDir::new().unwrap();
         let (mut process, address) = listening(receive("127.0.0.1:0", out.path(), options).spawn().unwrap());
         process.ignore();
         Self { _process: process, address: address.parse().unwrap(), out }

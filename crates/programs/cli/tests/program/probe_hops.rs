@@ -3,9 +3,9 @@
 use std::net::Ipv4Addr;
 use std::process::{Command, Output};
 
-use longhaul_cli::files::TempDir;
 use longhaul_sys::linux::{NetNs, veth};
 use serde_json::Value;
+use tempfile::TempDir;
 
 use crate::process::{Process, json, listening, program, receive};
 
@@ -67,7 +67,7 @@ struct Receiver {
 
 impl Receiver {
     fn start(route: &Route) -> Self {
-        let out = TempDir::create().unwrap();
+        let out = TempDir::new().unwrap();
         let mut command = receive(SERVER, out.path(), &["--reflect"]);
         let (mut process, _) = listening(route.nodes[3].run(|| command.spawn()).unwrap().unwrap());
         process.ignore();

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use longhaul_cli::files::TempDir;
+use tempfile::TempDir;
 
 use crate::machine::{Machine, Receiver};
 
@@ -62,7 +62,7 @@ fn ssh_runs_a_command_and_copies_its_input() {
     if !needs::programs(&[sshd, ssh]) || !needs::root() {
         return;
     }
-    let directory = TempDir::create().unwrap();
+    let directory = TempDir::new().unwrap();
     let path = |name: &str| directory.path().join(name).into_os_string().into_string().unwrap();
     for name in ["host", "user"] {
         let made = Command::new("ssh-keygen").args(["-q", "-t", "ed25519", "-N", "", "-f", &path(name)]).status();
@@ -109,7 +109,7 @@ fn psql_queries_a_server() {
         return;
     }
     let bin = bin.unwrap();
-    let directory = TempDir::create().unwrap();
+    let directory = TempDir::new().unwrap();
     let data = directory.path().join("data");
     fs::create_dir(&data).unwrap();
     // The PostgreSQL server refuses to run as root.

@@ -3,8 +3,9 @@
 use std::fs;
 use std::path::Path;
 
+use tempfile::TempDir;
+
 use super::*;
-use crate::files::TempDir;
 
 fn version(name: &str, seconds: i64) -> Description {
     let modified = Timestamp { seconds, nanos: 0 };
@@ -45,7 +46,7 @@ fn private(out: &Path) -> Vec<std::path::PathBuf> {
 
 #[tokio::test]
 async fn a_part_stays_and_the_next_process_takes_it_over() {
-    let out = TempDir::create().unwrap();
+    let out = TempDir::new().unwrap();
     let staging = Staging::open(out.path()).unwrap();
     leave(&staging, "a", 2).await;
     leave(&staging, "useless", 0).await;
@@ -65,7 +66,7 @@ async fn a_part_stays_and_the_next_process_takes_it_over() {
 #[tokio::test]
 async fn parts_of_strangers_are_not_taken_over() {
     use std::os::unix::fs::{PermissionsExt, symlink};
-    let out = TempDir::create().unwrap();
+    let out = TempDir::new().unwrap();
     let leave_one = async || {
         let staging = Staging::open(out.path()).unwrap();
         leave(&staging, "a", 2).await;
@@ -106,7 +107,7 @@ async fn parts_of_strangers_are_not_taken_over() {
 
 #[tokio::test]
 async fn the_number_of_parts_is_limited() {
-    let out = TempDir::create().unwrap();
+    let out = TempDir::new().unwrap();
     let staging = Staging::open(out.path()).unwrap();
     for number in 0..=MAX_PARTS {
         leave(&staging, &number.to_string(), 1).await;
@@ -119,7 +120,7 @@ async fn the_number_of_parts_is_limited() {
 /// The parts of others stay, however many parts one sender leaves, and whoever was first.
 #[tokio::test]
 async fn the_sender_with_the_most_parts_makes_room() {
-    let out = TempDir::create().unwrap();
+    let out = TempDir::new().unwrap();
     let staging = Staging::open(out.path()).unwrap();
     let other = |name: &str| Description { peer: "SHA256:y".to_owned(), ..version(name, 1) };
     leave_version(&staging, other("first"), 1).await;
@@ -137,7 +138,7 @@ async fn the_sender_with_the_most_parts_makes_room() {
 
 #[tokio::test(start_paused = true)]
 async fn a_second_connection_takes_over_and_another_version_only_from_a_silent_one() {
-    let out = TempDir::create().unwrap();
+    let out = TempDir::new().unwrap();
     let staging = Staging::open(out.path()).unwrap();
     let (first, _) = staging.claim(version("a", 1)).await.unwrap();
     let lease = Arc::clone(&first.lease);
