@@ -135,7 +135,6 @@ pub(crate) async fn call(stream: &mut impl Exporter, code: &Code) -> Result<(), 
 }
 
 /// Answers callers with a code, until [`FAILURES`] attempts were wrong.
-#[derive(Debug)]
 pub(crate) struct Answerer {
     code: Code,
     left: Mutex<u32>,

@@ -173,7 +173,6 @@ impl Staging {
 
 /// An unfinished file. It is removed when dropped before [`persist`](Self::persist), unless it is a part with at least
 /// one complete group.
-#[derive(Debug)]
 pub(crate) struct TempFile {
     file: NamedTempFile,
     staging: Arc<Staging>,

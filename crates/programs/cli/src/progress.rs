@@ -129,7 +129,6 @@ impl Screen {
 }
 
 /// A displayed transfer. Its bar is removed when this is dropped.
-#[derive(Debug)]
 pub(crate) struct Progress {
     screen: Screen,
     side: Side,

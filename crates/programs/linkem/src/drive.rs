@@ -34,20 +34,14 @@ const REST: Span = Span::from_millis(50);
 const LINGER: Span = Span::from_secs(3);
 
 /// Endpoint of a link: reads packets from the system and writes them back to it.
-pub trait Port<T> {
+pub(crate) trait Port<T> {
     /// Registers the descriptors to watch with `poll`, with tokens below 2^63.
     fn watch(&mut self, poll: &Poll) -> io::Result<()>;
 
     /// Reads packets from a descriptor and offers them to the link. Returns whether there may be more.
-    ///
-    /// # Errors
-    /// Returns an error only if the emulator cannot continue.
     fn receive(&mut self, token: u64, poll: &Poll, engine: &mut Engine<T>) -> io::Result<bool>;
 
     /// Sends the packets that are due.
-    ///
-    /// # Errors
-    /// Returns an error only if the emulator cannot continue.
     fn release(&mut self, now: Time, engine: &mut Engine<T>) -> io::Result<()>;
 
     /// Performs housekeeping. Called ten times per second.
@@ -58,10 +52,7 @@ pub trait Port<T> {
 
 /// Runs a link until the other end of `stop` is closed. After a byte arrives on `stop`, it ends by itself as soon as
 /// the link has been empty for 50 ms, or after 3 s.
-///
-/// # Errors
-/// Returns an error only if the emulator cannot continue.
-pub fn drive<T: Payload>(engine: &mut Engine<T>, port: &mut impl Port<T>, stop: &UnixStream) -> io::Result<()> {
+pub(crate) fn drive<T: Payload>(engine: &mut Engine<T>, port: &mut impl Port<T>, stop: &UnixStream) -> io::Result<()> {
     let (poll, timer) = (Poll::new()?, Timer::new()?);
     poll.add(stop, STOP)?;
     poll.add(&timer, TIMER)?;
@@ -124,7 +115,7 @@ fn wake(due: Time, passed: Time) -> Time {
 
 /// A link running on its own thread.
 #[derive(Debug)]
-pub struct Driver<T, P> {
+pub(crate) struct Driver<T, P> {
     stop: UnixStream,
     thread: JoinHandle<Ended<T, P>>,
 }
@@ -136,8 +127,7 @@ where
     T: Payload + Send + 'static,
     P: Port<T> + Send + 'static,
 {
-    /// Starts the thread.
-    pub fn start(mut engine: Engine<T>, mut port: P) -> io::Result<Self> {
+    pub(crate) fn start(mut engine: Engine<T>, mut port: P) -> io::Result<Self> {
         let (stop, stopped) = UnixStream::pair()?;
         let run = move || {
             // Without permission for real-time priority, the lateness on a busy machine is higher; the summary
@@ -151,24 +141,21 @@ where
     }
 
     /// Waits until the thread ends because of an error. Must be called within a tokio runtime.
-    pub async fn failed(&self) -> io::Result<()> {
+    pub(crate) async fn failed(&self) -> io::Result<()> {
         let stream = self.stop.try_clone()?;
         stream.set_nonblocking(true)?;
         tokio::net::UnixStream::from_std(stream)?.readable().await
     }
 
     /// Stops like [`stop`](Self::stop), but only once packets in flight have arrived and been answered, or after 3 s.
-    pub fn finish(self) -> io::Result<(Engine<T>, P)> {
+    pub(crate) fn finish(self) -> io::Result<(Engine<T>, P)> {
         // If the thread has ended already, `end` returns its error.
         let _ = (&self.stop).write_all(&[0]);
         Self::end(self.thread)
     }
 
     /// Stops the thread, closes the logs, and returns the engine and the port.
-    ///
-    /// # Errors
-    /// Returns the error for which the thread had ended, or an error in writing a log.
-    pub fn stop(self) -> io::Result<(Engine<T>, P)> {
+    pub(crate) fn stop(self) -> io::Result<(Engine<T>, P)> {
         drop(self.stop);
         Self::end(self.thread)
     }

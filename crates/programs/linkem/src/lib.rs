@@ -3,8 +3,8 @@
 //! * [`relay`]: a UDP relay, for programs that use UDP. It needs no privileges.
 //! * [`shell`]: runs a command in its own network namespace behind the link. It works for any protocol and needs
 //!   root. [`shell::Behind`] is such a namespace for a program with sockets at both ends.
-//! * [`engine`]: both directions of a link, driven by the monotonic clock; [`drive`] is the thread that does so.
-//! * [`args`]: the command line; [`summary`]: the report at the end; [`log`]: logs in mahimahi's format.
+//! * [`engine`]: both directions of a link, driven by the monotonic clock; `drive` is the thread that does so.
+//! * [`args`]: the command line; `summary`: the report at the end; [`log`]: logs in mahimahi's format.
 //!
 //! The links work with the arrival times of packets, and compute when each packet is to be sent on. The delay beyond
 //! that, the lateness of the emulator, is measured and reported, so that users notice when the emulator could not
@@ -14,9 +14,9 @@
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
 pub mod args;
-pub mod drive;
+mod drive;
 pub mod engine;
 pub mod log;
 pub mod relay;
 pub mod shell;
-pub mod summary;
+mod summary;

@@ -100,9 +100,8 @@ struct Listener {
     ttl: u8,
 }
 
-/// The sockets of a relay.
 #[derive(Debug)]
-pub struct Relay {
+pub(crate) struct Relay {
     listeners: Vec<Listener>,
     clients: Clients,
     batch: RecvBatch,
@@ -112,8 +111,7 @@ pub struct Relay {
 }
 
 impl Relay {
-    /// Binds the listeners.
-    pub fn bind(options: &Options) -> Result<Self> {
+    fn bind(options: &Options) -> Result<Self> {
         let bind = |&Pair { listen, to }: &Pair| {
             let socket = std::net::UdpSocket::bind(listen).and_then(prepare);
             let socket = socket.with_context(|| format!("cannot listen on {listen}; name a free port of this host"))?;
@@ -130,13 +128,11 @@ impl Relay {
         })
     }
 
-    /// Returns the addresses that clients send to, in the order of the pairs.
-    pub fn local_addrs(&self) -> Vec<SocketAddr> {
+    fn local_addrs(&self) -> Vec<SocketAddr> {
         self.listeners.iter().map(|listener| listener.socket.local_addr()).collect()
     }
 
-    /// Returns the counters that are not part of the link.
-    pub fn counts(&self) -> Counts {
+    fn counts(&self) -> Counts {
         Counts { clients: self.clients.ever(), unsent: self.outbox.unsent(), ..self.counts }
     }
 }

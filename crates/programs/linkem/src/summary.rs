@@ -13,7 +13,7 @@ use crate::relay::Counts;
 const TOO_LATE: Span = Span::from_millis(1);
 
 /// Describes each direction with its rate and its delay; `up` and `down` are descriptions of the directions.
-pub fn ways(path: &Path, up: &str, down: &str) -> String {
+pub(crate) fn ways(path: &Path, up: &str, down: &str) -> String {
     let way = |name: &str, from: &str, link: &LinkConfig| {
         let rate = match &link.rate {
             LinkRate::Unlimited => "unlimited rate".to_owned(),
@@ -39,7 +39,7 @@ fn rate_in_words(bits: u64) -> String {
 }
 
 /// Formats the counters of packets, bytes, drops and queues, and the emulator's lateness.
-pub fn summary<T: Payload>(engine: &Engine<T>, counts: &Counts) -> String {
+pub(crate) fn summary<T: Payload>(engine: &Engine<T>, counts: &Counts) -> String {
     let mut text = String::new();
     for direction in DIRECTIONS {
         // Writing to a string cannot fail.

@@ -80,7 +80,6 @@ mod linux {
         UdpSocket::new(std::net::UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?)
     }
 
-    #[derive(Debug)]
     struct Delivered {
         segmented: bool,
         merged: bool,

@@ -32,7 +32,6 @@ impl Reflected {
 }
 
 /// Socket connected to a reflector. Datagrams are never fragmented on Linux.
-#[derive(Debug)]
 pub(super) struct Prober {
     io: UdpSocket,
     clock: Stopwatch,

@@ -92,7 +92,6 @@ pub(crate) struct Leftover {
 }
 
 /// What an earlier connection left of a file.
-#[derive(Debug)]
 pub(crate) enum Found {
     Nothing,
     /// A part of another version, which has been removed.
@@ -101,7 +100,6 @@ pub(crate) enum Found {
 }
 
 /// The right to receive a file, given up when dropped.
-#[derive(Debug)]
 pub(crate) struct Claim {
     staging: Arc<Staging>,
     version: Description,
@@ -276,7 +274,6 @@ impl TempFile {
     }
 }
 
-#[derive(Debug)]
 pub(super) struct Part {
     claim: Claim,
     name: OsString,

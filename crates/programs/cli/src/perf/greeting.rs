@@ -23,7 +23,6 @@ const GREETING: Duration = Duration::from_secs(30);
 pub(crate) const REFUSALS: usize = 32;
 
 /// A connection that has sent its hello.
-#[derive(Debug)]
 pub(crate) struct Arrival {
     pub(crate) hello: Hello,
     /// The test that the client requests, if this is a control connection.
@@ -39,7 +38,6 @@ impl Arrival {
 
 /// Listener that reads the hello of each connection, and the parameters of the test on control connections. Closes when
 /// dropped.
-#[derive(Debug)]
 pub(crate) struct Door(JoinHandle<()>);
 
 impl Drop for Door {

@@ -9,7 +9,6 @@ use rand_core::{Rng, SeedableRng};
 use crate::report::Stopwatch;
 
 /// Departure times of datagrams, in seconds after the start.
-#[derive(Debug)]
 pub(crate) struct Departures {
     next: f64,
     gap: f64,
@@ -62,7 +61,6 @@ pub(crate) fn async_fd<T: std::os::fd::AsRawFd>(inner: T) -> io::Result<tokio::i
 }
 
 /// Waits for times on a stopwatch. It must be created and used within one tokio runtime.
-#[derive(Debug)]
 pub(crate) struct Sleeper {
     clock: Stopwatch,
     #[cfg(target_os = "linux")]

@@ -83,6 +83,7 @@ pub enum Direction {
     Both,
 }
 
+/// Parameters of a test; the help texts of the options describe them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Params {
     pub protocol: Protocol,
@@ -91,29 +92,18 @@ pub struct Params {
     pub direction: Direction,
     /// Duration of the measurement in seconds, unless `bytes` is given; 0 is until one end stops it.
     pub seconds: f64,
-    /// Bytes to send in each direction.
     pub bytes: Option<u64>,
-    /// Seconds before the measurement that are excluded from it.
     pub omit: u32,
-    /// Length of a block or datagram in bytes.
     pub length: u64,
-    /// Maximum rate of each stream in bit/s; 0 is unlimited.
     pub rate: u64,
-    /// Blocks per burst at that rate.
     pub burst: u32,
-    /// Whether datagrams are sent as a Poisson process.
     pub poisson: bool,
     pub seed: u64,
-    /// Seconds between reports; 0 is only at the end.
     pub interval: f64,
     pub congestion: Option<String>,
-    /// Size of the send buffer and the receive window in bytes.
     pub window: Option<u32>,
-    /// Maximum payload of a segment of the sender.
     pub mss: Option<u16>,
-    /// IP type of service of the sender.
     pub tos: u8,
-    /// Whether the client requests the server's report.
     pub server_output: bool,
 }
 

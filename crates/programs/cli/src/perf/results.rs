@@ -52,20 +52,15 @@ pub struct StreamResult {
     pub udp: Option<UdpSample>,
 }
 
-/// TCP results of a stream. Times are in microseconds.
+/// TCP results of a stream. Times are in microseconds, windows in bytes; the minimum, maximum and mean are those of the
+/// smoothed RTT.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TcpResult {
-    /// Segments retransmitted.
     pub retransmits: u64,
-    /// Maximum congestion window in bytes.
     pub max_snd_cwnd: u64,
-    /// Maximum window of the peer in bytes.
     pub max_snd_wnd: u64,
-    /// Maximum smoothed RTT.
     pub max_rtt: u64,
-    /// Minimum smoothed RTT.
     pub min_rtt: u64,
-    /// Mean of the samples of the smoothed RTT.
     pub mean_rtt: u64,
     pub congestion: String,
     /// Outcome of the start-up scheme: `running`, `used` or `given-up`; `None` without one.
@@ -79,11 +74,10 @@ pub struct TcpResult {
     pub counters: BTreeMap<String, u64>,
 }
 
+/// An interval between two times, in seconds after the start of the measurement.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
-    /// Start in seconds after the start of the measurement.
     pub start: f64,
-    /// End in seconds after the start of the measurement.
     pub end: f64,
     /// Whether the interval is excluded from the results.
     pub omitted: bool,
@@ -103,22 +97,17 @@ pub struct StreamInterval {
     pub udp: Option<UdpSample>,
 }
 
-/// State of a TCP connection at the end of an interval. Times are in microseconds, rates in bytes per second.
+/// State of a TCP connection at the end of an interval, and what it did within the interval. Times are in microseconds,
+/// windows in bytes, rates in bytes per second.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TcpSample {
-    /// Segments retransmitted in the interval.
     pub retransmits: u64,
-    /// The congestion window in bytes.
     pub snd_cwnd: u64,
-    /// The peer's window in bytes.
     pub snd_wnd: u64,
-    /// The smoothed RTT.
     pub rtt: u64,
-    /// The mean deviation of the RTT.
     pub rttvar: u64,
     /// The path's MTU, as UDP payload in bytes.
     pub pmtu: u64,
-    /// Bytes acknowledged in the interval.
     pub bytes_acked: u64,
     pub in_flight: u64,
     /// The slow-start threshold in bytes; `None` before it is set.
@@ -127,7 +116,6 @@ pub struct TcpSample {
     pub pacing_rate: Option<u64>,
     /// The latest sample of the delivery rate.
     pub delivery_rate: u64,
-    /// The controller's phase.
     pub phase: String,
     /// Seconds of the interval per factor that limited the sender.
     pub limited_by: BTreeMap<String, f64>,

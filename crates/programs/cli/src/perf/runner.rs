@@ -20,7 +20,6 @@ use super::session::{Event, Facts};
 use super::timing::Timing;
 use super::{tcp, udp, usage};
 
-#[derive(Debug)]
 pub(crate) struct Stream {
     pub(crate) sends: bool,
     pub(crate) channel: Channel,
@@ -28,7 +27,6 @@ pub(crate) struct Stream {
     pub(crate) opening: Vec<u8>,
 }
 
-#[derive(Debug)]
 pub(crate) enum Channel {
     /// A longhaul connection whose sender has not yet identified the stream.
     Expected,

@@ -64,7 +64,6 @@ pub enum Event<'a> {
 }
 
 /// Conditions of a test, besides its parameters.
-#[derive(Debug)]
 pub(crate) struct Terms {
     /// Maximum time to wait for the peer.
     pub(crate) patience: Duration,

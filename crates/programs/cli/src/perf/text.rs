@@ -26,7 +26,6 @@ const SEPARATOR: &str = "- - - - - - - - - - - - - - - - - - - - - - - - -";
 const LINE: &str = "-----------------------------------------------------------";
 
 /// Prints events of a test as they happen, or all in JSON at the end.
-#[derive(Debug)]
 pub struct Reporter {
     json: bool,
     /// Whether JSON is printed event by event.

@@ -100,7 +100,6 @@ impl Timing {
     }
 }
 
-#[derive(Debug)]
 pub(crate) struct CancelOnDrop(Arc<AtomicBool>);
 
 impl Drop for CancelOnDrop {

@@ -156,7 +156,6 @@ impl Recording {
 }
 
 /// A connection that is recorded if there is a [`Plot`].
-#[derive(Debug)]
 pub(crate) struct Recorded<S> {
     stream: S,
     recording: Option<Arc<Mutex<Recording>>>,

@@ -13,7 +13,6 @@ use super::lists::{KnownPeers, ListError};
 const DIRECTORY: &str = "longhaul";
 
 /// The directory `$XDG_DATA_HOME/longhaul`.
-#[derive(Debug)]
 pub(super) struct Home(PathBuf);
 
 #[derive(Debug, thiserror::Error)]

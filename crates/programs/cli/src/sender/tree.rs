@@ -99,7 +99,6 @@ mod elsewhere {
 
     use super::{Found, Name};
 
-    #[derive(Debug)]
     pub(in super::super) struct Directory(PathBuf);
 
     impl Directory {

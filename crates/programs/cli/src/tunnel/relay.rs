@@ -198,7 +198,6 @@ pub(super) async fn discard<S: AsyncRead + AsyncWrite + Unpin>(tunnel: &mut Tunn
     result
 }
 
-#[derive(Debug)]
 enum Halt {
     Local(Reason),
     Peer(Reason),

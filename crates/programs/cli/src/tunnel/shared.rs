@@ -17,7 +17,6 @@ pub(super) fn split<S>(stream: S) -> (Side<S>, Side<S>) {
 pub(super) struct Side<S>(Arc<Mutex<Option<S>>>);
 
 /// Handle that does not keep the stream open.
-#[derive(Debug)]
 pub(crate) struct Watch<S>(Weak<Mutex<Option<S>>>);
 
 impl<S> Side<S> {

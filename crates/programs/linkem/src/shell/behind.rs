@@ -54,7 +54,7 @@ impl Behind {
         self.ends6
     }
 
-    /// Waits until the link ends because of an error, as [`Driver::failed`] does.
+    /// Waits until the link ends because of an error. Must be called within a tokio runtime.
     pub async fn failed(&self) -> io::Result<()> {
         self.driver.failed().await
     }
