@@ -23,7 +23,7 @@ mod linux {
     use anyhow::{Context, Result};
     use longhaul_benches::report;
     use longhaul_link::source::{BoundedPareto, HttpWorkload};
-    use longhaul_link::topology::{Dumbbell, Duplex, evaluation_dumbbell};
+    use longhaul_link::topology::{Dumbbell, Duplex, dumbbell};
     use longhaul_link::{Limit, LinkConfig, Random};
     use longhaul_sim::{Close, Plan, SessionId, Setup, Sim, exchange_of};
     use longhaul_sys::linux::process_cpu_time;
@@ -70,7 +70,11 @@ mod linux {
 
     fn network() -> (Dumbbell, Vec<(usize, usize)>) {
         let link = LinkConfig::new(BOTTLENECK, Span::from_millis(5)).queue(Limit::Packets(50));
-        let net = evaluation_dumbbell(Duplex::symmetric(link), 50);
+        // One-way delays of the access links (draft-irtf-iccrg-tcpeval-01, section 3.1): 50 pairs for each of nine RTTs.
+        let pairs = || (0..50).flat_map(|_| [0, 12, 25].into_iter().flat_map(|left| [2, 37, 75].map(|right| (left, right))));
+        let access = |millis| Duplex::delay(Span::from_millis(millis));
+        let (left, right) = (pairs().map(|(left, _)| access(left)), pairs().map(|(_, right)| access(right)));
+        let net = dumbbell(Duplex::symmetric(link), left, right);
         let pairs = net.left.iter().zip(&net.right).map(|(left, right)| (*left as usize, *right as usize)).collect();
         (net, pairs)
     }

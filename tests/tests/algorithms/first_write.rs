@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use longhaul_cc::registry::Slot;
 use longhaul_cc::{Congestion, SavedPath};
-use longhaul_link::source::{Adu, ConnectionVector, Exchange, Side};
+use longhaul_link::source::{Adu, ConnectionVector, Side};
 use longhaul_link::{Limit, LinkConfig};
 use longhaul_sim::{Setup, Sim, full_segments};
 use longhaul_tcp::{PathCache, PathMetrics};
@@ -21,16 +21,8 @@ const FILE: u64 = 1_000_000;
 
 /// Returns a connection whose client makes these writes, each with its delay after the preceding one.
 pub(crate) fn writes(writes: &[(u64, Span)]) -> ConnectionVector {
-    let adu = |&(bytes, after_send)| Adu { from: Side::Initiator, after_send, after_receive: Span::ZERO, bytes };
-    ConnectionVector {
-        start: Time::ZERO,
-        ids: Vec::new(),
-        windows: None,
-        rtt: None,
-        loss: None,
-        mss: None,
-        exchange: Exchange::Sequential(writes.iter().map(adu).collect()),
-    }
+    let adu = |&(bytes, after_send)| Adu { after_send, ..Adu::new(Side::Initiator, bytes) };
+    ConnectionVector { start: Time::ZERO, adus: writes.iter().map(adu).collect() }
 }
 
 /// Returns the time until all data has arrived over a path with cached metrics and a queue of one bandwidth-delay

@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use longhaul_link::router::{QuickStartConfig, RcpConfig};
-use longhaul_link::source::{Adu, ConnectionVector, Exchange, Side};
+use longhaul_link::source::{Adu, ConnectionVector, Side};
 use longhaul_link::topology::Duplex;
 use longhaul_link::{Hook, Limit, LinkConfig, Router, RouterConfig, View};
 use longhaul_sim::{Packet, Parcel, Plan, SessionId, Setup, Sighting, Sim, Tap, full_segments};
@@ -88,16 +88,9 @@ impl World {
 
     /// Starts a transfer of 100 kB, an idle period of 5 s, and 5 MB.
     fn resumed(links: Duplex, congestion: &str, prepare: impl FnOnce(&mut Sim)) -> Self {
-        let adu = |bytes, after_send| Adu { from: Side::Initiator, after_send, after_receive: Span::ZERO, bytes };
-        let vector = ConnectionVector {
-            start: Time::ZERO,
-            ids: Vec::new(),
-            windows: None,
-            rtt: None,
-            loss: None,
-            mss: None,
-            exchange: Exchange::Sequential(vec![adu(100_000, Span::ZERO), adu(5_000_000, Span::from_secs(5))]),
-        };
+        let [first, second] = [100_000, 5_000_000].map(|bytes| Adu::new(Side::Initiator, bytes));
+        let adus = vec![first, Adu { after_send: Span::from_secs(5), ..second }];
+        let vector = ConnectionVector { start: Time::ZERO, adus };
         Self::opened(
             links,
             congestion,

@@ -101,7 +101,6 @@ impl<T: Payload, H: Hook<T>> Link<T, H> {
         }
         // Through the queue; transmission begins at once if the transmitter is idle.
         self.follow_rate(now);
-        self.stats.enters(now, self.queue.class(&packet), packet.size);
         let mut watch = Watch { now, stats: &mut self.stats, hook: &mut self.hook };
         let admitted = self.queue.enqueue(now, packet, &mut watch);
         self.stats.queue_changed(now, self.queue.len(), self.queue.bytes());
@@ -295,7 +294,6 @@ struct Watch<'a, H> {
 
 impl<T, H: Hook<T>> Sink<T> for Watch<'_, H> {
     fn dropped(&mut self, class: u8, cause: Cause, packet: Packet<T>) {
-        self.stats.leaves(self.now, class, packet.size);
         self.stats.dropped(class, cause);
         self.hook.dropped(self.now, &packet, cause);
     }
@@ -308,7 +306,6 @@ impl<T, H: Hook<T>> Sink<T> for Watch<'_, H> {
     }
 
     fn sent(&mut self, class: u8, size: u32, sojourn: Span) {
-        self.stats.leaves(self.now, class, size);
         self.stats.sent(class, size, sojourn);
     }
 }

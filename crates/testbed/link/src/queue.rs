@@ -11,9 +11,7 @@ mod single;
 
 use longhaul_units::{Span, Time};
 
-pub use config::{
-    Classes, CoDelConfig, Discipline, DualPi2Config, Limit, PieConfig, QueueConfig, RedConfig, Threshold,
-};
+pub use config::{Classes, CoDelConfig, Discipline, DualPi2Config, Limit, PieConfig, QueueConfig, RedConfig};
 
 use crate::packet::Packet;
 use crate::random::Random;

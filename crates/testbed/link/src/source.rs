@@ -10,7 +10,7 @@ use longhaul_units::{Bytes, Rate, Span, Time};
 pub use http::{HttpWorkload, Transfer};
 pub use pareto::BoundedPareto;
 pub use synthetic::Synthetic;
-pub use vectors::{Adu, ConnectionVector, Exchange, Side, VectorError};
+pub use vectors::{Adu, ConnectionVector, Side};
 
 use crate::random::Random;
 

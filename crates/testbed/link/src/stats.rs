@@ -136,48 +136,6 @@ pub struct LinkStats {
     /// The maximum number of bytes waiting, without link overhead.
     pub max_bytes: u64,
     backlog: Backlog,
-    /// Occupancy by class, allocated at the first packet that is not of class 0; before that, class 0 is the whole
-    /// queue.
-    by_class: Option<Box<[Occupancy; MAX_CLASSES]>>,
-}
-
-/// Queue occupancy by one class.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Occupancy {
-    /// The maximum number of packets waiting.
-    pub max_packets: u64,
-    /// The maximum number of bytes waiting, without link overhead.
-    pub max_bytes: u64,
-    backlog: Backlog,
-}
-
-impl Occupancy {
-    /// Returns the number of packets waiting.
-    pub const fn packets(&self) -> u64 {
-        self.backlog.packets
-    }
-
-    /// Returns the number of bytes waiting, without link overhead.
-    pub const fn bytes(&self) -> u64 {
-        self.backlog.bytes
-    }
-
-    /// Returns the time average of packets waiting, from the first arrival of any class until the queue last changed.
-    pub fn mean_packets(&self) -> f64 {
-        self.backlog.mean(self.backlog.packet_nanos)
-    }
-
-    /// Returns the time average of bytes waiting, from the first arrival of any class until the queue last changed.
-    pub fn mean_bytes(&self) -> f64 {
-        self.backlog.mean(self.backlog.byte_nanos)
-    }
-
-    /// Updates the maxima. Called after a change is complete, so that a packet that passes straight through does not
-    /// count.
-    fn settle(&mut self) {
-        self.max_packets = self.max_packets.max(self.backlog.packets);
-        self.max_bytes = self.max_bytes.max(self.backlog.bytes);
-    }
 }
 
 /// Time integral of the queue length.
@@ -224,48 +182,6 @@ impl LinkStats {
         until.byte_nanos as f64 / 1e9
     }
 
-    /// Returns the queue occupancy by one class, with classes as in [`class`](Self::class). The means of all classes
-    /// add up to the mean of the queue.
-    pub fn occupancy(&self, class: u8) -> Occupancy {
-        let whole = self.backlog;
-        let mut one = match (&self.by_class, class) {
-            (Some(classes), _) => classes.get(usize::from(class)).copied().unwrap_or_default(),
-            (None, 0) => Occupancy { max_packets: self.max_packets, max_bytes: self.max_bytes, backlog: whole },
-            (None, _) => Occupancy::default(),
-        };
-        one.backlog.began = whole.began;
-        if whole.began.is_some() {
-            one.backlog.change(whole.since, one.backlog.packets, one.backlog.bytes);
-        }
-        one
-    }
-
-    /// Counts a packet that arrives at the queue, which may still refuse it.
-    #[inline]
-    pub(crate) fn enters(&mut self, now: Time, class: u8, size: u32) {
-        if class == 0 && self.by_class.is_none() {
-            return;
-        }
-        let first = Occupancy { max_packets: self.max_packets, max_bytes: self.max_bytes, backlog: self.backlog };
-        let classes = self.by_class.get_or_insert_with(|| {
-            let mut classes = Box::<[Occupancy; MAX_CLASSES]>::default();
-            classes[0] = first;
-            classes
-        });
-        if let Some(Occupancy { backlog, .. }) = classes.get_mut(usize::from(class)) {
-            backlog.change(now, backlog.packets + 1, backlog.bytes + u64::from(size));
-        }
-    }
-
-    /// Counts a packet that leaves the queue, or that the queue refuses.
-    #[inline]
-    pub(crate) fn leaves(&mut self, now: Time, class: u8, size: u32) {
-        let classes = self.by_class.as_mut();
-        if let Some(Occupancy { backlog, .. }) = classes.and_then(|classes| classes.get_mut(usize::from(class))) {
-            backlog.change(now, backlog.packets.saturating_sub(1), backlog.bytes.saturating_sub(u64::from(size)));
-        }
-    }
-
     #[inline]
     pub(crate) fn offered(&mut self, class: u8, size: u32) {
         let stats = self.class_mut(class);
@@ -294,9 +210,6 @@ impl LinkStats {
         self.max_packets = self.max_packets.max(packets);
         self.max_bytes = self.max_bytes.max(bytes);
         self.backlog.change(now, packets, bytes);
-        if let Some(classes) = &mut self.by_class {
-            classes.iter_mut().for_each(Occupancy::settle);
-        }
     }
 
     #[inline]

@@ -171,50 +171,6 @@ pub fn row(
     Row { topology, left, right, links: numbers }
 }
 
-/// One-way delays of the left access links in the TCP evaluation suite (draft-irtf-iccrg-tcpeval-01, section 3.1), in
-/// milliseconds.
-const LEFT_MILLIS: [u64; 3] = [0, 12, 25];
-/// One-way delays of the right access links, in milliseconds.
-const RIGHT_MILLIS: [u64; 3] = [2, 37, 75];
-
-/// Builds the dumbbell of the TCP evaluation suite (draft-irtf-iccrg-tcpeval-01, section 3.1). Host n on the left
-/// talks to host n on the right. There are `pairs_per_rtt` pairs for each of nine RTTs, which exceed that of the
-/// bottleneck by 4, 74, 150, 28, 98, 174, 54, 124 and 200 ms.
-pub fn evaluation_dumbbell(bottleneck: Duplex, pairs_per_rtt: usize) -> Dumbbell {
-    let access = |millis: u64| Duplex::delay(Span::from_millis(millis));
-    let pairs = || (0..pairs_per_rtt).flat_map(|_| LEFT_MILLIS.into_iter().flat_map(|l| RIGHT_MILLIS.map(|r| (l, r))));
-    dumbbell(bottleneck, pairs().map(|(left, _)| access(left)), pairs().map(|(_, right)| access(right)))
-}
-
-/// A parking lot: routers in a row, with traffic along the whole row and across each link.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ParkingLot {
-    /// The graph.
-    pub topology: Topology,
-    /// The hosts at the two ends of the row.
-    pub through: (u32, u32),
-    /// For each link between routers, the host before it and the host after it.
-    pub across: Vec<(u32, u32)>,
-    /// The links between routers, in both directions.
-    pub links: Vec<(u32, u32)>,
-}
-
-/// Builds a parking lot: `links` join routers in a row, one pair of hosts talks over all of them, and one pair over
-/// each.
-pub fn parking_lot(links: impl IntoIterator<Item = Duplex>, access: &Duplex) -> ParkingLot {
-    let mut topology = Topology::new();
-    let first = topology.router();
-    let (mut last, mut across, mut numbers) = (first, Vec::new(), Vec::new());
-    for link in links {
-        let next = topology.router();
-        numbers.push(topology.duplex(last, next, link));
-        across.push((topology.attach(last, access.clone()), topology.attach(next, access.clone())));
-        last = next;
-    }
-    let through = (topology.attach(first, access.clone()), topology.attach(last, access.clone()));
-    ParkingLot { topology, through, across, links: numbers }
-}
-
 /// Links in a row with a host at each end.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Chain {
@@ -240,38 +196,20 @@ pub fn chain(links: impl IntoIterator<Item = Duplex>) -> Chain {
     Chain { topology, ends: (first, last), links: numbers }
 }
 
-/// Builds a satellite path: a host behind a terminal, the satellite link, a gateway, and a host on the ground.
-/// `there` of `satellite` is the narrow return link (up), `back` the wide forward link (down).
-pub fn satellite(satellite: Duplex, lan: Duplex, ground: Duplex) -> Chain {
-    chain([lan, satellite, ground])
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn routers_are_hops_and_hosts_are_not() {
-        let lot = parking_lot([Duplex::default(), Duplex::default()], &Duplex::default());
-        assert_eq!((lot.topology.nodes(), lot.topology.edges().len(), lot.across.len()), (9, 16, 2));
-        for edge in lot.topology.edges() {
-            assert_eq!(edge.config.is_hop, lot.topology.is_router(edge.from));
+        let access = |places: [usize; 3]| places.map(|place| (place, Duplex::default()));
+        let row = row([Duplex::default(), Duplex::default()], access([0, 0, 1]), access([2, 1, 9]));
+        assert_eq!((row.topology.nodes(), row.topology.edges().len()), (9, 16));
+        for edge in row.topology.edges() {
+            assert_eq!(edge.config.is_hop, row.topology.is_router(edge.from));
         }
         let chain = chain([Duplex::default(), Duplex::default(), Duplex::default()]);
         assert_eq!((chain.ends, chain.links.as_slice()), ((0, 3), &[(0, 1), (2, 3), (4, 5)][..]));
         assert!(!chain.topology.is_router(0) && chain.topology.is_router(1) && !chain.topology.is_router(3));
-    }
-
-    #[test]
-    fn the_evaluation_suites_round_trip_times() {
-        let dumbbell = evaluation_dumbbell(Duplex::default(), 50);
-        assert_eq!((dumbbell.left.len(), dumbbell.right.len()), (450, 450));
-        let delay = |host: u32| {
-            let edge = dumbbell.topology.edges().iter().find(|edge| edge.from == host).unwrap();
-            edge.config.delay.as_millis()
-        };
-        let rtts: Vec<u64> =
-            (0..9).map(|pair| 2 * (delay(dumbbell.left[pair]) + delay(dumbbell.right[pair]))).collect();
-        assert_eq!(rtts, [4, 74, 150, 28, 98, 174, 54, 124, 200]);
     }
 }

@@ -1,6 +1,6 @@
-//! Replay of one side of a recorded connection.
+//! Replay of one side of a connection vector.
 
-use longhaul_link::source::{Adu, ConnectionVector, Exchange, Side};
+use longhaul_link::source::{Adu, ConnectionVector, Side};
 use longhaul_units::{Span, Time};
 
 use crate::plan::{Close, Plan};
@@ -35,11 +35,7 @@ impl Script {
         };
         let plan =
             Plan { send: vector.bytes_from(side), close: Close::AfterReading(vector.bytes_from(peer)), ..Plan::sink() };
-        let units = match (&vector.exchange, side) {
-            (Exchange::Sequential(adus), _) => in_turn(adus, side),
-            (Exchange::Concurrent { initiator, .. }, Side::Initiator) => in_turn(initiator, side),
-            (Exchange::Concurrent { acceptor, .. }, Side::Acceptor) => in_turn(acceptor, side),
-        };
+        let units = in_turn(&vector.adus, side);
         let zero = Time::ZERO;
         (Self { units, next: 0, allowed: 0, sent_at: zero, read: 0, read_at: zero }, plan)
     }
@@ -54,19 +50,14 @@ impl Script {
         if read > self.read {
             (self.read, self.read_at) = (read, now);
         }
-        while let Some(unit) = self.units.get(self.next).filter(|unit| unit.needs <= read) {
-            if written < self.allowed {
-                break;
-            }
+        let unit = self.units.get(self.next).filter(|unit| unit.needs <= read && written >= self.allowed);
+        if let Some(unit) = unit {
             let due = (self.sent_at + unit.after_send).max(self.read_at + unit.after_receive);
             if due > now {
                 return (self.allowed, Some(due));
             }
             self.allowed = self.allowed.saturating_add(unit.bytes);
             self.next += 1;
-            if unit.bytes > 0 {
-                break;
-            }
         }
         (self.allowed, None)
     }

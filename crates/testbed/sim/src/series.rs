@@ -1,7 +1,5 @@
 //! Time series of a sender's state, stored as columns.
 
-use std::io::{self, Write};
-
 use longhaul_tcp::Info;
 use longhaul_units::{Bytes, Rate, Span, Time};
 
@@ -68,21 +66,6 @@ impl Series {
         self.time.is_empty()
     }
 
-    /// Writes the columns as comma-separated values with a header line. Times are in seconds with nine decimals,
-    /// rates in bytes per second. Absent values are empty.
-    pub fn write_csv(&self, out: &mut impl Write) -> io::Result<()> {
-        writeln!(out, "time_s,cwnd_bytes,ssthresh_bytes,in_flight_bytes,srtt_s,rate_bytes_per_s,queue_bytes")?;
-        for (row, time) in self.time.iter().enumerate() {
-            let Some(r) = self.row(row) else { break };
-            let [ssthresh, rate] = [r.ssthresh.map(|b| b.0), r.rate.map(Rate::as_bytes_per_sec)]
-                .map(|value| value.map_or(String::new(), |value| value.to_string()));
-            let srtt = r.srtt.map_or(String::new(), |srtt| seconds(srtt.as_nanos()));
-            let (time, cwnd, in_flight, queue) = (seconds(time.as_nanos()), r.cwnd.0, r.in_flight.0, r.queue.0);
-            writeln!(out, "{time},{cwnd},{ssthresh},{in_flight},{srtt},{rate},{queue}")?;
-        }
-        Ok(())
-    }
-
     fn row(&self, row: usize) -> Option<Row> {
         Some(Row {
             cwnd: *self.cwnd.get(row)?,
@@ -103,10 +86,6 @@ impl Series {
         self.rate.push(row.rate);
         self.queue.push(row.queue);
     }
-}
-
-fn seconds(nanos: u64) -> String {
-    format!("{}.{:09}", nanos / 1_000_000_000, nanos % 1_000_000_000)
 }
 
 impl Row {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use longhaul_link::topology::{Duplex, dumbbell};
-use longhaul_link::{Classes, Discipline, Limit, LinkConfig, Loss, Threshold};
+use longhaul_link::{Classes, Discipline, Limit, LinkConfig, Loss};
 use longhaul_sim::{Plan, SessionId, Setup, Sim};
 use longhaul_tcp::{Config, Info};
 use longhaul_units::{Rate, Span, Time, statistics};
@@ -69,7 +69,7 @@ impl Router {
         match self {
             Self::Blind => Discipline::default(),
             Self::Priority => Discipline::Priority(Classes::less_effort()),
-            Self::Peach => Discipline::Threshold(Threshold::Packets(1)),
+            Self::Peach => Discipline::Threshold(1),
         }
     }
 }

@@ -5,7 +5,7 @@ use crate::config::LinkConfig;
 use crate::hook::View;
 use crate::queue::Limit;
 use crate::stats::Cause;
-use crate::topology::{Duplex, chain, dumbbell, parking_lot, satellite};
+use crate::topology::{Duplex, chain, dumbbell, row};
 
 fn ms(millis: u64) -> Span {
     Span::from_millis(millis)
@@ -72,10 +72,10 @@ fn dumbbell_flows_share_one_link() {
 #[test]
 fn a_parking_lot_leads_each_pair_over_its_own_links() {
     let link = || Duplex::symmetric(LinkConfig::new(Rate::from_bytes_per_sec(1_000_000), ms(10)));
-    let lot = parking_lot([link(), link(), link()], &Duplex::default());
+    let access = |places: [usize; 4]| places.map(|place| (place, Duplex::default()));
+    let lot = row([link(), link(), link()], access([0, 1, 2, 0]), access([1, 2, 3, 3]));
     let mut network = Network::new(lot.topology, 1).unwrap();
-    let pairs: Vec<_> = lot.across.iter().copied().chain([lot.through]).collect();
-    for &(from, to) in &pairs {
+    for (&from, &to) in lot.left.iter().zip(&lot.right) {
         network.offer(Time::ZERO, from, Packet::new(1_000, 0).to(to));
         network.offer(Time::ZERO, to, Packet::new(1_000, 1).to(from));
     }
@@ -90,7 +90,7 @@ fn a_parking_lot_leads_each_pair_over_its_own_links() {
 fn a_satellite_is_thin_upwards() {
     let up = LinkConfig::new(Rate::from_bits_per_sec(4_000_000), ms(300));
     let down = LinkConfig::new(Rate::from_bits_per_sec(40_000_000), ms(300));
-    let hop = satellite(Duplex { there: up, back: down }, Duplex::default(), Duplex::default());
+    let hop = chain([Duplex::default(), Duplex { there: up, back: down }, Duplex::default()]);
     let mut network = Network::new(hop.topology, 1).unwrap();
     network.offer(Time::ZERO, hop.ends.0, Packet::new(1_500, 0).to(hop.ends.1));
     network.offer(Time::ZERO, hop.ends.1, Packet::new(1_500, 0).to(hop.ends.0));

@@ -68,15 +68,6 @@ impl Default for Classes {
     }
 }
 
-/// Condition under which a less-effort packet is refused by the queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Threshold {
-    /// More packets than this are waiting. The routers of TCP-Peach used 1.
-    Packets(u64),
-    /// The packet at the head has waited for longer than this.
-    Sojourn(Span),
-}
-
 parameters! {
     /// Parameters of CoDel (RFC 8289, with the defaults of its sections 4.2 and 4.3).
     #[derive(Eq)]
@@ -158,8 +149,9 @@ pub enum Discipline {
     DropHead,
     /// Strict priority; if a packet does not fit, the newest ones of the lowest class below its own are dropped.
     Priority(Classes),
-    /// First in, first out; less-effort packets are accepted only while the queue is short.
-    Threshold(Threshold),
+    /// First in, first out; less-effort packets are refused while more than this number of packets are waiting. The
+    /// routers of TCP-Peach used 1.
+    Threshold(u64),
     /// Controlled delay (RFC 8289).
     CoDel(CoDelConfig),
     /// Random early detection.

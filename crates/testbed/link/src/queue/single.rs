@@ -3,7 +3,7 @@
 use longhaul_units::{Span, Time};
 
 use super::codel::CoDel;
-use super::config::{Limit, Threshold};
+use super::config::Limit;
 use super::fifo::Fifo;
 use super::pie::Pie;
 use super::red::Red;
@@ -23,9 +23,12 @@ pub(crate) struct Single<T> {
 
 #[derive(Debug)]
 pub(crate) enum Policy {
-    Tail { mark_above: Option<u64> },
+    Tail {
+        mark_above: Option<u64>,
+    },
     Head,
-    Threshold(Threshold),
+    /// Low-priority packets are refused while more than this number of packets are waiting.
+    Threshold(u64),
     CoDel(Box<CoDel>),
     Red(Box<Red>),
     Pie(Box<Pie>),
@@ -111,14 +114,7 @@ impl<T> Single<T> {
             Policy::Tail { mark_above: Some(bytes) } if packet.ecn.is_capable() && self.fifo.bytes() > *bytes => {
                 Verdict::Mark
             }
-            Policy::Threshold(Threshold::Packets(most)) if is_low && self.fifo.len() > *most => {
-                return Err(Cause::LowPriority);
-            }
-            Policy::Threshold(Threshold::Sojourn(most))
-                if is_low && self.fifo.head_since().is_some_and(|since| now - since > *most) =>
-            {
-                return Err(Cause::LowPriority);
-            }
+            Policy::Threshold(most) if is_low && self.fifo.len() > *most => return Err(Cause::LowPriority),
             Policy::Red(red) => red.arrives(now, self.fifo.len(), can_mark),
             Policy::Pie(pie) => {
                 pie.update(now, self.fifo.head_since());

@@ -1,9 +1,9 @@
-//! Synthetic connection vectors, for use without recorded ones.
+//! Synthetic connection vectors.
 
 use longhaul_units::{Span, Time};
 
 use super::pareto::BoundedPareto;
-use super::vectors::{Adu, ConnectionVector, Exchange, Side};
+use super::vectors::{Adu, ConnectionVector, Side};
 use crate::random::Random;
 
 /// Sequential connections that arrive as a Poisson process: an endless iterator of [`ConnectionVector`]s.
@@ -23,7 +23,6 @@ pub struct Synthetic {
     /// Mean think time.
     pub think: Span,
     next: Time,
-    serial: u64,
     random: Random,
 }
 
@@ -38,7 +37,6 @@ impl Synthetic {
             responses: BoundedPareto::http_responses(),
             think: Span::from_secs(1),
             next: start,
-            serial: 0,
             random,
         }
     }
@@ -59,19 +57,15 @@ impl Iterator for Synthetic {
     fn next(&mut self) -> Option<ConnectionVector> {
         let gap = self.span(self.mean_gap);
         self.next += gap;
-        self.serial += 1;
         let mut adus = Vec::new();
         for epoch in 0..self.epochs() {
             let think = if epoch == 0 { Span::ZERO } else { self.span(self.think) };
             let request = self.requests.draw(&mut self.random);
             let response = self.responses.draw(&mut self.random);
-            let (after_send, none) = (Span::ZERO, Span::ZERO);
-            adus.push(Adu { from: Side::Initiator, after_send, after_receive: think, bytes: request });
-            adus.push(Adu { from: Side::Acceptor, after_send, after_receive: none, bytes: response });
+            adus.push(Adu { after_receive: think, ..Adu::new(Side::Initiator, request) });
+            adus.push(Adu::new(Side::Acceptor, response));
         }
-        let mut vector = ConnectionVector::new(self.next, Exchange::Sequential(adus));
-        vector.ids.push(self.serial);
-        Some(vector)
+        Some(ConnectionVector { start: self.next, adus })
     }
 }
 
@@ -85,11 +79,7 @@ mod tests {
         let vectors: Vec<_> = source.take(20_000).collect();
         let seconds = vectors[19_999].start.as_secs_f64();
         assert!((seconds / 2_000.0 - 1.0).abs() < 0.03, "{seconds}");
-        let epochs = |vector: &ConnectionVector| match &vector.exchange {
-            Exchange::Sequential(adus) => adus.len() / 2,
-            Exchange::Concurrent { .. } => 0,
-        };
-        let mean = vectors.iter().map(epochs).sum::<usize>() as f64 / 20_000.0;
+        let mean = vectors.iter().map(|vector| vector.adus.len() / 2).sum::<usize>() as f64 / 20_000.0;
         assert!((mean / 2.5 - 1.0).abs() < 0.03, "{mean}");
         let requests: u64 = vectors.iter().map(|vector| vector.bytes_from(Side::Initiator)).sum();
         assert!((requests as f64 / 20_000.0 / 875.0 - 1.0).abs() < 0.03, "{requests}");

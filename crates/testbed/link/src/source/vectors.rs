@@ -1,10 +1,7 @@
 //! Connection vectors of the a-b-t model (Hernandez-Campos et al., Weigle et al., Tmix, CCR 2006): requests (a),
-//! responses (b) and think times (t), independent of the network on which they were recorded.
+//! responses (b) and think times (t), independent of the network on which they are exchanged.
 
 use longhaul_units::{Span, Time};
-
-mod parse;
-mod write;
 
 /// One of the two ends of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -24,103 +21,29 @@ pub struct Adu {
     pub after_send: Span,
     /// Wait since the last unit that this side received.
     pub after_receive: Span,
-    /// Length in bytes; 0 closes this side.
+    /// Length in bytes, at least 1.
     pub bytes: u64,
 }
 
-/// Order of the units of both sides.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Exchange {
-    /// One unit after the other, from either side.
-    Sequential(Vec<Adu>),
-    /// The two sides send independently of each other.
-    Concurrent {
-        /// The units of the initiator.
-        initiator: Vec<Adu>,
-        /// The units of the acceptor.
-        acceptor: Vec<Adu>,
-    },
+impl Adu {
+    /// Creates a unit that is sent without a wait.
+    pub const fn new(from: Side, bytes: u64) -> Self {
+        Self { from, after_send: Span::ZERO, after_receive: Span::ZERO, bytes }
+    }
 }
 
-/// A recorded connection to replay.
+/// A connection, as the sequence of units that its two ends exchange.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ConnectionVector {
-    /// When it is opened, relative to the start of the trace.
+    /// When it is opened.
     pub start: Time,
-    /// Identifiers assigned by the recorder.
-    pub ids: Vec<u64>,
-    /// Maximum windows in bytes, of initiator and acceptor.
-    pub windows: Option<(u64, u64)>,
-    /// The recorded RTT.
-    pub rtt: Option<Span>,
-    /// The recorded loss, from initiator to acceptor and in reverse.
-    pub loss: Option<(f64, f64)>,
-    /// Segment sizes in bytes, of initiator and acceptor.
-    pub mss: Option<(u64, u64)>,
-    /// The units exchanged.
-    pub exchange: Exchange,
-}
-
-/// Error in a list of connection vectors.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum VectorError {
-    /// The line begins with none of the known words.
-    #[error(
-        "line {line} begins with {word:?}; known are SEQ, CONC, S, C, w, r, l, m, >, <, t, c>, c<, t>, t<, I, A and #"
-    )]
-    UnknownLine {
-        /// The line number, from 1.
-        line: usize,
-        /// The first word of the line, truncated.
-        word: String,
-    },
-    /// A number is missing or malformed.
-    #[error("line {line}: {what} is missing or not a number")]
-    NotANumber {
-        /// The line number, from 1.
-        line: usize,
-        /// The field.
-        what: &'static str,
-    },
-    /// A line before the first connection.
-    #[error("line {line} belongs to no connection; begin with SEQ, CONC, S or C")]
-    NoConnection {
-        /// The line number, from 1.
-        line: usize,
-    },
-    /// A unit that does not fit the kind of its connection.
-    #[error("line {line}: {word:?} does not belong in a {kind} connection")]
-    WrongKind {
-        /// The line number, from 1.
-        line: usize,
-        /// The first word of the line.
-        word: String,
-        /// The kind of the connection.
-        kind: &'static str,
-    },
-    /// A connection starts before its predecessor.
-    #[error("line {line}: the connection starts before the one above it; sort them by start")]
-    Backwards {
-        /// The line number, from 1.
-        line: usize,
-    },
+    /// The units, one after the other, from either side.
+    pub adus: Vec<Adu>,
 }
 
 impl ConnectionVector {
-    /// Creates a connection that starts at `start`, without its optional properties.
-    pub fn new(start: Time, exchange: Exchange) -> Self {
-        Self { start, ids: Vec::new(), windows: None, rtt: None, loss: None, mss: None, exchange }
-    }
-
     /// Returns the total bytes sent by one side.
     pub fn bytes_from(&self, side: Side) -> u64 {
-        let sum = |adus: &[Adu]| adus.iter().filter(|adu| adu.from == side).map(|adu| adu.bytes).sum();
-        match &self.exchange {
-            Exchange::Sequential(adus) => sum(adus),
-            Exchange::Concurrent { initiator, acceptor } => sum(initiator) + sum(acceptor),
-        }
+        self.adus.iter().filter(|adu| adu.from == side).map(|adu| adu.bytes).sum()
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -12,7 +12,7 @@ use crate::config::{
     Step,
 };
 use crate::overhead::Overhead;
-use crate::queue::{Classes, Discipline, Limit, RedConfig, Threshold};
+use crate::queue::{Classes, Discipline, Limit, RedConfig};
 use crate::trace::Trace;
 
 /// Default for the longest time that a reordered packet is held back.
@@ -213,7 +213,7 @@ fn discipline(text: &str) -> Result<Discipline, ValueError> {
         "drophead" => Discipline::DropHead,
         "priority" => Discipline::Priority(Classes::default()),
         "rc3" => Discipline::Priority(Classes::rc3()),
-        "peach" => Discipline::Threshold(Threshold::Packets(1)),
+        "peach" => Discipline::Threshold(1),
         "codel" => Discipline::CoDel(Default::default()),
         "red" => Discipline::Red(Default::default()),
         "pie" => Discipline::Pie(Default::default()),

@@ -2,8 +2,7 @@
 
 use longhaul_link::source::Source;
 use longhaul_link::{
-    Cause, Classes, Discipline, Ecn, Hook, Limit, Link, LinkConfig, Packet, QueueConfig, Random, Step, Threshold, View,
-    dscp,
+    Cause, Classes, Discipline, Ecn, Hook, Limit, Link, LinkConfig, Packet, QueueConfig, Random, Step, View, dscp,
 };
 use longhaul_units::{Rate, Span, Time};
 
@@ -127,63 +126,6 @@ fn nothing_is_pushed_out_for_a_packet_that_still_does_not_fit() {
     assert_eq!((link.stats().class(0).dropped(Cause::QueueFull), link.stats().class(1).dropped_total()), (1, 1));
 }
 
-#[test]
-fn each_class_has_an_occupancy_and_together_they_are_the_queue() {
-    let mut link = link(QueueConfig::from(Discipline::Priority(Classes::default())).limit(Limit::Packets(4)));
-    // The first is being sent for a millisecond, four of class 1 wait, and class 0 pushes two of them out at once.
-    let low = |number| Packet::new(1_000, number).dscp(dscp::LE);
-    for number in 0..5 {
-        assert!(link.offer(at(100), low(number)));
-    }
-    for number in 5..7 {
-        assert!(link.offer(at(100), Packet::new(500, number)));
-    }
-    drain(&mut link);
-    // Class 0: two until 101 ms, one until 101.5 ms. Class 1: two until 102 ms, one until 103 ms.
-    let (high, less) = (link.stats().occupancy(0), link.stats().occupancy(1));
-    assert_eq!((high.packets(), high.max_packets, high.max_bytes), (0, 2, 1_000));
-    assert_eq!((less.packets(), less.max_packets, less.max_bytes), (0, 4, 4_000));
-    // Packet-milliseconds over the 3 ms until the last change of the queue.
-    assert!((high.mean_packets() - (2.0 + 0.5) / 3.0).abs() < 1e-9, "{}", high.mean_packets());
-    assert!((less.mean_bytes() - 1_000.0 * (2.0 * 2.0 + 1.0) / 3.0).abs() < 1e-9, "{}", less.mean_bytes());
-    assert_eq!(link.stats().occupancy(2).max_packets, 0, "no such class");
-}
-
-#[test]
-fn occupancies_add_up_whatever_the_discipline_drops() {
-    for discipline in [
-        Discipline::default(),
-        Discipline::DropHead,
-        Discipline::Priority(Classes::default()),
-        Discipline::Threshold(Threshold::Packets(1)),
-        Discipline::CoDel(Default::default()),
-        Discipline::Red(Default::default()),
-        Discipline::Pie(Default::default()),
-        Discipline::DualPi2(Default::default()),
-    ] {
-        let mut link = link(QueueConfig::from(discipline.clone()).limit(Limit::Bytes(50_000)));
-        // Traffic consists of one class at first, then of two.
-        let second = |number: u64| number > 500 && number.is_multiple_of(3);
-        run(&mut link, poisson(1.3), 20, |number| {
-            let (dscp, ecn) = if second(number) { (dscp::LE, Ecn::Ect1) } else { (0, Ecn::NotEct) };
-            Packet::new(1_000, number).dscp(dscp).ecn(ecn)
-        });
-        let stats = link.stats();
-        let [one, two] = [0, 1].map(|class| stats.occupancy(class));
-        assert_eq!((one.packets() + two.packets(), one.bytes() + two.bytes()), link.backlog(), "{discipline:?}");
-        assert!(two.mean_packets() > 0.0 && two.max_packets > 0, "{discipline:?}");
-        let sum = one.mean_bytes() + two.mean_bytes();
-        assert!((sum / stats.mean_bytes() - 1.0).abs() < 1e-9, "{discipline:?}: {sum}");
-        assert!(one.max_packets.max(two.max_packets) <= stats.max_packets);
-        assert!(one.max_packets + two.max_packets >= stats.max_packets);
-    }
-    let mut single = link(Limit::Infinite);
-    run(&mut single, poisson(0.9), 5, |_| Packet::new(1_000, 0));
-    let (all, stats) = (single.stats().occupancy(0), single.stats());
-    assert_eq!((all.mean_packets(), all.max_bytes), (stats.mean_packets(), stats.max_bytes));
-    assert_eq!(stats.occupancy(1).mean_packets(), 0.0);
-}
-
 /// Records the rates passed to a hook as packets arrive.
 #[derive(Default)]
 struct Rates(Vec<u64>);
@@ -238,7 +180,7 @@ fn reds_idle_decay_uses_the_current_rate() {
 
 #[test]
 fn peachs_threshold_lets_low_priority_in_while_the_queue_is_short() {
-    let mut link = link(QueueConfig::from(Discipline::Threshold(Threshold::Packets(1))).limit(Limit::Packets(3)));
+    let mut link = link(QueueConfig::from(Discipline::Threshold(1)).limit(Limit::Packets(3)));
     let low = Packet::new(1_000, 0).dscp(dscp::LE);
     // One packet is sent, up to two of low priority wait, and normal ones fill the rest.
     let admitted = [low.clone(), low.clone(), low.clone(), low.clone()].map(|packet| link.offer(at(0), packet));
@@ -246,12 +188,6 @@ fn peachs_threshold_lets_low_priority_in_while_the_queue_is_short() {
     assert!(link.offer(at(0), Packet::new(1_000, 1)) && !link.offer(at(0), Packet::new(1_000, 2)));
     assert_eq!(link.stats().class(1).dropped(Cause::LowPriority), 1);
     assert_eq!(link.stats().class(0).dropped(Cause::QueueFull), 1);
-    let mut by_time = self::link(Discipline::Threshold(Threshold::Sojourn(Span::from_millis(2))));
-    for _ in 0..6 {
-        by_time.offer(at(0), Packet::new(2_500, 0));
-    }
-    assert!(by_time.offer(at(2), low.clone()), "the head has waited for 2 ms");
-    assert!(!by_time.offer(Time::from_nanos(2_000_001), low));
 }
 
 #[test]

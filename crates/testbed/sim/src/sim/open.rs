@@ -57,11 +57,7 @@ impl Sim {
         ids
     }
 
-    /// Schedules a recorded connection, and replays its exchange: volumes, order and pauses.
-    ///
-    /// The recorded path and hosts are not reproduced: the vector's `windows`, `rtt`, `loss` and `mss` are ignored,
-    /// as are its `ids`. Instead, [`LinkConfig`](longhaul_link::LinkConfig) determines delay and loss, and
-    /// [`Config`](longhaul_tcp::Config) buffers and segment sizes.
+    /// Schedules a connection with this exchange: volumes, order and pauses.
     pub fn replay(&mut self, from: usize, to: usize, vector: &ConnectionVector) -> (SessionId, SessionId) {
         let (opening, ids) = self.plan_replay(from, to, vector);
         self.waiting += 1;

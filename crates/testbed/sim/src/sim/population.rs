@@ -1,12 +1,12 @@
 //! Sequences of connections: workloads between two hosts, and client populations, short connections among many hosts
 //! of which only measurements are kept.
 
-use longhaul_link::source::{Adu, ConnectionVector, Exchange, Side, Transfer};
-use longhaul_units::{Span, Time};
+use longhaul_link::source::{Adu, ConnectionVector, Side, Transfer};
+use longhaul_units::Time;
 
 use super::{Event, SessionId, Sim};
 
-/// A connection of a client population: the nodes of its client and server, and the recorded exchange.
+/// A connection of a client population: the nodes of its client and server, and the exchange.
 pub type Visit = (usize, usize, ConnectionVector);
 
 /// Identifier of a client population, in the order of addition.
@@ -72,12 +72,10 @@ impl Guest {
     }
 }
 
-/// Returns the epochs of a connection whose ends take turns, or none for other connections.
 fn marks(vector: &ConnectionVector) -> Vec<Mark> {
-    let Exchange::Sequential(adus) = &vector.exchange else { return Vec::new() };
     let (mut marks, mut written, mut read) = (Vec::<Mark>::new(), 0, 0);
     let mut asks = false;
-    for adu in adus.iter().filter(|adu| adu.bytes > 0) {
+    for adu in &vector.adus {
         if adu.from == Side::Initiator {
             if !asks {
                 marks.push(Mark { written, read, response: 0 });
@@ -145,8 +143,7 @@ impl Sim {
         self.populations[id.0 as usize].opened
     }
 
-    /// Returns all epochs of a client population that have begun so far, in arbitrary order. Connections whose ends do not take
-    /// turns have none.
+    /// Returns all epochs of a client population that have begun so far, in arbitrary order.
     pub fn epochs(&self, id: PopulationId) -> Vec<Epoch> {
         let mut epochs = self.populations[id.0 as usize].epochs.clone();
         let guests = self.hosts.iter().flat_map(|host| &host.sessions).filter_map(|session| session.guest.as_ref());
@@ -203,20 +200,19 @@ impl Sim {
 
 /// Returns a request and its response as a connection vector for replay.
 pub fn exchange_of(transfer: &Transfer) -> ConnectionVector {
-    let adu = |from, bytes| Adu { from, after_send: Span::ZERO, after_receive: Span::ZERO, bytes };
-    let adus = vec![adu(Side::Initiator, transfer.request), adu(Side::Acceptor, transfer.response)];
-    ConnectionVector::new(transfer.at, Exchange::Sequential(adus))
+    let adus = vec![Adu::new(Side::Initiator, transfer.request), Adu::new(Side::Acceptor, transfer.response)];
+    ConnectionVector { start: transfer.at, adus }
 }
 
 #[cfg(test)]
 mod tests {
+    use longhaul_units::Span;
+
     use super::*;
 
     fn guest(adus: &[(Side, u64)]) -> Guest {
-        let none = Span::ZERO;
-        let adus =
-            adus.iter().map(|(from, bytes)| Adu { from: *from, after_send: none, after_receive: none, bytes: *bytes });
-        let vector = ConnectionVector::new(Time::ZERO, Exchange::Sequential(adus.collect()));
+        let adus = adus.iter().map(|(from, bytes)| Adu::new(*from, *bytes)).collect();
+        let vector = ConnectionVector { start: Time::ZERO, adus };
         Guest { population: 0, number: 0, marks: marks(&vector), epochs: Vec::new() }
     }
 
