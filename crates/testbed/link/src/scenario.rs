@@ -1,10 +1,8 @@
 //! Named links.
 
-use longhaul_units::{Rate, Span, Time};
+use std::fmt::Write;
 
-use crate::config::{LinkConfig, Step};
-use crate::overhead::Overhead;
-use crate::queue::Limit;
+use crate::spec::LinkOptions;
 use crate::topology::Duplex;
 
 /// A named link.
@@ -14,42 +12,62 @@ pub struct Scenario {
     pub name: &'static str,
     /// Description in one line.
     pub title: &'static str,
-    shape: Shape,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Shape {
-    /// The testbed of NASA TM-2004-212938: rate in bit/s, RTT in ms. Packets are Ethernet frames, because the
-    /// report's packet pairs are 1538 bytes apart. The queue is deep.
-    Nasa(u64, u64),
-    /// A link that is the same in both directions: rate in bit/s, RTT in ms, queue in bytes.
-    Even(u64, u64, u64),
-    /// GEO satellite of draft-irtf-iccrg-tcpeval-01, section 4: 40 Mb/s down, 4 Mb/s up, 300 ms one way, and buffers
-    /// of 100 ms down and 1000 ms up.
-    Geo,
-    /// A LEO satellite link that alternates every 15 s between a near and a far satellite.
-    Leo,
+    /// Its options.
+    options: &'static str,
+    /// Whether it alternates between the satellites of [`LEO`] every 15 s.
+    alternates: bool,
 }
 
 /// Number of LEO handovers: one hour of them.
-const LEO_HANDOVERS: u64 = 240;
+const LEO_HANDOVERS: usize = 240;
+/// Rate and RTT up and down, over a near and a far satellite.
+const LEO: [[&str; 2]; 2] = [["20mbit,20ms", "100mbit,20ms"], ["8mbit,60ms", "40mbit,60ms"]];
+
+/// Options of the testbed of NASA TM-2004-212938 in addition to rate and RTT. Packets are Ethernet frames, because the
+/// report's packet pairs are 1538 bytes apart.
+macro_rules! nasa {
+    ($rate:literal, $rtt:literal, $title:literal) => {
+        row(
+            concat!("nasa-", $rate, "-", $rtt),
+            concat!("NASA's testbed, ", $title),
+            concat!("--rate ", $rate, " --rtt ", $rtt, " --overhead ethernet --queue 1000p"),
+        )
+    };
+}
 
 const ALL: [Scenario; 11] = [
-    row("nasa-20mbit-500ms", "NASA's testbed, 20 Mb/s, RTT 500 ms", Shape::Nasa(20_000_000, 500)),
-    row("nasa-20mbit-100ms", "NASA's testbed, 20 Mb/s, RTT 100 ms", Shape::Nasa(20_000_000, 100)),
-    row("nasa-5mbit-500ms", "NASA's testbed, 5 Mb/s, RTT 500 ms", Shape::Nasa(5_000_000, 500)),
-    row("nasa-5mbit-100ms", "NASA's testbed, 5 Mb/s, RTT 100 ms", Shape::Nasa(5_000_000, 100)),
-    row("nasa-500kbit-500ms", "NASA's testbed, 0.5 Mb/s, RTT 500 ms", Shape::Nasa(500_000, 500)),
-    row("nasa-500kbit-100ms", "NASA's testbed, 0.5 Mb/s, RTT 100 ms", Shape::Nasa(500_000, 100)),
-    row("oc3", "155 Mb/s, RTT 65 ms, queue of one BDP (1.26 MB)", Shape::Even(155_000_000, 65, 1_259_375)),
-    row("shallow", "80 Mb/s, RTT 133 ms, queue of 150 kB: a ninth of the BDP", Shape::Even(80_000_000, 133, 150_000)),
-    row("geo", "GEO satellite, 40 Mb/s down, 4 Mb/s up, RTT 600 ms", Shape::Geo),
-    row("transoceanic", "1 Gb/s, RTT 130 ms, queue of 100 ms (12.5 MB)", Shape::Even(1_000_000_000, 130, 12_500_000)),
-    row("leo", "LEO satellite, each 15 s between 100/20 Mb/s at RTT 20 ms and 40/8 Mb/s at RTT 60 ms", Shape::Leo),
+    nasa!("20mbit", "500ms", "20 Mb/s, RTT 500 ms"),
+    nasa!("20mbit", "100ms", "20 Mb/s, RTT 100 ms"),
+    nasa!("5mbit", "500ms", "5 Mb/s, RTT 500 ms"),
+    nasa!("5mbit", "100ms", "5 Mb/s, RTT 100 ms"),
+    nasa!("500kbit", "500ms", "0.5 Mb/s, RTT 500 ms"),
+    nasa!("500kbit", "100ms", "0.5 Mb/s, RTT 100 ms"),
+    row("oc3", "155 Mb/s, RTT 65 ms, queue of one BDP (1.26 MB)", "--rate 155mbit --rtt 65ms --queue 1259375B"),
+    row(
+        "shallow",
+        "80 Mb/s, RTT 133 ms, queue of 150 kB: a ninth of the BDP",
+        "--rate 80mbit --rtt 133ms --queue 150kB",
+    ),
+    // draft-irtf-iccrg-tcpeval-01, section 4. 100 ms at 40 Mb/s and 1 s at 4 Mb/s are both 500 kB.
+    row(
+        "geo",
+        "GEO satellite, 40 Mb/s down, 4 Mb/s up, RTT 600 ms",
+        "--rate-up 4mbit --rate-down 40mbit --rtt 600ms --queue 500kB",
+    ),
+    row("transoceanic", "1 Gb/s, RTT 130 ms, queue of 100 ms (12.5 MB)", "--rate 1gbit --rtt 130ms --queue 12500kB"),
+    // The queue holds 100 ms at the near satellite's rate.
+    Scenario {
+        alternates: true,
+        ..row(
+            "leo",
+            "LEO satellite, each 15 s between 100/20 Mb/s at RTT 20 ms and 40/8 Mb/s at RTT 60 ms",
+            "--rate-up 20mbit --rate-down 100mbit --rtt 20ms --queue-up 250kB --queue-down 1250kB",
+        )
+    },
 ];
 
-const fn row(name: &'static str, title: &'static str, shape: Shape) -> Scenario {
-    Scenario { name, title, shape }
+const fn row(name: &'static str, title: &'static str, options: &'static str) -> Scenario {
+    Scenario { name, title, options, alternates: false }
 }
 
 /// Returns all scenarios.
@@ -65,44 +83,22 @@ pub fn find(name: &str) -> Option<&'static Scenario> {
 impl Scenario {
     /// Returns the link: `there` is the uplink from the user, `back` the downlink.
     pub fn link(&self) -> Duplex {
-        match self.shape {
-            Shape::Nasa(bits, rtt_millis) => {
-                let link = link(bits, rtt_millis).overhead(Overhead::Ethernet).queue(Limit::Packets(1000));
-                Duplex::symmetric(link)
-            }
-            Shape::Even(bits, rtt_millis, queue) => {
-                Duplex::symmetric(link(bits, rtt_millis).queue(Limit::Bytes(queue)))
-            }
-            // 100 ms at 40 Mb/s and 1 s at 4 Mb/s are both 500 kB.
-            Shape::Geo => Duplex {
-                there: link(4_000_000, 600).queue(Limit::Bytes(500_000)),
-                back: link(40_000_000, 600).queue(Limit::Bytes(500_000)),
-            },
-            Shape::Leo => Duplex { there: leo([20_000_000, 8_000_000]), back: leo([100_000_000, 40_000_000]) },
+        let mut text = self.options.to_owned();
+        for number in 1..=if self.alternates { LEO_HANDOVERS } else { 0 } {
+            let (at, satellite) = (15 * number, LEO[number % 2]);
+            let _ = write!(text, " --step-up {at}s,{} --step-down {at}s,{}", satellite[0], satellite[1]);
         }
+        let mut options = LinkOptions::new();
+        let words: Vec<&str> = text.split(' ').collect();
+        let built = options.read(&words).and_then(|_| options.build(|file| Err(file.to_owned())));
+        built.map(|path| path.link).unwrap_or_else(|error| panic!("{}: {error}", self.name))
     }
-}
-
-fn link(bits: u64, rtt_millis: u64) -> LinkConfig {
-    LinkConfig::new(Rate::from_bits_per_sec(bits), Span::from_micros(rtt_millis * 500))
-}
-
-/// Alternates between the near and the far satellite, with RTTs of 20 ms and 60 ms. The queue holds 100 ms at the
-/// near rate.
-fn leo(bits: [u64; 2]) -> LinkConfig {
-    let place = |number: u64| [(bits[0], 20), (bits[1], 60)][number as usize % 2];
-    let step = |number: u64| {
-        let (bits, rtt_millis) = place(number);
-        let next = link(bits, rtt_millis);
-        let at = Time::ZERO + Span::from_secs(15 * number);
-        Step { at, rate: Some(Rate::from_bits_per_sec(bits)), delay: Some(next.delay) }
-    };
-    let first = link(bits[0], 20).queue(Limit::Bytes(bits[0] / 80));
-    LinkConfig { steps: (1..=LEO_HANDOVERS).map(step).collect(), ..first }
 }
 
 #[cfg(test)]
 mod tests {
+    use longhaul_units::{Rate, Span, Time};
+
     use super::*;
     use crate::config::LinkRate;
     use crate::link::Link;

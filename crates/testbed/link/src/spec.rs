@@ -11,55 +11,10 @@ pub mod value;
 use crate::scenario;
 use crate::topology::Duplex;
 use crate::trace::Trace;
+pub use side::OPTIONS;
 use side::Side;
 use std::sync::Arc;
 use value::ValueError;
-
-/// All options of a link: name, placeholder of the value, and help text.
-pub const OPTIONS: &[(&str, &str, &str)] = &[
-    ("rate", "RATE", "constant rate: 20mbit"),
-    ("trace", "FILE", "delivery opportunities in mahimahi's format, instead of a rate"),
-    ("rtt", "TIME", "round-trip propagation time, half of it each way: 500ms"),
-    ("delay", "TIME", "one-way propagation time, instead of --rtt"),
-    ("queue", "LIMIT", "queue limit: 1000p, 150kB, 1bdp (of this direction's rate) or infinite"),
-    ("aqm", "NAME", "droptail, drophead, priority, rc3, peach, codel, red or red:MIN,MAX (packets), pie or dualpi2"),
-    ("ecn", "", "let codel, red and pie mark ECN-capable packets instead of dropping them"),
-    ("loss", "SHARE", "lose packets independently: 0.1%"),
-    (
-        "loss-ge",
-        "P,R[,BAD[,GOOD]]",
-        "lose in bursts (Gilbert-Elliott): P of good to bad, R of bad to good, loss in bad (100%) and good (0%)",
-    ),
-    ("ber", "SHARE", "bit error rate; packets with a wrong bit are lost: 1e-7"),
-    ("loss-list", "N,...", "lose the packets with these numbers, counted from 1"),
-    (
-        "reorder",
-        "SHARE,PLACES[,TIME]",
-        "hold packets until this many others have passed, for at most a time (100ms; use more on slow links)",
-    ),
-    ("late", "SHARE,TIME,TIME", "delay packets by an extra time between these two"),
-    ("duplicate", "SHARE", "deliver packets twice"),
-    ("corrupt", "SHARE[,SHARE]", "flip a bit; the second share of these packets is delivered (0%)"),
-    ("jitter", "TIME", "add up to this much delay, without reordering"),
-    ("overhead", "SIZE|ethernet|aal5", "bytes added to each packet on the link: 18B, ethernet, aal5 or none"),
-    ("policer", "RATE,SIZE", "token bucket before the queue: rate and burst"),
-    (
-        "outage",
-        "TIME,TIME[,hold]",
-        "start and duration of an outage that loses all packets, or holds them; may be repeated",
-    ),
-    ("step", "TIME,RATE,RTT", "change rate and RTT at a time; - leaves one unchanged; may be repeated"),
-    ("mtu", "SIZE[,TIME]", "drop larger IP packets silently, from a time on"),
-    ("bleach", "FIELDS", "clear fields of the IP header: ecn, dscp or both"),
-    (
-        "router",
-        "NAME[(OPTION=VALUE,...)]",
-        "answer requests in segments: quick-start, rcp, xcp or none; rcp(gamma=0.95,beta=1)",
-    ),
-    ("scenario", "NAME", "start from a named link, which the other options change"),
-    ("swap", "", "exchange up and down of the named link"),
-    ("seed", "N", "seed of all random numbers (1)"),
-];
 
 /// Direction of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -24,6 +24,76 @@ const LEAST_MTU: u32 = 68;
 /// Maximum queue limit in bandwidth-delay products, far above any useful one.
 const MOST_BDP: f64 = 1e6;
 
+/// Declares the options: name, placeholder of the value, help text, what the option sets if that is not its name, and the
+/// reading of its text into the configuration of a link.
+macro_rules! options {
+    (|$text:ident, $link:ident| $($name:literal, $value:literal, $help:literal $(, sets $sets:literal)? => $read:expr;)+) => {
+        /// All options of a link: name, placeholder of the value, and help text.
+        pub const OPTIONS: &[(&str, &str, &str)] = &[$(($name, $value, $help)),+];
+
+        /// Reads the text of an option into the configuration of a link. The file of a trace, and the limit of the queue,
+        /// are checked here and set later.
+        fn read(plain: &str, $text: &str, $link: &mut LinkConfig) -> Result<(), ValueError> {
+            match plain {
+                $($name => $read,)+
+                _ => {}
+            }
+            Ok(())
+        }
+
+        /// Returns what an option sets. Options that set the same exclude each other.
+        fn setting(plain: &str) -> &str {
+            match plain {
+                $($($name => $sets,)?)+
+                other => other,
+            }
+        }
+    };
+}
+
+options! { |text, link|
+    "rate", "RATE", "constant rate: 20mbit" => link.rate = value::rate(text)?.into();
+    "trace", "FILE", "delivery opportunities in mahimahi's format, instead of a rate", sets "rate" => {};
+    "rtt", "TIME", "round-trip propagation time, half of it each way: 500ms", sets "delay" => link.delay = value::span(text)? / 2;
+    "delay", "TIME", "one-way propagation time, instead of --rtt" => link.delay = value::span(text)?;
+    "queue", "LIMIT", "queue limit: 1000p, 150kB, 1bdp (of this direction's rate) or infinite" => drop(limit(text)?);
+    "aqm", "NAME", "droptail, drophead, priority, rc3, peach, codel, red or red:MIN,MAX (packets), pie or dualpi2"
+        => link.queue.discipline = discipline(text)?;
+    "ecn", "", "let codel, red and pie mark ECN-capable packets instead of dropping them" => link.queue.ecn = true;
+    "loss", "SHARE", "lose packets independently: 0.1%" => link.loss = Loss::Uniform(value::share(text)?);
+    "loss-ge", "P,R[,BAD[,GOOD]]",
+        "lose in bursts (Gilbert-Elliott): P of good to bad, R of bad to good, loss in bad (100%) and good (0%)",
+        sets "loss" => link.loss = gilbert_elliott(text)?;
+    "ber", "SHARE", "bit error rate; packets with a wrong bit are lost: 1e-7", sets "loss"
+        => link.loss = Loss::BitErrors(value::share(text)?);
+    "loss-list", "N,...", "lose the packets with these numbers, counted from 1", sets "loss" => link.loss = list(text)?;
+    "reorder", "SHARE,PLACES[,TIME]",
+        "hold packets until this many others have passed, for at most a time (100ms; use more on slow links)"
+        => link.reordering = Some(places(text)?);
+    "late", "SHARE,TIME,TIME", "delay packets by an extra time between these two", sets "reorder"
+        => link.reordering = Some(late(text)?);
+    "duplicate", "SHARE", "deliver packets twice" => link.duplication = value::share(text)?;
+    "corrupt", "SHARE[,SHARE]", "flip a bit; the second share of these packets is delivered (0%)"
+        => link.corruption = corruption(text)?;
+    "jitter", "TIME", "add up to this much delay, without reordering" => link.jitter = value::span(text)?;
+    "overhead", "SIZE|ethernet|aal5", "bytes added to each packet on the link: 18B, ethernet, aal5 or none"
+        => link.overhead = overhead(text)?;
+    "policer", "RATE,SIZE", "token bucket before the queue: rate and burst" => link.policer = Some(policer(text)?);
+    "outage", "TIME,TIME[,hold]",
+        "start and duration of an outage that loses all packets, or holds them; may be repeated"
+        => link.outages.push(outage(text)?);
+    "step", "TIME,RATE,RTT", "change rate and RTT at a time; - leaves one unchanged; may be repeated"
+        => link.steps.push(step(text)?);
+    "mtu", "SIZE[,TIME]", "drop larger IP packets silently, from a time on" => link.mtu = Some(mtu(text)?);
+    "bleach", "FIELDS", "clear fields of the IP header: ecn, dscp or both" => link.bleaching = bleaching(text)?;
+    "router", "NAME[(OPTION=VALUE,...)]",
+        "answer requests in segments: quick-start, rcp, xcp or none; rcp(gamma=0.95,beta=1)"
+        => link.router = router(text)?;
+    "scenario", "NAME", "start from a named link, which the other options change" => {};
+    "swap", "", "exchange up and down of the named link" => {};
+    "seed", "N", "seed of all random numbers (1)" => {};
+}
+
 /// Options in the order in which they were given. Their texts are valid.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Side(Vec<Given>);
@@ -129,48 +199,6 @@ impl Given {
     fn needs(&self, direction: Direction, needs: &str) -> SpecError {
         SpecError(format!("{}: --{} needs {needs}", direction.name(), self.name))
     }
-}
-
-/// Returns what an option sets. Options that set the same exclude each other.
-fn setting(plain: &str) -> &str {
-    match plain {
-        "trace" => "rate",
-        "rtt" => "delay",
-        "loss-ge" | "ber" | "loss-list" => "loss",
-        "late" => "reorder",
-        other => other,
-    }
-}
-
-/// Reads the text of an option into the configuration of a link. The file of a trace, and the limit of the queue, are
-/// checked here and set later.
-fn read(plain: &str, text: &str, link: &mut LinkConfig) -> Result<(), ValueError> {
-    match plain {
-        "rate" => link.rate = value::rate(text)?.into(),
-        "rtt" => link.delay = value::span(text)? / 2,
-        "delay" => link.delay = value::span(text)?,
-        "queue" => drop(limit(text)?),
-        "aqm" => link.queue.discipline = discipline(text)?,
-        "ecn" => link.queue.ecn = true,
-        "loss" => link.loss = Loss::Uniform(value::share(text)?),
-        "loss-ge" => link.loss = gilbert_elliott(text)?,
-        "ber" => link.loss = Loss::BitErrors(value::share(text)?),
-        "loss-list" => link.loss = list(text)?,
-        "reorder" => link.reordering = Some(places(text)?),
-        "late" => link.reordering = Some(late(text)?),
-        "duplicate" => link.duplication = value::share(text)?,
-        "corrupt" => link.corruption = corruption(text)?,
-        "jitter" => link.jitter = value::span(text)?,
-        "overhead" => link.overhead = overhead(text)?,
-        "policer" => link.policer = Some(policer(text)?),
-        "mtu" => link.mtu = Some(mtu(text)?),
-        "bleach" => link.bleaching = bleaching(text)?,
-        "router" => link.router = router(text)?,
-        "outage" => link.outages.push(outage(text)?),
-        "step" => link.steps.push(step(text)?),
-        _ => {}
-    }
-    Ok(())
 }
 
 fn parts<'a>(
