@@ -146,21 +146,18 @@ struct Merge {
 
 impl Merge {
     fn execute(&self) -> Result<bool> {
-        let joined = results::merge(&self.out, &self.parts)?;
-        let mut all_well = true;
-        for one in &joined {
-            match &one.rows {
-                Some(rows) => all_well &= print::rows(rows, self.json)?,
-                None => {
-                    all_well = false;
-                    print::note(&format!(
-                        "{}: {} of {} runs exist, so that no row is judged",
-                        one.experiment, one.ended, one.all
-                    ));
-                }
+        results::merge(&self.out, &self.parts)?;
+        let (results, mut all_well) = (Results::read(&self.out)?, true);
+        for held in &results.experiments {
+            if let Some(rows) = held.rows() {
+                all_well &= print::rows(&rows, self.json)?;
+            } else {
+                all_well = false;
+                let (id, ended, all) = (held.id(), held.records.len(), held.all());
+                print::note(&format!("{id}: {ended} of {all} runs exist, so that no row is judged"));
             }
         }
-        let page = results::illustrate(&Results::read(&self.out)?)?;
+        let page = results::illustrate(&results)?;
         print::note(&format!("pictures and rows: {}", page.display()));
         Ok(all_well)
     }

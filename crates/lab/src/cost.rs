@@ -5,7 +5,6 @@ use std::str::FromStr;
 
 use longhaul_link::topology::Duplex;
 use longhaul_units::Time;
-use serde::{Deserialize, Serialize};
 
 use crate::experiment::{CellSetup, Experiment};
 use crate::runner::Job;
@@ -38,59 +37,22 @@ pub(crate) fn longest_first(jobs: &mut [Job], experiments: &[Experiment]) {
 }
 
 pub(crate) fn of(job: Job, experiments: &[Experiment]) -> u64 {
-    expected(&experiments[job.experiment].setups[job.cell])
-}
-
-/// Forecast of the remaining time. A run takes the mean time of the ended runs of its cell. If there are none, its
-/// time is extrapolated from its expected cost.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Forecast {
-    /// Number of ended runs and their total seconds, by experiment and cell.
-    known: std::collections::BTreeMap<(usize, usize), (f64, f64)>,
-    /// Total expected cost of the ended runs, and the seconds they took.
-    ended: (f64, f64),
-}
-
-impl Forecast {
-    pub(crate) fn ended(&mut self, job: Job, cost: u64, took: f64) {
-        let (runs, seconds) = self.known.entry((job.experiment, job.cell)).or_default();
-        (*runs, *seconds) = (*runs + 1.0, *seconds + took);
-        self.ended = (self.ended.0 + cost as f64, self.ended.1 + took);
-    }
-
-    /// Returns the seconds that these runs take one after the other, or `None` before the first run has ended.
-    pub(crate) fn seconds(&self, left: impl Iterator<Item = (Job, u64)>) -> Option<f64> {
-        let (cost, took) = self.ended;
-        let rate = (cost > 0.0).then(|| took / cost)?;
-        let one = |(job, cost): (Job, u64)| match self.known.get(&(job.experiment, job.cell)) {
-            Some((runs, seconds)) => seconds / runs,
-            None => rate * cost as f64,
-        };
-        Some(left.map(one).sum())
-    }
+    expected(&experiments[job.experiment].setups[job.cell]).max(1)
 }
 
 /// One part of a sweep, written `2/5`.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shard {
     number: u32,
     of: u32,
 }
 
 impl Shard {
-    /// Returns the runs of a sweep that belong to this part. Each run belongs to exactly one part, and all parts have
-    /// about the same expected cost: in order of decreasing cost, each run is assigned to the part with the least
-    /// cost so far (Graham 1969). The assignment depends only on the definitions.
+    /// Returns the runs of a sweep that belong to this part. Each run belongs to exactly one part: in order of decreasing
+    /// expected cost, runs are dealt to the parts in turn, so that the costs of two parts differ by at most one run.
     pub(crate) fn of(self, mut jobs: Vec<Job>, experiments: &[Experiment]) -> Vec<Job> {
         longest_first(&mut jobs, experiments);
-        let mut loads = vec![0_u64; self.of as usize];
-        jobs.retain(|job| {
-            let least = (0..loads.len()).min_by_key(|part| loads[*part]).unwrap_or(0);
-            loads[least] += of(*job, experiments).max(1);
-            least + 1 == self.number as usize
-        });
-        jobs
+        jobs.into_iter().skip(self.number as usize - 1).step_by(self.of as usize).collect()
     }
 }
 
@@ -102,20 +64,6 @@ impl FromStr for Shard {
         let (number, of) = text.split_once('/').ok_or_else(wrong)?;
         let (number, of) = (number.parse().map_err(|_| wrong())?, of.parse().map_err(|_| wrong())?);
         if (1..=of).contains(&number) { Ok(Self { number, of }) } else { Err(wrong()) }
-    }
-}
-
-impl TryFrom<String> for Shard {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        text.parse()
-    }
-}
-
-impl From<Shard> for String {
-    fn from(shard: Shard) -> Self {
-        shard.to_string()
     }
 }
 
@@ -156,18 +104,6 @@ mod tests {
         let costs: Vec<u64> = jobs.iter().map(|job| of(*job, &experiments)).collect();
         assert!(costs.is_sorted_by(|a, b| a >= b) && costs[0] > *costs.last().unwrap(), "{costs:?}");
         assert_eq!(jobs[0].experiment, 1);
-    }
-
-    #[test]
-    fn remaining_time_is_estimated_from_completed_runs() {
-        let job = |cell, seed| Job { experiment: 0, cell, seed };
-        let mut forecast = Forecast::default();
-        let left = [(job(0, 3), 100), (job(1, 1), 1000)];
-        assert_eq!(forecast.seconds(left.into_iter()), None);
-        forecast.ended(job(0, 1), 100, 2.0);
-        forecast.ended(job(0, 2), 100, 4.0);
-        // 3 s, the mean of its cell, and ten times the cost of runs that took 3 s on average.
-        assert_eq!(forecast.seconds(left.into_iter()), Some(33.0));
     }
 
     /// Every run is in exactly one part, and two parts differ by at most the cost of the longest run.

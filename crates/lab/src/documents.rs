@@ -40,7 +40,7 @@ impl<'a> Source<'a> {
         let mut text = String::new();
         for table in &self.experiment.tables {
             if let Ok(grid) = table.fill(&self.measured, &[]) {
-                text += &format!("## {}\n\n{}\n", table.title, grid.markdown(""));
+                text += &format!("## {}\n\n{}\n", table.title(), grid.markdown(""));
             }
         }
         (!text.is_empty()).then(|| format!("# {}\n\n{text}", self.experiment.definition.title))
@@ -48,8 +48,8 @@ impl<'a> Source<'a> {
 
     /// Returns the tables that are printed and on the page, with their headings.
     pub fn shown(&self) -> impl Iterator<Item = (&str, Grid)> {
-        let shown = self.experiment.tables.iter().filter(|table| table.is_shown);
-        shown.filter_map(|table| Some((table.title.as_str(), table.fill(&self.measured, &[]).ok()?)))
+        let shown = self.experiment.tables.iter().filter(|table| table.written.shown);
+        shown.filter_map(|table| Some((table.title(), table.fill(&self.measured, &[]).ok()?)))
     }
 
     /// Returns a table with choices in addition to its own.
@@ -57,7 +57,7 @@ impl<'a> Source<'a> {
     /// # Errors
     /// Returns an error if there is no such table, axis or choice.
     pub fn table(&self, id: &str, at: &[(&str, &str)]) -> Result<Grid> {
-        let table = self.experiment.tables.iter().find(|table| table.id == id);
+        let table = self.experiment.tables.iter().find(|table| table.written.id.get_ref() == id);
         let table = table.with_context(|| format!("there is no table {id:?}"))?;
         table.fill(&self.measured, at).map_err(|what| anyhow!(what))
     }

@@ -121,12 +121,10 @@ impl Experiment {
         check::definition(&definition, source)?;
         let cells = Cell::all(&definition);
         let setups = check::setups(&definition, &cells, source)?;
-        let relatives = definition.metrics.values().map(|metric| Relative::read(&definition, &cells, metric, source));
+        let known = Lookup { definition: &definition, cells: &cells, source };
+        let relatives = definition.metrics.values().map(|metric| Relative::read(known, metric));
         let relatives = relatives.collect::<Result<_, _>>()?;
-        let rows = rows::expanded(&definition, source)?;
-        let rows = rows.iter().map(|row| Row::read(&definition, &cells, row, source)).collect::<Result<Vec<_>, _>>()?;
-        let plots = plots::read(&definition, &cells, source)?;
-        let tables = tables::read(&definition, source)?;
+        let (rows, plots, tables) = (rows::read(known)?, plots::read(known)?, tables::read(known)?);
         Ok(Self { definition, cells, setups, relatives, rows, plots, tables })
     }
 }
@@ -162,6 +160,38 @@ impl Experiment {
             wanted.iter().all(|(axis, choices)| choices.contains(&places[*axis]))
         };
         Ok((0..self.cells.len()).filter(is_wanted).collect())
+    }
+}
+
+/// A definition and its cells, in which rows, pictures and tables look up axes, choices and metrics.
+#[derive(Clone, Copy)]
+struct Lookup<'a> {
+    definition: &'a Definition,
+    cells: &'a [Cell],
+    source: Source<'a>,
+}
+
+impl Lookup<'_> {
+    fn axis(self, name: &Text, field: &str) -> Result<usize, Fault> {
+        self.definition.axis(name.get_ref()).map_err(|what| self.source.fault(name, field, what))
+    }
+
+    fn place(self, axis: usize, choice: &Text, field: &str) -> Result<usize, Fault> {
+        let axis = &self.definition.axes[axis];
+        axis.place(choice.get_ref()).map_err(|what| self.source.fault(choice, field, what))
+    }
+
+    fn metric(self, name: &Text, field: &str) -> Result<usize, Fault> {
+        self.definition.metric(name.get_ref()).map_err(|what| self.source.fault(name, field, what))
+    }
+
+    /// Returns the choice on each axis that `at` names.
+    fn at(self, at: &BTreeMap<String, Text>, field: &str) -> Result<BTreeMap<usize, usize>, Fault> {
+        let chosen = |(name, choice): (&String, &Text)| {
+            let axis = self.definition.axis(name).map_err(|what| self.source.fault(choice, field, what))?;
+            Ok((axis, self.place(axis, choice, field)?))
+        };
+        at.iter().map(chosen).collect()
     }
 }
 

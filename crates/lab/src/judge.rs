@@ -1,5 +1,7 @@
 //! Judgement of the rows.
 
+use std::collections::BTreeMap;
+
 use longhaul_units::statistics::{mean, median, population_deviation, sorted};
 use serde::{Deserialize, Serialize};
 
@@ -59,6 +61,60 @@ impl Numbers {
     fn new(mut values: Vec<Option<f64>>, compares: bool) -> Self {
         if compares || values.len() > 1 { Self::Many(values) } else { Self::One(values.pop().flatten()) }
     }
+}
+
+/// Numbers of rows by verdict.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct Counts {
+    pub(crate) reproduced: usize,
+    pub(crate) not_reproduced: usize,
+    pub(crate) not_reproducible: usize,
+    /// Rows of experiments with missing runs, which have no verdict.
+    pub(crate) incomplete: usize,
+}
+
+impl Counts {
+    /// Counts the rows of an experiment; `judged` is `None` if runs are missing.
+    pub(crate) fn add(&mut self, experiment: &Experiment, judged: Option<&[Judged]>) {
+        let Some(judged) = judged else {
+            self.incomplete += experiment.rows.len();
+            return;
+        };
+        for row in judged {
+            match row.verdict {
+                Verdict::Reproduced => self.reproduced += 1,
+                Verdict::NotReproduced => self.not_reproduced += 1,
+                Verdict::NotReproducible => self.not_reproducible += 1,
+            }
+        }
+    }
+
+    /// Counts the rows of experiments by paper.
+    pub(crate) fn by_paper<'a>(
+        all: impl Iterator<Item = (&'a Experiment, Option<&'a [Judged]>)>,
+    ) -> BTreeMap<String, Self> {
+        let mut papers: BTreeMap<String, Self> = BTreeMap::new();
+        for (experiment, judged) in all {
+            papers.entry(paper(&experiment.definition.source)).or_default().add(experiment, judged);
+        }
+        papers
+    }
+
+    pub(crate) const fn with(&self, verdict: Verdict) -> usize {
+        match verdict {
+            Verdict::Reproduced => self.reproduced,
+            Verdict::NotReproduced => self.not_reproduced,
+            Verdict::NotReproducible => self.not_reproducible,
+        }
+    }
+}
+
+/// Returns the part of a source before its table, figure or section.
+pub(crate) fn paper(source: &str) -> String {
+    const PLACES: [&str; 6] = ["table", "figure", "section", "fig.", "tab.", "page"];
+    let is_place = |part: &str| PLACES.iter().any(|place| part.trim_start().to_lowercase().starts_with(place));
+    let parts = source.split(',').take_while(|part| !is_place(part));
+    parts.collect::<Vec<_>>().join(",")
 }
 
 /// Judges all rows of an experiment.
@@ -166,6 +222,13 @@ impl Statistic {
 mod tests {
     use super::*;
     use crate::rule::Rule;
+
+    #[test]
+    fn papers_are_separated_from_places_in_them() {
+        assert_eq!(paper("Leung, Yeung, ISCC 2004, figure 7"), "Leung, Yeung, ISCC 2004");
+        assert_eq!(paper("NASA/TM-2000-1, Tables 3 and 4, page 9"), "NASA/TM-2000-1");
+        assert_eq!(paper("nobody"), "nobody");
+    }
 
     #[test]
     fn statistics_match_values_computed_by_hand() {

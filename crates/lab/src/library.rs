@@ -6,84 +6,26 @@ pub fn find(id: &str) -> Option<(&'static str, &'static str)> {
     FILES.iter().copied().find(|(file, _)| file.strip_suffix(".toml") == Some(id))
 }
 
+/// Includes the files of these names.
+macro_rules! files {
+    ($($name:literal)+) => {
+        &[$((concat!($name, ".toml"), include_str!(concat!("../experiments/", $name, ".toml")))),+]
+    };
+}
+
 /// Each file's name and text.
-pub const FILES: &[(&str, &str)] = &[
-    ("bbe-buffers.toml", include_str!("../experiments/bbe-buffers.toml")),
-    ("bbe-figure-2.toml", include_str!("../experiments/bbe-figure-2.toml")),
-    ("bbe-figure-3.toml", include_str!("../experiments/bbe-figure-3.toml")),
-    ("bbe-figure-4.toml", include_str!("../experiments/bbe-figure-4.toml")),
-    ("bbe-figure-5.toml", include_str!("../experiments/bbe-figure-5.toml")),
-    ("bbe-figure-8.toml", include_str!("../experiments/bbe-figure-8.toml")),
-    ("bbe-figure-9.toml", include_str!("../experiments/bbe-figure-9.toml")),
-    ("bbe-figures-6-7.toml", include_str!("../experiments/bbe-figures-6-7.toml")),
-    ("bbe-udp-loss.toml", include_str!("../experiments/bbe-udp-loss.toml")),
-    ("bursts.toml", include_str!("../experiments/bursts.toml")),
-    ("cubic-pacing.toml", include_str!("../experiments/cubic-pacing.toml")),
-    ("emulated.toml", include_str!("../experiments/emulated.toml")),
-    ("estimates-within.toml", include_str!("../experiments/estimates-within.toml")),
-    ("estimates.toml", include_str!("../experiments/estimates.toml")),
-    ("fairness.toml", include_str!("../experiments/fairness.toml")),
-    ("hard-paths-sockets.toml", include_str!("../experiments/hard-paths-sockets.toml")),
-    ("hard-paths.toml", include_str!("../experiments/hard-paths.toml")),
-    ("kernel.toml", include_str!("../experiments/kernel.toml")),
-    ("limited-slow-start.toml", include_str!("../experiments/limited-slow-start.toml")),
-    ("matrix-loss.toml", include_str!("../experiments/matrix-loss.toml")),
-    ("matrix.toml", include_str!("../experiments/matrix.toml")),
-    ("messages.toml", include_str!("../experiments/messages.toml")),
-    ("modern-starts.toml", include_str!("../experiments/modern-starts.toml")),
-    ("peers.toml", include_str!("../experiments/peers.toml")),
-    ("picoquic-satellite.toml", include_str!("../experiments/picoquic-satellite.toml")),
-    ("rc3-flows.toml", include_str!("../experiments/rc3-flows.toml")),
-    ("rc3-load.toml", include_str!("../experiments/rc3-load.toml")),
-    ("receive-offload-sockets.toml", include_str!("../experiments/receive-offload-sockets.toml")),
-    ("receive-offload.toml", include_str!("../experiments/receive-offload.toml")),
-    ("recoveries.toml", include_str!("../experiments/recoveries.toml")),
-    ("rfc9743-path.toml", include_str!("../experiments/rfc9743-path.toml")),
-    ("rfc9743-sharing.toml", include_str!("../experiments/rfc9743-sharing.toml")),
-    ("rfc9743-standard.toml", include_str!("../experiments/rfc9743-standard.toml")),
-    ("satellite.toml", include_str!("../experiments/satellite.toml")),
-    ("scharf-buffer.toml", include_str!("../experiments/scharf-buffer.toml")),
-    ("scharf-fairness.toml", include_str!("../experiments/scharf-fairness.toml")),
-    ("scharf-load.toml", include_str!("../experiments/scharf-load.toml")),
-    ("scharf-speedup.toml", include_str!("../experiments/scharf-speedup.toml")),
-    ("scores.toml", include_str!("../experiments/scores.toml")),
-    ("start-closed-forms.toml", include_str!("../experiments/start-closed-forms.toml")),
-    ("starts-and-paths.toml", include_str!("../experiments/starts-and-paths.toml")),
-    ("starts-and-priorities.toml", include_str!("../experiments/starts-and-priorities.toml")),
-    ("starts-by-avoidance.toml", include_str!("../experiments/starts-by-avoidance.toml")),
-    ("starts.toml", include_str!("../experiments/starts.toml")),
-    ("swift-start-deep-queue.toml", include_str!("../experiments/swift-start-deep-queue.toml")),
-    ("swift-start-figure-16.toml", include_str!("../experiments/swift-start-figure-16.toml")),
-    ("swift-start-figure-5.toml", include_str!("../experiments/swift-start-figure-5.toml")),
-    ("swift-start-figure-6.toml", include_str!("../experiments/swift-start-figure-6.toml")),
-    ("swift-start-figures-1-3.toml", include_str!("../experiments/swift-start-figures-1-3.toml")),
-    ("swift-start-figures-14-15.toml", include_str!("../experiments/swift-start-figures-14-15.toml")),
-    ("swift-start-figures-8-13.toml", include_str!("../experiments/swift-start-figures-8-13.toml")),
-    ("swift-start-table-3.toml", include_str!("../experiments/swift-start-table-3.toml")),
-    ("swift-start-table-4.toml", include_str!("../experiments/swift-start-table-4.toml")),
-    ("swift-start-table-6.toml", include_str!("../experiments/swift-start-table-6.toml")),
-    ("swift-start-theory.toml", include_str!("../experiments/swift-start-theory.toml")),
-    ("swift-start-two-flows.toml", include_str!("../experiments/swift-start-two-flows.toml")),
-    ("tcp-swift-figure-5.toml", include_str!("../experiments/tcp-swift-figure-5.toml")),
-    ("tcp-swift-figure-7.toml", include_str!("../experiments/tcp-swift-figure-7.toml")),
-    ("tcp-swift-recovery.toml", include_str!("../experiments/tcp-swift-recovery.toml")),
-    ("tcp-swift-speedy-start.toml", include_str!("../experiments/tcp-swift-speedy-start.toml")),
-    ("tcpeval-basic.toml", include_str!("../experiments/tcpeval-basic.toml")),
-    ("tcpeval-fairness.toml", include_str!("../experiments/tcpeval-fairness.toml")),
-    ("tcpeval-geo.toml", include_str!("../experiments/tcpeval-geo.toml")),
-    ("tcpeval-impact.toml", include_str!("../experiments/tcpeval-impact.toml")),
-    ("tcpeval-parking-lot-flows.toml", include_str!("../experiments/tcpeval-parking-lot-flows.toml")),
-    ("tcpeval-parking-lot.toml", include_str!("../experiments/tcpeval-parking-lot.toml")),
-    ("tcpeval-ramp-up-gigabit.toml", include_str!("../experiments/tcpeval-ramp-up-gigabit.toml")),
-    ("tcpeval-ramp-up.toml", include_str!("../experiments/tcpeval-ramp-up.toml")),
-    ("tcpeval-transients.toml", include_str!("../experiments/tcpeval-transients.toml")),
-    ("westwood-fairness.toml", include_str!("../experiments/westwood-fairness.toml")),
-    ("westwood-figure-4.toml", include_str!("../experiments/westwood-figure-4.toml")),
-    ("westwood-figure-5.toml", include_str!("../experiments/westwood-figure-5.toml")),
-    ("westwood-figure-7.toml", include_str!("../experiments/westwood-figure-7.toml")),
-    ("westwood-figure-8.toml", include_str!("../experiments/westwood-figure-8.toml")),
-    ("westwood-paths.toml", include_str!("../experiments/westwood-paths.toml")),
-    ("westwood-table-4.toml", include_str!("../experiments/westwood-table-4.toml")),
-    ("westwood-table-5.toml", include_str!("../experiments/westwood-table-5.toml")),
-    ("westwood-table-6.toml", include_str!("../experiments/westwood-table-6.toml")),
-];
+pub const FILES: &[(&str, &str)] = files! {
+    "bbe-buffers" "bbe-figure-2" "bbe-figure-3" "bbe-figure-4" "bbe-figure-5" "bbe-figure-8" "bbe-figure-9"
+    "bbe-figures-6-7" "bbe-udp-loss" "bursts" "cubic-pacing" "emulated" "estimates-within" "estimates" "fairness"
+    "hard-paths-sockets" "hard-paths" "kernel" "limited-slow-start" "matrix-loss" "matrix" "messages" "modern-starts"
+    "peers" "picoquic-satellite" "rc3-flows" "rc3-load" "receive-offload-sockets" "receive-offload" "recoveries"
+    "rfc9743-path" "rfc9743-sharing" "rfc9743-standard" "satellite" "scharf-buffer" "scharf-fairness" "scharf-load"
+    "scharf-speedup" "scores" "start-closed-forms" "starts-and-paths" "starts-and-priorities" "starts-by-avoidance"
+    "starts" "swift-start-deep-queue" "swift-start-figure-16" "swift-start-figure-5" "swift-start-figure-6"
+    "swift-start-figures-1-3" "swift-start-figures-14-15" "swift-start-figures-8-13" "swift-start-table-3"
+    "swift-start-table-4" "swift-start-table-6" "swift-start-theory" "swift-start-two-flows" "tcp-swift-figure-5"
+    "tcp-swift-figure-7" "tcp-swift-recovery" "tcp-swift-speedy-start" "tcpeval-basic" "tcpeval-fairness"
+    "tcpeval-geo" "tcpeval-impact" "tcpeval-parking-lot-flows" "tcpeval-parking-lot" "tcpeval-ramp-up-gigabit"
+    "tcpeval-ramp-up" "tcpeval-transients" "westwood-fairness" "westwood-figure-4" "westwood-figure-5"
+    "westwood-figure-7" "westwood-figure-8" "westwood-paths" "westwood-table-4" "westwood-table-5" "westwood-table-6"
+};

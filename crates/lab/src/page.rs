@@ -4,13 +4,11 @@ mod rows;
 mod summary;
 
 use crate::experiment::Experiment;
-use crate::judge::Judged;
+use crate::judge::{Counts, Judged, paper};
 use crate::plot::tag::{Tag, escape};
 use crate::plot::{self, CSS};
-use crate::results::paper;
 use crate::rule::Verdict;
 use crate::table::Grid;
-use summary::Counts;
 
 const STYLE: &str = include_str!("page/page.css");
 const SCRIPT: &str = include_str!("page/page.js");
@@ -56,16 +54,28 @@ const DIALOG: &str = "<dialog id=\"large\" aria-label=\"Picture\"><div id=\"larg
     <button type=\"button\" id=\"next\" aria-label=\"Next picture\">\u{2192}</button>\
     <button type=\"button\" id=\"close\" autofocus>Close</button></p></dialog>\n";
 
-/// Returns the CSS class and the name of a verdict, and a mark that distinguishes it without colour.
-const fn verdict(verdict: Verdict) -> (&'static str, &'static str, &'static str) {
-    match verdict {
-        Verdict::Reproduced => ("reproduced", "\u{2713}", "reproduced"),
-        Verdict::NotReproduced => ("not-reproduced", "\u{2717}", "not reproduced"),
-        Verdict::NotReproducible => ("not-reproducible", "\u{25cb}", "not reproducible"),
+impl<'a> Section<'a> {
+    /// Returns the judged rows, or `None` if runs are missing.
+    fn judged(&self) -> Option<&'a [Judged]> {
+        (self.ended >= self.runs).then_some(self.rows)
     }
 }
 
-const VERDICTS: [Verdict; 3] = [Verdict::Reproduced, Verdict::NotReproduced, Verdict::NotReproducible];
+fn total(sections: &[Section<'_>]) -> Counts {
+    let mut all = Counts::default();
+    sections.iter().for_each(|section| all.add(section.experiment, section.judged()));
+    all
+}
+
+/// Returns the CSS class and the name of a verdict, and a mark that distinguishes it without colour.
+const fn verdict(verdict: Verdict) -> (&'static str, &'static str, &'static str) {
+    let (mark, word) = match verdict {
+        Verdict::Reproduced => ("\u{2713}", "reproduced"),
+        Verdict::NotReproduced => ("\u{2717}", "not reproduced"),
+        Verdict::NotReproducible => ("\u{25cb}", "not reproducible"),
+    };
+    (verdict.name(), mark, word)
+}
 
 fn header(sections: &[Section<'_>]) -> String {
     let runs: usize = sections.iter().map(|section| section.ended).sum();
@@ -104,7 +114,7 @@ fn filters(sections: &[Section<'_>]) -> String {
     papers.sort_unstable();
     papers.dedup();
     let papers: String = papers.iter().map(|paper| option(paper, paper)).collect();
-    let verdicts: String = VERDICTS
+    let verdicts: String = Verdict::ALL
         .iter()
         .map(|of| {
             let (class, mark, word) = verdict(*of);
@@ -136,8 +146,8 @@ fn all(sections: &[Section<'_>]) -> String {
 fn section(section: &Section<'_>) -> String {
     let definition = &section.experiment.definition;
     let id = definition.id.get_ref();
-    let counts = Counts::of(section);
-    let tally: String = VERDICTS
+    let counts = total(std::slice::from_ref(section));
+    let tally: String = Verdict::ALL
         .iter()
         .filter_map(|of| {
             let (count, (class, mark, word)) = (counts.with(*of), verdict(*of));

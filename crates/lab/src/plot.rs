@@ -41,6 +41,14 @@ pub struct Plot {
     pub(crate) to: Option<f64>,
 }
 
+impl Plot {
+    /// Returns the points of a run that are within the drawn time range.
+    fn within(&self, run: &[(f64, f64)]) -> Vec<(f64, f64)> {
+        let is_in = |time: f64| time >= self.from && self.to.is_none_or(|to| time <= to);
+        run.iter().copied().filter(|(time, value)| is_in(*time) && time.is_finite() && value.is_finite()).collect()
+    }
+}
+
 /// Kind of picture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {

@@ -18,10 +18,8 @@ pub(crate) use compare::{Change, Comparison, MetricChange, RowChange, compare};
 pub(crate) use folder::{Asked, Folder, RunFile};
 pub(crate) use held::{Held, Kept, Results};
 pub(crate) use merge::merge;
-pub(crate) use report::{Paper, Report, Reported, illustrate, paper, write_list, written};
+pub(crate) use report::{Report, Reported, illustrate, write_list, written};
 pub(crate) use tables::write_tables;
-
-use crate::cost::Shard;
 
 /// The folder format of this program, and the only one that it reads.
 pub(crate) const FORMAT: u32 = 2;
@@ -50,8 +48,9 @@ pub(crate) fn program() -> String {
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
 pub(crate) struct Lab {
     pub(crate) format: u32,
+    /// The part of a sweep that the folder contains, such as `2/5`, unless it contains a whole one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) shard: Option<Shard>,
+    pub(crate) shard: Option<String>,
     pub(crate) experiments: BTreeMap<String, Kept>,
 }
 

@@ -44,6 +44,20 @@ pub enum Verdict {
     NotReproducible,
 }
 
+impl Verdict {
+    /// All verdicts.
+    pub(crate) const ALL: [Self; 3] = [Self::Reproduced, Self::NotReproduced, Self::NotReproducible];
+
+    /// Returns the name in files of results.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Reproduced => "reproduced",
+            Self::NotReproduced => "not-reproduced",
+            Self::NotReproducible => "not-reproducible",
+        }
+    }
+}
+
 impl Rule {
     /// Parses a rule.
     ///

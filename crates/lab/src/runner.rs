@@ -5,11 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
-use std::time::Duration;
 
-use anyhow::{Error, Result, anyhow};
+use anyhow::{Result, anyhow};
 use tokio::runtime::Builder;
 
 use crate::cost;
@@ -18,9 +17,6 @@ use crate::real;
 use crate::record::Record;
 use crate::stopwatch::Stopwatch;
 use crate::world;
-
-/// Maximum time between two calls of the observer while no run ends.
-const PATIENCE: Duration = Duration::from_millis(500);
 
 /// Number of runs and of concurrent runs.
 #[derive(Clone, Copy, Debug)]
@@ -37,14 +33,6 @@ pub(crate) struct Job {
     pub(crate) cell: usize,
     /// The seed, at least 1.
     pub(crate) seed: u64,
-}
-
-#[derive(Clone, Debug)]
-pub(crate) enum News {
-    /// A run ended.
-    Ended(Job, Record),
-    /// No run has ended for a while.
-    Waiting,
 }
 
 /// The program got SIGINT (Ctrl-C) or SIGTERM.
@@ -84,11 +72,9 @@ pub fn run_cells(
     let mut jobs = jobs(&experiments, &[effort.runs]);
     jobs.retain(|job| cells.contains(&job.cell));
     let (all, mut done) = (jobs.len(), BTreeMap::new());
-    drive(&experiments, jobs, effort.jobs, mpsc::channel(), |news| {
-        if let News::Ended(job, record) = news {
-            done.insert(job, record);
-            tell(done.len(), all);
-        }
+    drive(&experiments, jobs, effort.jobs, mpsc::channel(), |job, record| {
+        done.insert(job, record);
+        tell(done.len(), all);
         Ok(())
     })?;
     Ok(done.into_values().collect())
@@ -101,7 +87,7 @@ pub(crate) fn run_all(
     experiments: &Arc<[Experiment]>,
     jobs: Vec<Job>,
     at_a_time: usize,
-    hear: impl FnMut(News) -> Result<()>,
+    hear: impl FnMut(Job, Record) -> Result<()>,
 ) -> Result<()> {
     let channel = mpsc::channel();
     watch_for_signals(channel.0.clone());
@@ -113,7 +99,7 @@ fn drive(
     mut jobs: Vec<Job>,
     at_a_time: usize,
     (sender, events): (Sender<Event>, Receiver<Event>),
-    mut hear: impl FnMut(News) -> Result<()>,
+    mut hear: impl FnMut(Job, Record) -> Result<()>,
 ) -> Result<()> {
     cost::longest_first(&mut jobs, experiments);
     let (all, jobs, next) = (jobs.len(), Arc::new(jobs), Arc::new(AtomicUsize::new(0)));
@@ -122,26 +108,15 @@ fn drive(
         let sender = sender.clone();
         thread::spawn(move || work(&experiments, &jobs, &next, &sender));
     }
-    let mut ended = 0;
-    while ended < all {
-        match events.recv_timeout(PATIENCE) {
-            Ok(Event::Ended(job, record)) => {
-                ended += 1;
-                hear(News::Ended(job, *record))?;
-            }
-            Ok(Event::Failed(error)) => return Err(error),
-            Err(RecvTimeoutError::Timeout) => hear(News::Waiting)?,
-            // Not reached: this function keeps a sender itself.
-            Err(RecvTimeoutError::Disconnected) => break,
-        }
+    for event in events.iter().take(all) {
+        let (job, record) = event?;
+        hear(job, record)?;
     }
     Ok(())
 }
 
-enum Event {
-    Ended(Job, Box<Record>),
-    Failed(Error),
-}
+/// A run that has ended, or the reason to stop.
+type Event = Result<(Job, Record)>;
 
 fn work(experiments: &[Experiment], jobs: &[Job], next: &AtomicUsize, sender: &Sender<Event>) {
     while let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
@@ -149,13 +124,13 @@ fn work(experiments: &[Experiment], jobs: &[Job], next: &AtomicUsize, sender: &S
         let of = &experiments[job.experiment];
         let failed = |what: String| {
             let experiment = of.definition.id.get_ref();
-            Event::Failed(anyhow!("{experiment}, cell {cell}, seed {seed}: {what}"))
+            anyhow!("{experiment}, cell {cell}, seed {seed}: {what}")
         };
         let event = match catch_unwind(AssertUnwindSafe(|| one(&of.setups[cell], cell, seed))) {
-            Ok(Ok(record)) => Event::Ended(*job, Box::new(record)),
-            Ok(Err(error)) => failed(format!("{error:#}")),
+            Ok(Ok(record)) => Ok((*job, record)),
+            Ok(Err(error)) => Err(failed(format!("{error:#}"))),
             // The panic has printed its reason.
-            Err(_) => failed("the program panicked in this run".into()),
+            Err(_) => Err(failed("the program panicked in this run".into())),
         };
         if sender.send(event).is_err() {
             return;
@@ -178,7 +153,7 @@ fn watch_for_signals(sender: Sender<Event>) {
     thread::spawn(move || {
         let Ok(runtime) = Builder::new_current_thread().enable_io().build() else { return };
         if runtime.block_on(interrupted()) {
-            let _ = sender.send(Event::Failed(Interrupted.into()));
+            let _ = sender.send(Err(Interrupted.into()));
         }
     });
 }

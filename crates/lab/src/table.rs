@@ -10,7 +10,7 @@ use longhaul_cc::registry::Safety;
 use longhaul_units::statistics::{mean, median, quantile, sorted};
 
 use crate::cell::Cell;
-use crate::definition::Definition;
+use crate::definition::{self, Definition, Setting, Text};
 use crate::experiment::Experiment;
 use crate::expression::{Argument, Call, Expression};
 use crate::record::Record;
@@ -31,60 +31,41 @@ fn quantile_of(name: &str) -> Option<f64> {
 /// Choices by axis. Axes without a choice are pooled.
 pub(crate) type Chosen = BTreeMap<usize, Vec<usize>>;
 
+/// Returns the choices with those of `others`, which take precedence.
+fn and(chosen: &Chosen, others: &Chosen) -> Chosen {
+    let mut all = chosen.clone();
+    all.extend(others.clone());
+    all
+}
+
+/// Returns the choices with this one on an axis.
+fn with(chosen: &Chosen, axis: usize, place: usize) -> Chosen {
+    and(chosen, &Chosen::from([(axis, vec![place])]))
+}
+
+/// A checked table definition.
 #[derive(Clone, Debug)]
 pub struct Table {
-    pub id: String,
-    pub title: String,
-    /// Whether `run` and `report` print the table, and the page contains it.
-    pub is_shown: bool,
+    pub(crate) written: definition::Table,
     pub(crate) sort: Option<Expression>,
-    pub(crate) keep: usize,
     pub(crate) lines: usize,
     pub(crate) order: Vec<usize>,
-    pub(crate) label: String,
     pub(crate) across: Option<usize>,
     pub(crate) at: Chosen,
     pub(crate) columns: Vec<Column>,
 }
 
+/// A checked column, with the expressions and axes that its definition has.
 #[derive(Clone, Debug)]
 pub(crate) struct Column {
-    pub(crate) head: String,
+    pub(crate) written: definition::Column,
     pub(crate) at: Chosen,
-    pub(crate) content: Content,
-}
-
-#[derive(Clone, Debug)]
-pub(crate) enum Content {
-    Text(String),
-    Safety(String),
-    Value(Value),
-    /// The best value among the choices on an axis.
-    Best {
-        value: Value,
-        over: usize,
-        better: String,
-    },
-    Words {
-        words: Vec<Word>,
-        otherwise: String,
-        each: Option<usize>,
-    },
-}
-
-#[derive(Clone, Debug)]
-pub(crate) struct Word {
-    pub(crate) word: String,
-    pub(crate) when: Expression,
-    pub(crate) at: Chosen,
-}
-
-#[derive(Clone, Debug)]
-pub(crate) struct Value {
-    pub(crate) value: Expression,
-    pub(crate) digits: String,
-    pub(crate) never: Option<String>,
-    pub(crate) also: Option<(Expression, String)>,
+    pub(crate) value: Option<Expression>,
+    pub(crate) also: Option<Expression>,
+    pub(crate) best: Option<usize>,
+    pub(crate) each: Option<usize>,
+    /// Condition and choices of each of its words.
+    pub(crate) words: Vec<(Expression, Chosen)>,
 }
 
 impl Call {
@@ -199,6 +180,10 @@ pub struct Grid {
 }
 
 impl Table {
+    pub(crate) fn title(&self) -> &str {
+        self.written.title.as_ref().unwrap_or_else(|| self.written.id.get_ref())
+    }
+
     /// Fills the table. `at` has choices in addition to those of the table, by the names of axes.
     pub fn fill(&self, measured: &Measured<'_>, at: &[(&str, &str)]) -> Result<Grid, String> {
         let mut chosen = self.at.clone();
@@ -212,24 +197,20 @@ impl Table {
     /// Fills the table without any runs, to find unknown variables. Axes that a document has to choose have their
     /// first choice.
     pub(crate) fn check(&self, definition: &Definition) -> Result<(), String> {
-        let mut chosen: Chosen = (0..definition.axes.len()).map(|axis| (axis, vec![0])).collect();
-        chosen.extend(self.at.clone());
-        self.fill_at(&Measured { definition, cells: &[], values: Vec::new(), disturbed: BTreeSet::new() }, &chosen)
-            .map(drop)
+        let first: Chosen = (0..definition.axes.len()).map(|axis| (axis, vec![0])).collect();
+        let measured = Measured { definition, cells: &[], values: Vec::new(), disturbed: BTreeSet::new() };
+        self.fill_at(&measured, &and(&first, &self.at)).map(drop)
     }
 
     fn fill_at(&self, measured: &Measured<'_>, chosen: &Chosen) -> Result<Grid, String> {
         let columns = self.columns(measured, chosen)?;
         let heads = columns.iter().map(|(head, ..)| head.clone()).collect();
+        let choice = format!("{{{}}}", self.written.lines.get_ref());
         let line = |place: &usize| {
-            let mut of_line = chosen.clone();
-            of_line.insert(self.lines, vec![*place]);
-            let cell = |(_, at, column): &(String, Chosen, &Column)| {
-                let mut chosen = of_line.clone();
-                chosen.extend(at.clone());
-                column.content.fill(measured, &chosen)
-            };
-            Ok((measured.fill(&self.label, &of_line)?, columns.iter().map(cell).collect::<Result<_, String>>()?))
+            let of_line = with(chosen, self.lines, *place);
+            let label = self.written.label.as_ref().map_or(&choice, Text::get_ref);
+            let cell = |(_, at, column): &(String, Chosen, &Column)| column.fill(measured, &and(&of_line, at));
+            Ok((measured.fill(label, &of_line)?, columns.iter().map(cell).collect::<Result<_, String>>()?))
         };
         let order = self.sorted(measured, chosen);
         Ok(Grid { heads, lines: order.iter().map(line).collect::<Result<_, String>>()? })
@@ -239,15 +220,13 @@ impl Table {
         let mut order = self.order.clone();
         if let Some(sort) = &self.sort {
             let key = |place: &usize| {
-                let mut of_line = chosen.clone();
-                of_line.insert(self.lines, vec![*place]);
-                measured.value(sort, &of_line).flatten().unwrap_or(f64::INFINITY)
+                measured.value(sort, &with(chosen, self.lines, *place)).flatten().unwrap_or(f64::INFINITY)
             };
             let mut keyed: Vec<(f64, usize)> = order.iter().map(|place| (key(place), *place)).collect();
             keyed.sort_by(|a, b| a.0.total_cmp(&b.0));
             order = keyed.into_iter().map(|(_, place)| place).collect();
         }
-        order.truncate(self.keep);
+        order.truncate(self.written.keep.unwrap_or(usize::MAX));
         order
     }
 
@@ -264,11 +243,8 @@ impl Table {
         let mut columns: Vec<(String, Chosen, &Column)> = Vec::new();
         for of_group in across {
             for column in &self.columns {
-                let mut at = of_group.clone();
-                at.extend(column.at.clone());
-                let mut all = chosen.clone();
-                all.extend(at.clone());
-                let head = measured.fill(&column.head, &all)?;
+                let at = and(&of_group, &column.at);
+                let head = measured.fill(column.written.head.get_ref(), &and(chosen, &at))?;
                 if !columns.iter().any(|(known, ..)| *known == head) {
                     columns.push((head, at, column));
                 }
@@ -278,34 +254,41 @@ impl Table {
     }
 }
 
-impl Content {
+impl Column {
+    /// Returns the text of a cell, or `None` if its runs are incomplete.
     fn fill(&self, measured: &Measured<'_>, chosen: &Chosen) -> Result<Option<String>, String> {
-        match self {
-            Self::Text(text) => measured.fill(text, chosen).map(Some),
-            Self::Safety(text) => {
-                let controller = measured.fill(text, chosen)?;
-                let controller = controller.parse::<Congestion>().map_err(|error| error.to_string())?;
-                Ok(Some(if controller.safety() == Safety::Internet { "internet" } else { "controlled" }.to_owned()))
-            }
-            Self::Value(value) => value.fill(measured, chosen),
-            Self::Best { value, over, better } => value.best(measured, chosen, *over, better),
-            Self::Words { words, otherwise, each } => Ok(chosen_words(words, otherwise, *each, measured, chosen)),
+        let definition::Column { text, safety, .. } = &self.written;
+        if let Some(text) = text {
+            return measured.fill(text.get_ref(), chosen).map(Some);
+        }
+        if let Some(controller) = safety {
+            let controller = measured.fill(controller.get_ref(), chosen)?;
+            let controller = controller.parse::<Congestion>().map_err(|error| error.to_string())?;
+            return Ok(Some(
+                if controller.safety() == Safety::Internet { "internet" } else { "controlled" }.to_owned(),
+            ));
+        }
+        match (&self.value, self.best) {
+            (None, _) => Ok(self.chosen_words(measured, chosen)),
+            (Some(value), None) => self.measured(value, measured, chosen),
+            (Some(value), Some(over)) => self.best_over(over, value, measured, chosen),
         }
     }
-}
 
-impl Value {
-    fn fill(&self, measured: &Measured<'_>, chosen: &Chosen) -> Result<Option<String>, String> {
-        let (digits, also_digits) = (
-            self.decimals(&self.digits, measured, chosen)?,
-            self.also.as_ref().map_or(Ok(0), |(_, digits)| self.decimals(digits, measured, chosen))?,
-        );
-        let Some(value) = measured.value(&self.value, chosen) else { return Ok(None) };
+    fn measured(&self, value: &Expression, measured: &Measured<'_>, chosen: &Chosen) -> Result<Option<String>, String> {
+        let definition::Column { digits, also_digits, never, .. } = &self.written;
+        let decimals = |digits: &Option<Setting>| {
+            let digits = digits.as_ref().map_or("1", |Setting(text)| text.get_ref());
+            let digits = measured.fill(digits, chosen)?;
+            digits.parse::<usize>().map_err(|_| format!("{digits:?} is not a number of decimals"))
+        };
+        let (digits, also_digits) = (decimals(digits)?, decimals(also_digits)?);
+        let Some(value) = measured.value(value, chosen) else { return Ok(None) };
         let Some(value) = value.filter(|value| value.is_finite()) else {
-            return Ok(Some(self.never.clone().unwrap_or_default()));
+            return Ok(Some(never.clone().unwrap_or_default()));
         };
         let mut text = format!("{value:.digits$}");
-        if let Some((also, _)) = &self.also
+        if let Some(also) = &self.also
             && let Some(also) = measured.value(also, chosen).flatten()
         {
             let least = 0.5 * 10f64.powi(-i32::try_from(also_digits).unwrap_or(0));
@@ -319,67 +302,51 @@ impl Value {
         Ok(Some(text))
     }
 
-    fn decimals(&self, digits: &str, measured: &Measured<'_>, chosen: &Chosen) -> Result<usize, String> {
-        let digits = measured.fill(digits, chosen)?;
-        digits.parse().map_err(|_| format!("{digits:?} is not a number of decimals"))
-    }
-
-    fn best(
+    /// Returns the best value among the choices on an axis, and the choice.
+    fn best_over(
         &self,
+        over: usize,
+        value: &Expression,
         measured: &Measured<'_>,
         chosen: &Chosen,
-        over: usize,
-        better: &str,
     ) -> Result<Option<String>, String> {
+        let better = self.written.better.as_ref().map_or("most", |better| better.get_ref());
         let sign = match measured.fill(better, chosen)?.as_str() {
             "most" => 1.0,
             "least" => -1.0,
             other => return Err(format!("{other:?} is neither most nor least")),
         };
-        let mut best: Option<(f64, Chosen, usize)> = None;
+        let mut best: Option<(f64, usize)> = None;
         for place in 0..measured.definition.axes[over].choices.len() {
-            let mut at = chosen.clone();
-            at.insert(over, vec![place]);
-            let Some(value) = measured.value(&self.value, &at) else { return Ok(None) };
+            let Some(value) = measured.value(value, &with(chosen, over, place)) else { return Ok(None) };
             let Some(value) = value.filter(|value| value.is_finite()) else { continue };
-            if best.as_ref().is_none_or(|(best, ..)| sign * value > sign * best) {
-                best = Some((value, at, place));
+            if best.is_none_or(|(best, _)| sign * value > sign * best) {
+                best = Some((value, place));
             }
         }
-        let Some((_, at, place)) = best else { return Ok(Some(String::new())) };
-        let text = self.fill(measured, &at)?.unwrap_or_default();
+        let Some((_, place)) = best else { return Ok(Some(String::new())) };
+        let text = self.measured(value, measured, &with(chosen, over, place))?.unwrap_or_default();
         Ok(Some(format!("{text} `{}`", measured.choice(over, place))))
     }
-}
 
-/// Returns the first word whose condition holds, or, with an axis, all such words of its choices that differ from
-/// `otherwise`.
-fn chosen_words(
-    words: &[Word],
-    otherwise: &str,
-    each: Option<usize>,
-    measured: &Measured<'_>,
-    chosen: &Chosen,
-) -> Option<String> {
-    let word = |chosen: &Chosen| {
-        for Word { word, when, at } in words {
-            let mut chosen = chosen.clone();
-            chosen.extend(at.clone());
-            if measured.value(when, &chosen)?.is_some_and(|value| value != 0.0) {
-                return Some(word.as_str());
+    /// Returns the first word whose condition holds, or, with an axis, all such words of its choices that differ from
+    /// `otherwise`.
+    fn chosen_words(&self, measured: &Measured<'_>, chosen: &Chosen) -> Option<String> {
+        let otherwise = self.written.otherwise.as_deref().unwrap_or_default();
+        let word = |chosen: &Chosen| {
+            for (written, (when, at)) in self.written.words.iter().zip(&self.words) {
+                if measured.value(when, &and(chosen, at))?.is_some_and(|value| value != 0.0) {
+                    return Some(written.word.as_str());
+                }
             }
-        }
-        Some(otherwise)
-    };
-    let Some(each) = each else { return word(chosen).map(str::to_owned) };
-    let mut all = BTreeSet::new();
-    for place in 0..measured.definition.axes[each].choices.len() {
-        let mut at = chosen.clone();
-        at.insert(each, vec![place]);
-        all.insert(word(&at)?);
+            Some(otherwise)
+        };
+        let Some(each) = self.each else { return word(chosen).map(str::to_owned) };
+        let places = 0..measured.definition.axes[each].choices.len();
+        let mut all = places.map(|place| word(&with(chosen, each, place))).collect::<Option<BTreeSet<_>>>()?;
+        all.remove(otherwise);
+        Some(if all.is_empty() { otherwise.to_owned() } else { all.into_iter().collect::<Vec<_>>().join(", ") })
     }
-    all.remove(otherwise);
-    Some(if all.is_empty() { otherwise.to_owned() } else { all.into_iter().collect::<Vec<_>>().join(", ") })
 }
 
 impl Grid {

@@ -138,16 +138,17 @@ impl Progress {
         Self { clock: Stopwatch::start(), told: 0.0, is_terminal: io::stderr().is_terminal() }
     }
 
-    /// Shows the numbers of ended and of all runs and the remaining seconds from `left`, if an update is due.
-    pub(super) fn tell(&mut self, ended: usize, all: usize, left: impl FnOnce() -> Option<f64>) {
+    /// Shows the numbers of ended and of all runs, if an update is due. The remaining time follows from the share of the
+    /// expected cost that is done.
+    pub(super) fn tell(&mut self, ended: usize, all: usize, done: f64) {
         let now = self.clock.seconds();
         if now - self.told < if self.is_terminal { Self::OFTEN } else { Self::SELDOM } {
             return;
         }
         self.told = now;
-        let left = left().map_or_else(String::new, |seconds| format!(", {} left", duration(seconds)));
+        let left = duration(now * (1.0 - done) / done);
         let (begin, end) = if self.is_terminal { ("\r", "\x1b[K") } else { ("", "\n") };
-        let _ = write!(io::stderr(), "{begin}{ended} of {all} runs{left}{end}");
+        let _ = write!(io::stderr(), "{begin}{ended} of {all} runs, {left} left{end}");
     }
 
     /// Clears the line before other output.

@@ -8,6 +8,7 @@ use clap::Args;
 
 use super::print;
 use crate::documents::{self, Source};
+use crate::judge::Counts;
 use crate::results::{self, Held, Reported, Results};
 use crate::rule::Verdict;
 
@@ -89,7 +90,7 @@ fn print(results: &Results, report: &results::Report) -> Result<()> {
     }
     print::out("reproduced / not / not reproducible / not judged yet")?;
     for paper in &report.papers {
-        let results::Paper { reproduced, not_reproduced, not_reproducible, incomplete, .. } = paper;
+        let Counts { reproduced, not_reproduced, not_reproducible, incomplete } = paper.rows;
         let counts = format!("{reproduced} / {not_reproduced} / {not_reproducible} / {incomplete}");
         print::out(&format!("  {:<60} {counts}", paper.paper))?;
     }
@@ -104,7 +105,7 @@ fn print(results: &Results, report: &results::Report) -> Result<()> {
     for one in incomplete {
         print::out(&format!("  {:<30} {} of {} runs", one.experiment, one.ended, one.all))?;
     }
-    if let Some(shard) = results.shard {
+    if let Some(shard) = &results.shard {
         print::out(&format!("\npart {shard} of a sweep: `longhaul-lab merge OUT DIR...` joins the parts"))?;
     }
     Ok(())

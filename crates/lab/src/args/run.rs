@@ -135,7 +135,7 @@ impl Run {
         let controllers = self.controllers.iter().flat_map(|names| random::names(names)).collect();
         let request = Request::new(set, seeds, controllers)?;
         let text = random::text(&request);
-        let experiment = Experiment::read(request.id(), &text)?;
+        let experiment = Experiment::read(&request.id(), &text)?;
         Ok(([experiment].into(), vec![text]))
     }
 
@@ -216,7 +216,7 @@ fn with_additions(additions: &[(String, String)], text: String) -> Result<String
     Ok(toml::to_string(&table)?)
 }
 
-/// Returns the chosen_cells that the option selects.
+/// Returns the cells that `--at` selects.
 pub(super) fn chosen_cells(experiment: &Experiment, at: &[(String, String)]) -> Result<BTreeSet<usize>> {
     experiment.cells_at(at).map_err(|what| anyhow!("--at {what}"))
 }

@@ -1,12 +1,11 @@
 //! Converts plot definitions to drawable plots.
 
-use std::collections::BTreeSet;
-
 use longhaul_link::spec::value;
 
-use super::Source;
+use super::check::unique;
+use super::{Lookup, Source};
 use crate::cell::Cell;
-use crate::definition::{self, Axis, Definition, Fault, Statistic, Text};
+use crate::definition::{self, Fault, Statistic, Text};
 use crate::plot::{self, Grid, Kind, Plot, Recorded, Side};
 
 /// Kinds that show a statistic over the runs of a cell.
@@ -45,8 +44,8 @@ const FIELDS: &[(&str, &[Kind], IsSet)] = &[
 /// The series that a time-sequence picture can show.
 const OF_SEGMENTS: [&str; 3] = ["segments", "resent", "acks"];
 
-pub(super) fn read(definition: &Definition, cells: &[Cell], source: Source<'_>) -> Result<Vec<Plot>, Fault> {
-    let mut ids = BTreeSet::new();
+pub(super) fn read(known: Lookup<'_>) -> Result<Vec<Plot>, Fault> {
+    let Lookup { definition, source, .. } = known;
     let mut plots = Vec::new();
     for plot in &definition.plots {
         let id = plot.id.get_ref();
@@ -55,18 +54,15 @@ pub(super) fn read(definition: &Definition, cells: &[Cell], source: Source<'_>) 
             let what = format!("{id:?} must consist of a to z, 0 to 9 and dashes");
             return Err(source.fault(&plot.id, "plots.id", what));
         }
-        if !ids.insert(id) {
-            return Err(source.fault(&plot.id, "plots.id", format!("{id:?} occurs twice")));
-        }
-        plots.push(Reading { definition, cells, plot, source }.plot()?);
+        plots.push(Reading { known, plot, source }.plot()?);
     }
+    unique(source, "plots.id", definition.plots.iter().map(|plot| &plot.id))?;
     Ok(plots)
 }
 
 #[derive(Clone, Copy)]
 struct Reading<'a> {
-    definition: &'a Definition,
-    cells: &'a [Cell],
+    known: Lookup<'a>,
     plot: &'a definition::Plot,
     source: Source<'a>,
 }
@@ -87,7 +83,7 @@ impl Reading<'_> {
             title: plot.title.clone(),
             kind,
             grid,
-            metrics: metrics.map(|metric| self.metric(metric)).collect::<Result<_, _>>()?,
+            metrics: metrics.map(|metric| self.known.metric(metric, "plots.metric")).collect::<Result<_, _>>()?,
             series: plot.series.iter().map(|name| self.recorded(name)).collect::<Result<_, _>>()?,
             from: seconds(&plot.from, "plots.from")?.unwrap_or(0.0),
             to: seconds(&plot.to, "plots.to")?,
@@ -151,12 +147,8 @@ impl Reading<'_> {
         Ok(span.as_secs_f64())
     }
 
-    fn metric(self, name: &Text) -> Result<usize, Fault> {
-        self.definition.metric(name.get_ref()).map_err(|what| self.source.fault(name, "plots.metric", what))
-    }
-
     fn recorded(self, name: &Text) -> Result<Recorded, Fault> {
-        let all = &self.definition.series;
+        let all = &self.known.definition.series;
         let Some(series) = all.get(name.get_ref()) else {
             let known: Vec<&str> = all.keys().map(String::as_str).collect();
             let what = format!("there is no series {:?}; there are: {}", name.get_ref(), known.join(", "));
@@ -202,7 +194,7 @@ impl Reading<'_> {
         if self.plot.seed == Some(0) {
             return Err(self.wrong("seed", "runs are numbered from 1".into()));
         }
-        let runs = self.definition.runs;
+        let runs = self.known.definition.runs;
         if let Some(seed) = self.plot.seed.filter(|seed| *seed > u64::from(runs)) {
             return Err(self.wrong("seed", format!("run {seed} is drawn, but each cell has only {runs}")));
         }
@@ -218,7 +210,7 @@ impl Reading<'_> {
         if self.plot.metrics.is_empty() {
             return Ok(());
         }
-        let metrics: Vec<_> = self.definition.metrics.iter().collect();
+        let metrics: Vec<_> = self.known.definition.metrics.iter().collect();
         let drawn = plot.metrics.iter().map(|place| metrics[*place]);
         let (first, unit) =
             drawn.clone().next().map_or(("", ""), |(name, metric)| (name.as_str(), metric.unit.as_str()));
@@ -234,11 +226,8 @@ impl Reading<'_> {
     /// Returns the cells to draw, by `over` and `by`. A scatter plot also shows all choices on axes without a choice
     /// in `at`, and a cumulative distribution pools them.
     fn grid(self, kind: Kind) -> Result<Grid, Fault> {
-        let (plot, axes) = (self.plot, &self.definition.axes);
-        for (name, choice) in &plot.at {
-            let axis = self.definition.axis(name).map_err(|what| self.source.fault(choice, "plots.at", what))?;
-            self.place(&axes[axis], choice, "plots.at")?;
-        }
+        let (plot, axes) = (self.plot, &self.known.definition.axes);
+        let at = self.known.at(&plot.at, "plots.at")?;
         // `over` distinguishes the lines, and `by` the positions along x.
         let over = self.axis(plot.over.as_ref(), "plots.over")?;
         let by = self.axis(plot.by.as_ref(), "plots.by")?;
@@ -250,21 +239,21 @@ impl Reading<'_> {
         let lines = self.lines(over)?;
         let (mut fixed, mut free) = (Vec::new(), Vec::new());
         for (nth, axis) in axes.iter().enumerate() {
-            let name = axis.name.get_ref();
-            match plot.at.get(name) {
+            match at.get(&nth) {
                 _ if over == Some(nth) => {}
-                Some(choice) => fixed.push((nth, self.place(axis, choice, "plots.at")?)),
+                Some(place) => fixed.push((nth, *place)),
                 None if by == Some(nth) || matches!(kind, Kind::Scatter | Kind::Cdf) => free.push(nth),
                 None if axis.choices.len() == 1 => fixed.push((nth, 0)),
                 None => {
-                    let what = format!("picture {} needs a choice on the axis {name:?}", plot.id.get_ref());
+                    let (id, name) = (plot.id.get_ref(), axis.name.get_ref());
+                    let what = format!("picture {id} needs a choice on the axis {name:?}");
                     return Err(self.wrong("at", what));
                 }
             }
         }
         // The cells with the fixed choices, by line.
         let fits = |cell: &(usize, &Cell)| fixed.iter().all(|(axis, place)| cell.1.places[*axis] == *place);
-        let cells: Vec<(usize, &Cell)> = self.cells.iter().enumerate().filter(fits).collect();
+        let cells: Vec<(usize, &Cell)> = self.known.cells.iter().enumerate().filter(fits).collect();
         let of_line = |place: &Option<usize>| {
             let is_on =
                 |cell: &&(usize, &Cell)| over.zip(*place).is_none_or(|(axis, place)| cell.1.places[axis] == place);
@@ -274,7 +263,7 @@ impl Reading<'_> {
         let grid: Vec<Vec<usize>> = lines.iter().map(of_line).collect();
         // The names of positions and lines, made of the choices on their axes.
         let along = |cell: &usize| {
-            let names = free.iter().map(|axis| choice(*axis, self.cells[*cell].places[*axis]));
+            let names = free.iter().map(|axis| choice(*axis, self.known.cells[*cell].places[*axis]));
             names.collect::<Vec<String>>().join(", ")
         };
         let by = Side {
@@ -291,30 +280,26 @@ impl Reading<'_> {
     /// Returns the choices on `over` in drawing order, or a single entry without a choice if there is no `over`.
     fn lines(self, over: Option<usize>) -> Result<Vec<Option<usize>>, Fault> {
         let order = &self.plot.order;
-        let Some(axis) = over.map(|over| &self.definition.axes[over]) else {
+        let Some(axis) = over else {
             return match order.first() {
                 Some(choice) => Err(self.source.fault(choice, "plots.order", "`order` needs `over`")),
                 None => Ok(vec![None]),
             };
         };
         if order.is_empty() {
-            return Ok((0..axis.choices.len()).map(Some).collect());
+            return Ok((0..self.known.definition.axes[axis].choices.len()).map(Some).collect());
         }
-        order.iter().map(|choice| self.place(axis, choice, "plots.order").map(Some)).collect()
+        order.iter().map(|choice| self.known.place(axis, choice, "plots.order").map(Some)).collect()
     }
 
     /// Returns the index of the named axis, on which `at` must not choose.
     fn axis(self, name: Option<&Text>, field: &str) -> Result<Option<usize>, Fault> {
         let Some(name) = name else { return Ok(None) };
-        let wrong = |what| self.source.fault(name, field, what);
-        let found = self.definition.axis(name.get_ref()).map_err(wrong)?;
+        let found = self.known.axis(name, field)?;
         if self.plot.at.contains_key(name.get_ref()) {
-            return Err(wrong(format!("`at` also has a choice on the axis {:?}", name.get_ref())));
+            let what = format!("`at` also has a choice on the axis {:?}", name.get_ref());
+            return Err(self.source.fault(name, field, what));
         }
         Ok(Some(found))
-    }
-
-    fn place(self, axis: &Axis, choice: &Text, field: &str) -> Result<usize, Fault> {
-        axis.place(choice.get_ref()).map_err(|what| self.source.fault(choice, field, what))
     }
 }

@@ -1,14 +1,13 @@
 //! The cells and rule of each row.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 
 use longhaul_units::statistics;
 
 use super::check::unique;
-use super::{Experiment, Source};
+use super::{Experiment, Lookup};
 use crate::cell::Cell;
-use crate::definition::{self, Axis, Definition, Fault, Form, Metric, Statistic, Text, Values};
+use crate::definition::{self, Fault, Form, Metric, Statistic, Text, Values};
 use crate::judge;
 use crate::record::Record;
 use crate::rule::Rule;
@@ -46,22 +45,21 @@ pub struct Judged {
 }
 
 /// Returns the rows, with each row that has `each` replaced by one per choice on that axis.
-pub(super) fn expanded(definition: &Definition, source: Source<'_>) -> Result<Vec<definition::Row>, Fault> {
+pub(super) fn read(known: Lookup<'_>) -> Result<Vec<Row>, Fault> {
+    let Lookup { definition, source, .. } = known;
     let mut rows = Vec::new();
     for row in &definition.rows {
         let Some(each) = &row.each else {
             rows.push(row.clone());
             continue;
         };
-        let axis = definition.axis(each.get_ref()).map_err(|what| source.fault(each, "rows.each", what))?;
-        if row.at.contains_key(each.get_ref()) || row.over.as_ref().is_some_and(|over| over.get_ref() == each.get_ref())
-        {
-            let what = format!("`at` or `over` also refers to the axis {:?}", each.get_ref());
-            return Err(source.fault(each, "rows.each", what));
+        let (axis, name) = (known.axis(each, "rows.each")?, each.get_ref());
+        if row.at.contains_key(name) || row.over.as_ref().is_some_and(|over| over.get_ref() == name) {
+            return Err(source.fault(each, "rows.each", format!("`at` or `over` also refers to the axis {name:?}")));
         }
         for choice in &definition.axes[axis].choices {
             let mut at = row.at.clone();
-            at.insert(each.get_ref().clone(), choice.name.clone());
+            at.insert(name.clone(), choice.name.clone());
             let id = format!("{}, {}", row.id.get_ref(), choice.name.get_ref());
             rows.push(definition::Row { id: Text::new(row.id.span(), id), at, ..row.clone() });
         }
@@ -70,19 +68,14 @@ pub(super) fn expanded(definition: &Definition, source: Source<'_>) -> Result<Ve
         return Err(source.fault(&row.id, "rows.id", "an id must not be empty"));
     }
     unique(source, "rows.id", rows.iter().map(|row| &row.id))?;
-    Ok(rows)
+    rows.iter().map(|row| Row::read(known, row)).collect()
 }
 
 impl Row {
-    pub(super) fn read(
-        definition: &Definition,
-        cells: &[Cell],
-        row: &definition::Row,
-        source: Source<'_>,
-    ) -> Result<Self, Fault> {
+    fn read(known: Lookup<'_>, row: &definition::Row) -> Result<Self, Fault> {
         let list = |values: &Option<Values>| values.as_ref().map_or_else(Vec::new, |values| values.list().to_vec());
         let (paper, deviations) = (list(&row.paper), list(&row.deviation));
-        let reading = Reading { definition, cells, row, source };
+        let reading = Reading { known, row };
         reading.numbers(&paper, &deviations)?;
         let (judged, reason) = match (&row.not_reproducible, &row.rule) {
             (Some(reason), None) => {
@@ -93,7 +86,7 @@ impl Row {
             _ => {
                 let id = row.id.get_ref();
                 let what = format!("row {id} needs either `rule`, or `not-reproducible` with the reason");
-                return Err(source.fault(row.rule.as_ref().unwrap_or(&row.id), "rows.rule", what));
+                return Err(known.source.fault(row.rule.as_ref().unwrap_or(&row.id), "rows.rule", what));
             }
         };
         Ok(Self { id: row.id.get_ref().clone(), judged, paper, deviations, reason })
@@ -102,20 +95,18 @@ impl Row {
 
 #[derive(Clone, Copy)]
 struct Reading<'a> {
-    definition: &'a Definition,
-    cells: &'a [Cell],
+    known: Lookup<'a>,
     row: &'a definition::Row,
-    source: Source<'a>,
 }
 
 impl Reading<'_> {
     fn judged(self, rule_text: &Text, papers: usize) -> Result<Judged, Fault> {
         let row = self.row;
-        let rule = Rule::parse(rule_text.get_ref()).map_err(|what| self.source.fault(rule_text, "rows.rule", what))?;
-        let wrong = |what: String| self.source.fault(rule_text, "rows.rule", what);
-        let Some(metric) = &row.metric else { return Err(wrong(format!("row {} has no metric", row.id.get_ref()))) };
-        let place = self.metric(metric)?;
-        self.names()?;
+        let wrong = |what: String| self.known.source.fault(rule_text, "rows.rule", what);
+        let rule = Rule::parse(rule_text.get_ref()).map_err(wrong)?;
+        let Some(metric) = self.names()? else {
+            return Err(wrong(format!("row {} has no metric", row.id.get_ref())));
+        };
         let cells = self.cells()?;
         if rule.compares() && cells.len() < 2 {
             return Err(wrong("a single value cannot be compared; `over` names an axis, `order` its choices".into()));
@@ -128,17 +119,13 @@ impl Reading<'_> {
             return Err(wrong(format!("{} values, but `deviation` has {deviations}", cells.len())));
         }
         Ok(Judged {
-            metric: place,
+            metric,
             cells,
             statistic: row.statistic,
             skip_missing: row.skip_missing,
             rule,
             rule_text: rule_text.get_ref().clone(),
         })
-    }
-
-    fn metric(self, metric: &Text) -> Result<usize, Fault> {
-        self.definition.metric(metric.get_ref()).map_err(|what| self.source.fault(metric, "rows.metric", what))
     }
 
     /// Checks that the paper's values are finite and that no deviation is negative.
@@ -149,47 +136,47 @@ impl Reading<'_> {
             return Ok(());
         };
         let what = if field == "rows.paper" { "is not a finite number" } else { "is not a standard deviation" };
-        Err(self.source.beside(&self.row.id, field, format!("{value} {what}")))
+        Err(self.known.source.beside(&self.row.id, field, format!("{value} {what}")))
     }
 
-    /// Checks that the metric, axes and choices of the row exist, whether it is judged or not.
-    fn names(self) -> Result<(), Fault> {
-        let row = self.row;
-        row.metric.as_ref().map(|metric| self.metric(metric)).transpose()?;
-        for (name, choice) in &row.at {
-            let axis = self.definition.axis(name).map_err(|what| self.source.fault(choice, "rows.at", what))?;
-            self.place(&self.definition.axes[axis], choice, "rows.at")?;
-        }
+    /// Checks that the axes and choices of the row exist, whether it is judged or not. Returns its metric.
+    fn names(self) -> Result<Option<usize>, Fault> {
+        let Self { known, row } = self;
+        let metric = row.metric.as_ref().map(|metric| known.metric(metric, "rows.metric")).transpose()?;
+        known.at(&row.at, "rows.at")?;
         let Some(over) = &row.over else {
             let needless = row.order.first();
-            return needless.map_or(Ok(()), |choice| {
-                Err(self.source.fault(choice, "rows.order", "`order` needs `over`, the axis that its choices are on"))
+            return needless.map_or(Ok(metric), |choice| {
+                let what = "`order` needs `over`, the axis that its choices are on";
+                Err(known.source.fault(choice, "rows.order", what))
             });
         };
-        let wrong = |what: String| self.source.fault(over, "rows.over", what);
-        let axis = self.definition.axis(over.get_ref()).map_err(wrong)?;
+        let wrong = |what: String| known.source.fault(over, "rows.over", what);
+        let axis = known.axis(over, "rows.over")?;
         if row.at.contains_key(over.get_ref()) {
             return Err(wrong(format!("`at` also has a choice on the axis {:?}", over.get_ref())));
         }
         if row.order.is_empty() {
             return Err(wrong("`over` needs `order`, the choices on it in the paper's order".into()));
         }
-        unique(self.source, "rows.order", row.order.iter())?;
-        row.order.iter().try_for_each(|choice| self.place(&self.definition.axes[axis], choice, "rows.order").map(drop))
+        unique(known.source, "rows.order", row.order.iter())?;
+        row.order.iter().try_for_each(|choice| known.place(axis, choice, "rows.order").map(drop))?;
+        Ok(metric)
     }
 
     fn cells(self) -> Result<Vec<usize>, Fault> {
-        let (row, axes) = (self.row, &self.definition.axes);
-        let over = row.over.as_ref().and_then(|over| self.definition.axis(over.get_ref()).ok());
+        let Self { known, row } = self;
+        let over = row.over.as_ref().map(|over| known.axis(over, "rows.over")).transpose()?;
+        let at = known.at(&row.at, "rows.at")?;
         let mut chosen: Vec<usize> = Vec::new();
-        for (nth, axis) in axes.iter().enumerate() {
-            let name = axis.name.get_ref();
-            chosen.push(match row.at.get(name) {
-                Some(choice) => self.place(axis, choice, "rows.at")?,
+        for (nth, axis) in known.definition.axes.iter().enumerate() {
+            chosen.push(match at.get(&nth) {
+                Some(place) => *place,
                 None if over == Some(nth) || axis.choices.len() == 1 => 0,
                 None => {
-                    let what = format!("row {} needs a choice on the axis {name:?}", row.id.get_ref());
-                    return Err(self.source.fault(row.rule.as_ref().unwrap_or(&row.id), "rows.at", what));
+                    let (id, name) = (row.id.get_ref(), axis.name.get_ref());
+                    let what = format!("row {id} needs a choice on the axis {name:?}");
+                    return Err(known.source.fault(row.rule.as_ref().unwrap_or(&row.id), "rows.at", what));
                 }
             });
         }
@@ -197,16 +184,12 @@ impl Reading<'_> {
         if let Some(over) = over {
             let along = |choice: &Text| {
                 let mut line = chosen.clone();
-                line[over] = self.place(&axes[over], choice, "rows.order")?;
+                line[over] = known.place(over, choice, "rows.order")?;
                 Ok(line)
             };
             lines = row.order.iter().map(along).collect::<Result<_, Fault>>()?;
         }
-        Ok(lines.iter().filter_map(|line| self.cells.iter().position(|cell| cell.places == *line)).collect())
-    }
-
-    fn place(self, axis: &Axis, choice: &Text, field: &str) -> Result<usize, Fault> {
-        axis.place(choice.get_ref()).map_err(|what| self.source.fault(choice, field, what))
+        Ok(lines.iter().filter_map(|line| known.cells.iter().position(|cell| cell.places == *line)).collect())
     }
 }
 
@@ -219,31 +202,20 @@ pub(crate) struct Relative {
 }
 
 impl Relative {
-    pub(super) fn read(
-        definition: &Definition,
-        cells: &[Cell],
-        metric: &Metric,
-        source: Source<'_>,
-    ) -> Result<Option<Self>, Fault> {
+    pub(super) fn read(known: Lookup<'_>, metric: &Metric) -> Result<Option<Self>, Fault> {
         if metric.relative_to.is_empty() {
             return match metric.form {
                 None => Ok(None),
-                Some(_) => Err(source.fault(&metric.value, "metrics.form", "`form` needs `relative-to`")),
+                Some(_) => Err(known.source.fault(&metric.value, "metrics.form", "`form` needs `relative-to`")),
             };
         }
-        let place = |(name, choice): (&String, &Text)| {
-            let axis = definition.axis(name)?;
-            Ok((axis, definition.axes[axis].place(choice.get_ref())?))
-        };
-        let wrong = |what: String, choice: &Text| source.fault(choice, "metrics.relative-to", what);
-        let chosen = metric.relative_to.iter().map(|one| place(one).map_err(|what| wrong(what, one.1)));
-        let chosen: BTreeMap<usize, usize> = chosen.collect::<Result<_, Fault>>()?;
+        let chosen = known.at(&metric.relative_to, "metrics.relative-to")?;
         let base = |cell: &Cell| {
             let places = cell.places.iter().enumerate();
             let places: Vec<usize> = places.map(|(axis, place)| chosen.get(&axis).copied().unwrap_or(*place)).collect();
-            cells.iter().position(|other| other.places == places)
+            known.cells.iter().position(|other| other.places == places)
         };
-        let bases = cells.iter().filter_map(base).collect();
+        let bases = known.cells.iter().filter_map(base).collect();
         Ok(Some(Self { bases, form: metric.form.unwrap_or_default() }))
     }
 }

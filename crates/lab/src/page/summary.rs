@@ -2,86 +2,32 @@
 
 use std::collections::BTreeMap;
 
-use super::{Section, VERDICTS, encoded, verdict};
+use super::{Section, encoded, total, verdict};
+use crate::judge::Counts;
 use crate::plot::tag::escape;
-use crate::results::paper;
 use crate::rule::Verdict;
 
-/// The rows of a paper, or of all papers, by verdict.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Counts {
-    /// Number of rows with each verdict in [`VERDICTS`].
-    judged: [usize; VERDICTS.len()],
-    /// Rows of experiments with missing runs, which have no verdict.
-    pub(super) not_run: usize,
-}
-
-impl Counts {
-    pub(super) fn of(section: &Section<'_>) -> Self {
-        if section.ended < section.runs {
-            return Self { not_run: section.experiment.rows.len(), ..Self::default() };
-        }
-        let count = |verdict| section.rows.iter().filter(|row| row.verdict == verdict).count();
-        Self { judged: VERDICTS.map(count), not_run: 0 }
-    }
-
-    fn add(&mut self, other: Self) {
-        for (sum, count) in self.judged.iter_mut().zip(other.judged) {
-            *sum += count;
-        }
-        self.not_run += other.not_run;
-    }
-
-    pub(super) fn with(&self, verdict: Verdict) -> usize {
-        VERDICTS.iter().zip(self.judged).filter(|(of, _)| **of == verdict).map(|(_, count)| count).sum()
-    }
-
-    fn rows(&self) -> usize {
-        self.judged.iter().sum()
-    }
-
-    fn measured(&self) -> usize {
-        self.with(Verdict::Reproduced) + self.with(Verdict::NotReproduced)
-    }
-
-    /// Returns how many of the measured rows hold, as text.
-    fn held(&self) -> String {
-        match self.measured() {
-            0 => "\u{2013}".to_owned(),
-            measured => format!("{} of {measured}", self.with(Verdict::Reproduced)),
-        }
-    }
-}
-
 fn by_paper(sections: &[Section<'_>]) -> BTreeMap<String, Counts> {
-    let mut papers: BTreeMap<String, Counts> = BTreeMap::new();
-    for section in sections {
-        papers.entry(paper(&section.experiment.definition.source)).or_default().add(Counts::of(section));
-    }
-    papers
+    Counts::by_paper(sections.iter().map(|section| (section.experiment, section.judged())))
 }
 
-fn total(papers: &BTreeMap<String, Counts>) -> Counts {
-    let mut all = Counts::default();
-    papers.values().for_each(|counts| all.add(*counts));
-    all
+const fn measured(counts: &Counts) -> usize {
+    counts.reproduced + counts.not_reproduced
 }
 
 pub(super) fn sentence(sections: &[Section<'_>]) -> String {
-    let papers = by_paper(sections);
-    let all = total(&papers);
+    let (papers, all) = (by_paper(sections), total(sections));
     let sources = if papers.len() == 1 { "1 paper".to_owned() } else { format!("{} papers", papers.len()) };
-    let mut text = match all.measured() {
+    let mut text = match measured(&all) {
         0 => format!("No claim of {sources} was measured"),
         measured => format!(
             "Of {measured} claims of {sources} that were measured, {} hold and {} do not",
-            all.with(Verdict::Reproduced),
-            all.with(Verdict::NotReproduced)
+            all.reproduced, all.not_reproduced
         ),
     };
     let others = [
-        (all.with(Verdict::NotReproducible), "cannot be reproduced here"),
-        (all.not_run, "belong to experiments with missing runs"),
+        (all.not_reproducible, "cannot be reproduced here"),
+        (all.incomplete, "belong to experiments with missing runs"),
     ];
     for (count, what) in others.into_iter().filter(|(count, _)| *count > 0) {
         text += &format!("; {count} more {what}");
@@ -92,8 +38,8 @@ pub(super) fn sentence(sections: &[Section<'_>]) -> String {
 pub(super) fn table(sections: &[Section<'_>]) -> String {
     let papers = by_paper(sections);
     let lines: String = papers.iter().map(|(name, counts)| line("td", name, counts, Some(name))).collect();
-    let sum = line("th", "All", &total(&papers), None);
-    let heads: String = VERDICTS
+    let sum = line("th", "All", &total(sections), None);
+    let heads: String = Verdict::ALL
         .iter()
         .map(|of| {
             let (class, mark, word) = verdict(*of);
@@ -119,20 +65,21 @@ fn line(cell: &str, name: &str, counts: &Counts, of: Option<&str>) -> String {
             _ => format!("<a href=\"#{}\">{count}</a>", state.join("&amp;")),
         }
     };
-    let each: String = VERDICTS
-        .iter()
-        .zip(counts.judged)
-        .map(|(of, count)| {
-            let (class, ..) = verdict(*of);
-            format!("<{cell} class=\"number {class}\">{}</{cell}>", link(Some(class), count))
-        })
-        .collect();
-    let rows = link(None, counts.rows());
-    let not_run = if counts.not_run == 0 { none.to_owned() } else { counts.not_run.to_string() };
+    let each = Verdict::ALL.map(|of| {
+        let class = of.name();
+        format!("<{cell} class=\"number {class}\">{}</{cell}>", link(Some(class), counts.with(of)))
+    });
+    let each = each.concat();
+    let rows = link(None, Verdict::ALL.iter().map(|of| counts.with(*of)).sum());
+    let not_run = if counts.incomplete == 0 { none.to_owned() } else { counts.incomplete.to_string() };
+    let held = match measured(counts) {
+        0 => "\u{2013}".to_owned(),
+        measured => format!("{} of {measured}", counts.reproduced),
+    };
     format!(
         "<tr><th scope=\"row\">{}</th><{cell} class=\"number held\">{}</{cell}>{each}\
          <{cell} class=\"number rows-of\">{rows}</{cell}><{cell} class=\"number not-run\">{not_run}</{cell}></tr>",
         escape(name),
-        counts.held()
+        held
     )
 }

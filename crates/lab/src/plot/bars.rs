@@ -1,7 +1,7 @@
 //! Bar charts: a bar per cell, with a hollow bar for the paper's value next to it.
 
-use super::canvas::{Axis, Canvas, Key, Look, upright, words};
-use super::picture::{Drawn, Picture};
+use super::canvas::{Axis, Canvas, Look, upright, words};
+use super::picture::{Drawn, Picture, has_paper};
 use super::tag::{Tag, coordinate};
 use super::{style, text, ticks};
 
@@ -20,16 +20,11 @@ pub(super) fn draw(picture: &Picture<'_>) -> String {
     let drawn = picture.drawn_in_all();
     let (own, unit) = picture.metric(metric);
     let name = picture.plot.written.label.as_ref().unwrap_or(&own);
-    let has_paper = drawn.iter().any(|drawn| drawn.paper.is_some());
     let values = drawn.iter().flat_map(|drawn| drawn.runs.drawn().chain(drawn.paper));
     let y = picture.y_axis(metric, values, !picture.plot.written.log_y);
     let grid = &picture.plot.grid;
     let x = Axis::names(&grid.by.names, picture.by_label());
-    let mut legend = picture.keys(Look::Box);
-    if has_paper {
-        legend.push(Key { look: Look::HollowBox, name: "paper".into() });
-    }
-    legend.extend(picture.expected_keys());
+    let legend = picture.legend(Look::Box, &[(has_paper(&drawn), Look::HollowBox, "paper")]);
     let along = if grid.by.axis.is_empty() { "the metric" } else { &grid.by.axis };
     let about = format!("Bars of {name} by {along}, one per {}.", grid.over.axis);
     let around = picture.around(legend, &about, &picture.how(&drawn, "whiskers"));
@@ -97,7 +92,7 @@ struct Bars<'a> {
 impl<'a> Bars<'a> {
     fn of(canvas: &Canvas, id: &'a str, over: usize, drawn: &[Drawn]) -> Self {
         let each = (canvas.slot(0).1 * (1.0 - GAP) / over as f64).min(110.0);
-        let has_paper = drawn.iter().any(|drawn| drawn.paper.is_some());
+        let has_paper = has_paper(drawn);
         let own = if has_paper { each * (1.0 - PAPER) } else { each } - 1.5;
         let paper = if has_paper { (each * PAPER - 1.5).max(1.0) } else { 0.0 };
         let ours = Stand::of(drawn.iter().filter_map(|drawn| drawn.runs.value), own);

@@ -1,7 +1,7 @@
 //! Heat maps: a metric over two axes, as shades with numbers.
 
 use super::canvas::{Axis, words};
-use super::picture::Picture;
+use super::picture::{Picture, has_paper};
 use super::scale::{Scale, extent};
 use super::tag::Tag;
 use super::text::width;
@@ -30,8 +30,7 @@ pub(super) fn draw(picture: &Picture<'_>) -> String {
     // Description and caption.
     let measured = if unit.is_empty() { name.clone() } else { format!("{name} ({unit})") };
     let about = format!("{measured} by {} and {}; darker is more.", grid.over.axis, grid.by.axis);
-    let has_paper = drawn.iter().any(|drawn| drawn.paper.is_some());
-    let small = if has_paper { " Small: the paper's value." } else { "" };
+    let small = if has_paper(&drawn) { " Small: the paper's value." } else { "" };
     let runs = drawn.iter().map(|drawn| drawn.runs.each.len()).max().unwrap_or(0);
     let of = if runs > 1 { format!("{} of {runs} runs", picture.statistic()) } else { "One run each".into() };
     let how = format!("{measured}. {of}; darker is more.{small}");

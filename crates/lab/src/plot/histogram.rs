@@ -1,8 +1,8 @@
 //! Histograms and cumulative distributions.
 
-use super::canvas::{Axis, Key, Look, Wish};
+use super::canvas::{Axis, Look, Wish};
 use super::path::through;
-use super::picture::{Drawn, Picture};
+use super::picture::{Drawn, Picture, keys};
 use super::style;
 use super::tag::Tag;
 
@@ -22,7 +22,7 @@ pub(super) fn draw(picture: &Picture<'_>) -> String {
     // The x axis has the series' unit, and the y axis percentages.
     let (name, unit) =
         picture.plot.series.first().map_or(("", ""), |series| (series.name.as_str(), series.unit.as_str()));
-    let name = picture.plot.written.label.clone().unwrap_or_else(|| name.replace('-', " "));
+    let name = picture.plot.written.label.clone().unwrap_or_else(|| super::spoken(name));
     let last = first + shares.iter().map(|(_, shares)| shares.len()).max().unwrap_or(0) as f64;
     let x = Axis::of(
         [first * bin, last * bin].into_iter(),
@@ -31,12 +31,7 @@ pub(super) fn draw(picture: &Picture<'_>) -> String {
     let y = shares.iter().flat_map(|(_, shares)| shares.iter().copied());
     let y = Axis::of(y, Wish { name: "share of the samples", unit: "%", is_log: false, zero: true, about: 6 });
     // Legend and caption.
-    let legend = shares
-        .iter()
-        .enumerate()
-        .filter(|(_, (name, _))| !name.is_empty())
-        .map(|(nth, (name, _))| Key { look: Look::Line(nth), name: name.clone() })
-        .collect();
+    let legend = keys(all.iter().enumerate().map(|(nth, (name, _))| (Look::Line(nth), name.as_str())));
     let how = format!("{} Bins of {} {unit}; each adds up to 100 %.", picture.which(), super::number(bin));
     let mut canvas = picture.canvas(picture.around(legend, "Histogram of the samples.", &how), x, y);
     if shares.iter().all(|(_, shares)| shares.is_empty()) {
@@ -68,9 +63,7 @@ pub(super) fn values(picture: &Picture<'_>) -> Vec<(String, Vec<f64>)> {
         for series in &plot.series {
             let runs = cells.iter().flat_map(|cell| picture.recorded(*cell, &series.name));
             let values = runs.flatten().map(|(_, value)| *value).filter(|value| value.is_finite()).collect();
-            let names = [picture.over(over), if plot.series.len() > 1 { &series.name } else { "" }];
-            let names: Vec<&str> = names.into_iter().filter(|name| !name.is_empty()).collect();
-            all.push((names.join(", "), values));
+            all.push((picture.line(over, &series.name), values));
         }
     }
     all
@@ -111,7 +104,7 @@ pub(super) fn draw_cdf(picture: &Picture<'_>) -> String {
         }
         None => {
             let first = plot.series.first();
-            let name = first.filter(|_| plot.series.len() == 1).map_or(String::new(), |one| one.name.replace('-', " "));
+            let name = first.filter(|_| plot.series.len() == 1).map_or(String::new(), |one| super::spoken(&one.name));
             (name, first.map_or("", |one| one.unit.as_str()), values(picture))
         }
     };
@@ -120,8 +113,7 @@ pub(super) fn draw_cdf(picture: &Picture<'_>) -> String {
     let values = all.iter().flat_map(|(_, values)| values.iter().copied());
     let x = Axis::of(values, Wish { name: &name, unit, is_log: plot.written.log, zero: false, about: 8 });
     let y = Axis::of([0.0, 1.0].into_iter(), Wish { name: "share", unit: "", is_log: false, zero: true, about: 5 });
-    let named = all.iter().enumerate().filter(|(_, (name, _))| !name.is_empty());
-    let legend = named.map(|(nth, (name, _))| Key { look: Look::Line(nth), name: name.clone() }).collect();
+    let legend = keys(all.iter().enumerate().map(|(nth, (name, _))| (Look::Line(nth), name.as_str())));
     let around = picture.around(legend, &format!("Cumulative distribution of {name}."), &picture.which());
     let mut canvas = picture.canvas(around, x, y);
     if all.iter().all(|(_, values)| values.is_empty()) {

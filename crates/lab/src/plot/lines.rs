@@ -3,8 +3,8 @@
 use longhaul_link::spec::value;
 
 use super::bars::interval;
-use super::canvas::{Axis, Key, Look};
-use super::picture::Picture;
+use super::canvas::{Axis, Look};
+use super::picture::{Picture, has_paper};
 use super::tag::Tag;
 use super::{path, scale, style, ticks};
 
@@ -16,11 +16,7 @@ pub(super) fn draw(picture: &Picture<'_>) -> String {
     let values = drawn.iter().flat_map(|drawn| drawn.runs.drawn().chain(drawn.paper));
     let y = picture.y_axis(metric, values, !plot.written.log_y);
     // Legend, description and caption.
-    let mut legend = picture.keys(Look::LineAndMark);
-    if drawn.iter().any(|drawn| drawn.paper.is_some()) {
-        legend.push(Key { look: Look::HollowMark, name: "paper".into() });
-    }
-    legend.extend(picture.expected_keys());
+    let legend = picture.legend(Look::LineAndMark, &[(has_paper(&drawn), Look::HollowMark, "paper")]);
     let by = &plot.grid.by;
     let about = format!("Lines of {name} against {}, one per {}.", by.axis, plot.grid.over.axis);
     let around = picture.around(legend, &about, &picture.how(&drawn, "bars"));

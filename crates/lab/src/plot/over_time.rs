@@ -7,53 +7,77 @@ use serde::{Deserialize, Serialize};
 
 use super::canvas::{Around, Axis, Canvas, Key, Look, Wish};
 use super::path::{thinned, through};
-use super::picture::Picture;
+use super::picture::{Picture, keys};
 use super::tag::Tag;
-use super::{Recorded, style};
+use super::{Recorded, spoken, style};
 
 /// Number of intervals of the common time grid for runs that were sampled at different times.
 const GRID: usize = 300;
 
 /// A line, with the deviation of the runs from it.
-pub(super) struct Line {
-    pub(super) colour: usize,
-    pub(super) dash: usize,
-    pub(super) name: String,
-    pub(super) mean: Vec<(f64, f64)>,
+struct Line {
+    colour: usize,
+    dash: usize,
+    name: String,
+    mean: Vec<(f64, f64)>,
     /// Empty for a single run.
-    pub(super) deviation: Vec<f64>,
+    deviation: Vec<f64>,
+}
+
+impl Line {
+    /// Creates the line of some runs, or none without runs.
+    fn new((colour, dash): (usize, usize), name: String, runs: &[Vec<(f64, f64)>]) -> Option<Self> {
+        let (mean, deviation) = match runs {
+            [] => return None,
+            [one] => (one.clone(), Vec::new()),
+            runs => together(runs),
+        };
+        Some(Self { colour, dash, name, mean, deviation })
+    }
+}
+
+/// Returns the values that the y axis covers. The lower edge of a band may be below zero, where no value can be.
+fn values(lines: &[Line], band: bool) -> impl Iterator<Item = f64> {
+    lines.iter().flat_map(move |line| {
+        let spread = line.deviation.iter().copied().chain(std::iter::repeat(0.0));
+        let ends = move |((_, mean), spread): (&(f64, f64), f64)| match band {
+            true => [(mean - spread).max(0.0), (mean + spread).max(0.0)],
+            false => [*mean; 2],
+        };
+        line.mean.iter().zip(spread).flat_map(ends)
+    })
+}
+
+/// Returns the time axis, which begins at `from` and ends with the last line.
+fn times(lines: &[Line], from: f64, to: Option<f64>) -> Axis {
+    let end = lines.iter().filter_map(|line| line.mean.last()).map(|(time, _)| *time).fold(from, f64::max);
+    Axis::between((from, to.unwrap_or(end)), "time", "s", 0.0)
+}
+
+fn legend(lines: &[Line]) -> Vec<Key> {
+    keys(lines.iter().map(|line| (Look::Dashed(line.colour, line.dash), line.name.as_str())))
+}
+
+fn drawn(mut canvas: Canvas, lines: &[Line], band: bool) -> String {
+    for line in lines {
+        draw_line(&mut canvas, line, lines.len(), band);
+    }
+    canvas.finish()
 }
 
 pub(super) fn draw(picture: &Picture<'_>) -> String {
     let plot = picture.plot;
     let lines = lines(picture);
-    let end = lines.iter().filter_map(|line| line.mean.last()).map(|(time, _)| *time).fold(plot.from, f64::max);
-    let band = plot.written.band && lines.iter().any(|line| !line.deviation.is_empty());
-    let values = lines.iter().flat_map(|line| {
-        let spread = line.deviation.iter().copied().map(move |deviation| if band { deviation } else { 0.0 });
-        let spread = spread.chain(std::iter::repeat(0.0));
-        line.mean.iter().zip(spread).flat_map(|((_, mean), spread)| [mean - spread, mean + spread])
-    });
-    let values: Vec<f64> = values.collect();
+    let means = lines.iter().any(|line| !line.deviation.is_empty());
+    let band = plot.written.band && means;
     // Axes. The y axis is named after the series, if there are few.
-    let (name, unit) = match &plot.series[..] {
-        [one] => (one.name.replace('-', " "), one.unit.as_str()),
-        [first, ..] => (several(&plot.series), first.unit.as_str()),
-        [] => (String::new(), ""),
-    };
-    // The lower edge of the band may be below zero, where no value can be.
-    let y = picture.y_of(&name, unit, values.into_iter().map(|value| if band { value.max(0.0) } else { value }), true);
-    let x = Axis::between((plot.from, plot.to.unwrap_or(end)), "time", "s", 0.0);
+    let unit = plot.series.first().map_or("", |first| first.unit.as_str());
+    let y = picture.y_of(&several(&plot.series), unit, values(&lines, band), true);
+    let x = times(&lines, plot.from, plot.to);
     // Legend, description and caption.
-    let mut legend: Vec<Key> = lines
-        .iter()
-        .filter(|line| !line.name.is_empty())
-        .map(|line| Key { look: Look::Dashed(line.colour, line.dash), name: line.name.clone() })
-        .collect();
-    legend.extend(picture.expected_keys());
+    let legend = legend(&lines).into_iter().chain(picture.expected_keys()).collect();
     let names: Vec<&str> = plot.series.iter().map(|series| series.name.as_str()).collect();
     let about = format!("{} against time in seconds.", names.join(", "));
-    let means = lines.iter().any(|line| !line.deviation.is_empty());
     let how = match (means, band) {
         (true, true) => format!("{} Lines: mean; bands: one standard deviation.", picture.which()),
         (true, false) => format!("{} Lines: mean.", picture.which()),
@@ -63,33 +87,19 @@ pub(super) fn draw(picture: &Picture<'_>) -> String {
     if lines.is_empty() {
         canvas.nothing();
     }
-    for line in &lines {
-        draw_line(&mut canvas, line, lines.len(), band);
-    }
-    canvas.finish()
+    drawn(canvas, &lines, band)
 }
 
 fn lines(picture: &Picture<'_>) -> Vec<Line> {
     let plot = picture.plot;
-    let (choices, several) = (plot.grid.cells.len(), plot.series.len() > 1);
+    let is_grid = plot.grid.cells.len() > 1 && plot.series.len() > 1;
     let mut lines = Vec::new();
     for (over, cells) in plot.grid.cells.iter().enumerate() {
         for (nth, series) in plot.series.iter().enumerate() {
-            let runs: Vec<Vec<(f64, f64)>> = cells
-                .iter()
-                .flat_map(|cell| picture.recorded(*cell, &series.name))
-                .map(|run| within(run, plot.from, plot.to))
-                .filter(|run| !run.is_empty())
-                .collect();
-            let (mean, deviation) = match &runs[..] {
-                [] => continue,
-                [one] => (one.clone(), Vec::new()),
-                runs => together(runs),
-            };
-            let name = [picture.over(over), if several { &series.name } else { "" }];
-            let name = name.into_iter().filter(|name| !name.is_empty()).collect::<Vec<_>>().join(", ");
-            let (colour, dash) = if choices > 1 && several { (over, nth) } else { (over + nth, over + nth) };
-            lines.push(Line { colour, dash, name, mean, deviation });
+            let runs = cells.iter().flat_map(|cell| picture.recorded(*cell, &series.name));
+            let runs: Vec<_> = runs.map(|run| plot.within(run)).filter(|run| !run.is_empty()).collect();
+            let look = if is_grid { (over, nth) } else { (over + nth, over + nth) };
+            lines.extend(Line::new(look, picture.line(over, &series.name), &runs));
         }
     }
     lines
@@ -97,18 +107,13 @@ fn lines(picture: &Picture<'_>) -> Vec<Line> {
 
 /// Returns the names of several series, or an empty string if there are more than three.
 fn several(series: &[Recorded]) -> String {
-    let names: Vec<String> = series.iter().map(|series| series.name.replace('-', " ")).collect();
+    let names: Vec<String> = series.iter().map(|series| spoken(&series.name)).collect();
     if names.len() > 3 { String::new() } else { names.join(", ") }
-}
-
-fn within(run: &[(f64, f64)], from: f64, to: Option<f64>) -> Vec<(f64, f64)> {
-    let is_in = |time: f64| time >= from && to.is_none_or(|to| time <= to);
-    run.iter().copied().filter(|(time, value)| is_in(*time) && time.is_finite() && value.is_finite()).collect()
 }
 
 /// Returns mean and standard deviation over the runs: at their sampling times if these are equal, otherwise at the
 /// points of a grid, between which values are held.
-pub(super) fn together(runs: &[Vec<(f64, f64)>]) -> (Vec<(f64, f64)>, Vec<f64>) {
+fn together(runs: &[Vec<(f64, f64)>]) -> (Vec<(f64, f64)>, Vec<f64>) {
     let times = |run: &[(f64, f64)]| run.iter().map(|(time, _)| *time).collect::<Vec<f64>>();
     let first = times(&runs[0]);
     let at: Vec<f64> = if runs.iter().all(|run| times(run) == first) {
@@ -135,7 +140,7 @@ fn held(run: &[(f64, f64)], time: f64) -> Option<f64> {
     (!is_over).then(|| run.get(until.checked_sub(1)?).map(|(_, value)| *value))?
 }
 
-pub(super) fn draw_line(canvas: &mut Canvas, line: &Line, count: usize, band: bool) {
+fn draw_line(canvas: &mut Canvas, line: &Line, count: usize, band: bool) {
     let mut group = Tag::new("g").child(&Tag::new("title").text(&line.name));
     if band && !line.deviation.is_empty() {
         let edge = |sign: f64| -> Vec<(f64, f64)> {
@@ -214,28 +219,16 @@ impl Chart {
     pub(crate) fn draw(&self) -> String {
         let lines: Vec<Line> =
             self.lines.iter().enumerate().filter_map(|(nth, line)| line.over_time(nth, self.step)).collect();
-        let highest = lines.iter().flat_map(|line| {
-            let spread = line.deviation.iter().copied().chain(std::iter::repeat(0.0));
-            line.mean.iter().zip(spread).map(|((_, mean), spread)| mean + spread)
-        });
         let wish = Wish { name: &self.label, unit: &self.unit, is_log: false, zero: true, about: 6 };
-        let y = Axis::of(highest, wish);
-        let end = lines.iter().filter_map(|line| line.mean.last()).map(|(time, _)| *time).fold(0.0, f64::max);
-        let x = Axis::between((0.0, end), "time", "s", 0.0);
-        let legend =
-            lines.iter().map(|line| Key { look: Look::Dashed(line.colour, line.dash), name: line.name.clone() });
+        let (x, y) = (times(&lines, 0.0, None), Axis::of(values(&lines, true), wish));
         let around = Around {
             id: self.id.clone(),
             title: self.title.clone(),
             about: self.about.clone(),
             caption: self.caption.clone(),
-            legend: legend.collect(),
+            legend: legend(&lines),
         };
-        let mut canvas = Canvas::new(around, x, y);
-        for line in &lines {
-            draw_line(&mut canvas, line, lines.len(), true);
-        }
-        canvas.finish()
+        drawn(Canvas::new(around, x, y), &lines, true)
     }
 }
 
@@ -246,12 +239,7 @@ impl Measured {
             std::iter::once((0.0, 0.0)).chain(times.zip(run.iter().copied())).collect()
         };
         let runs: Vec<Vec<(f64, f64)>> = self.runs.iter().map(timed).collect();
-        let (mean, deviation) = match &runs[..] {
-            [] => return None,
-            [one] => (one.clone(), Vec::new()),
-            runs => together(runs),
-        };
-        Some(Line { colour: nth, dash: nth, name: self.name.clone(), mean, deviation })
+        Line::new((nth, nth), self.name.clone(), &runs)
     }
 }
 

@@ -105,10 +105,19 @@ impl Picture<'_> {
         self.plot.written.by_label.as_ref().unwrap_or(&self.plot.grid.by.axis)
     }
 
-    /// Returns the legend entries of the lines, which are empty for a single line without a name.
-    pub(super) fn keys(&self, look: impl Fn(usize) -> Look) -> Vec<Key> {
-        let names = self.plot.grid.over.names.iter().enumerate();
-        names.filter(|(_, name)| !name.is_empty()).map(|(n, name)| Key { look: look(n), name: name.clone() }).collect()
+    /// Returns the name of a line: its choice, and its series if there are several.
+    pub(super) fn line(&self, over: usize, series: &str) -> String {
+        joined([self.over(over), if self.plot.series.len() > 1 { series } else { "" }])
+    }
+
+    /// Returns the legend: the lines, what `others` adds, and the values known in advance.
+    pub(super) fn legend(&self, look: impl Fn(usize) -> Look, others: &[(bool, Look, &str)]) -> Vec<Key> {
+        let mut legend =
+            keys(self.plot.grid.over.names.iter().enumerate().map(|(nth, name)| (look(nth), name.as_str())));
+        let others = others.iter().filter(|(is_drawn, ..)| *is_drawn);
+        legend.extend(keys(others.map(|(_, look, name)| (*look, *name))));
+        legend.extend(self.expected_keys());
+        legend
     }
 
     pub(super) fn expected_keys(&self) -> impl Iterator<Item = Key> {
@@ -187,9 +196,7 @@ impl Picture<'_> {
 
     /// Returns a description of a value, shown when the pointer is over it.
     pub(super) fn tell(&self, drawn: &Drawn, unit: &str) -> String {
-        let names: Vec<&str> =
-            [self.over(drawn.over), self.by(drawn.by)].into_iter().filter(|name| !name.is_empty()).collect();
-        let mut text = names.join(", ");
+        let mut text = joined([self.over(drawn.over), self.by(drawn.by)]);
         if !text.is_empty() {
             text += ": ";
         }
@@ -205,6 +212,22 @@ impl Picture<'_> {
         }
         text
     }
+}
+
+/// Joins names, of which empty ones are left out.
+pub(super) fn joined(names: [&str; 2]) -> String {
+    names.into_iter().filter(|name| !name.is_empty()).collect::<Vec<_>>().join(", ")
+}
+
+/// Returns legend entries. Lines without a name have none.
+pub(super) fn keys<'a>(lines: impl Iterator<Item = (Look, &'a str)>) -> Vec<Key> {
+    let named = lines.filter(|(_, name)| !name.is_empty());
+    named.map(|(look, name)| Key { look, name: name.into() }).collect()
+}
+
+/// Returns whether the paper has a value for one of the cells.
+pub(super) fn has_paper(drawn: &[Drawn]) -> bool {
+    drawn.iter().any(|drawn| drawn.paper.is_some())
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]

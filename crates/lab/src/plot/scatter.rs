@@ -1,7 +1,7 @@
 //! Scatter plots: one metric against another, or run by run.
 
-use super::canvas::{Axis, Key, Look, Wish};
-use super::picture::Picture;
+use super::canvas::{Axis, Look, Wish};
+use super::picture::{Picture, has_paper, joined};
 use super::tag::Tag;
 use super::{style, ticks};
 
@@ -16,16 +16,10 @@ pub(super) fn draw(picture: &Picture<'_>) -> String {
     let x = Axis::of(x_drawn.iter().flat_map(|drawn| drawn.runs.values().chain(drawn.paper)), wish);
     let y = picture.y_axis(up, y_drawn.iter().flat_map(|drawn| drawn.runs.values().chain(drawn.paper)), false);
     // Legend, description and caption.
-    let mut legend = picture.keys(Look::Mark);
     let papers = || x_drawn.iter().zip(&y_drawn).filter_map(|(x, y)| Some((x.over, x.paper?, y.paper?)));
-    if papers().next().is_some() {
-        legend.push(Key { look: Look::HollowMark, name: "paper".into() });
-    }
     let has_more = x_drawn.iter().any(|drawn| drawn.runs.each.len() > 1);
-    if has_more {
-        legend.push(Key { look: Look::Dots, name: "single runs".into() });
-    }
-    legend.extend(picture.expected_keys());
+    let others = [(papers().next().is_some(), Look::HollowMark, "paper"), (has_more, Look::Dots, "single runs")];
+    let legend = picture.legend(Look::Mark, &others);
     let about = format!("{y_name} against {x_name}, one mark per cell and one dot per run.");
     let how = if has_more { format!("Marks: {}.", picture.statistic().to_lowercase()) } else { String::new() };
     let mut canvas = picture.canvas(picture.around(legend, &about, &how), x, y);
@@ -41,11 +35,9 @@ pub(super) fn draw(picture: &Picture<'_>) -> String {
         for (x, y) in of_line() {
             let (Some(value), Some(other)) = (x.runs.value, y.runs.value) else { continue };
             let Some(place) = canvas.point(value, other) else { continue };
-            let names = [picture.over(x.over), picture.by(x.by)];
-            let names: Vec<&str> = names.into_iter().filter(|name| !name.is_empty()).collect();
             let title = format!(
                 "{}: {x_name} {} {x_unit}, {y_name} {} {y_unit}",
-                names.join(", "),
+                joined([picture.over(x.over), picture.by(x.by)]),
                 ticks::number(value),
                 ticks::number(other)
             );
@@ -70,11 +62,7 @@ pub(super) fn draw_runs(picture: &Picture<'_>) -> String {
     let y = picture.y_axis(metric, values, !picture.plot.written.log_y);
     let last = drawn.iter().flat_map(|drawn| drawn.runs.each.iter().map(|(seed, _)| *seed)).max().unwrap_or(1);
     let x = Axis::between((0.5, last as f64 + 0.5), "run", "", 1.0);
-    let mut legend = picture.keys(Look::Mark);
-    if drawn.iter().any(|drawn| drawn.paper.is_some()) {
-        legend.push(Key { look: Look::DashedAndHollow, name: "paper".into() });
-    }
-    legend.extend(picture.expected_keys());
+    let legend = picture.legend(Look::Mark, &[(has_paper(&drawn), Look::DashedAndHollow, "paper")]);
     let about = format!("Marks of {name}, one per run and {}.", picture.plot.grid.over.axis);
     let around = picture.around(legend, &about, "");
     let mut canvas = picture.canvas(around, x, y);

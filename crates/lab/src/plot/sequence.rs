@@ -24,9 +24,7 @@ pub(super) fn draw(picture: &Picture<'_>) -> String {
     let of = |call: &str| -> Vec<(f64, f64)> {
         let named = plot.series.iter().find(|series| series.call == call);
         let series = named.and_then(|named| record?.series.get(&named.name));
-        let is_in = |time: f64| time >= plot.from && plot.to.is_none_or(|to| time <= to);
-        let points = series.into_iter().flatten().copied();
-        points.filter(|(time, value)| time.is_finite() && value.is_finite() && is_in(*time)).collect()
+        series.map_or(Vec::new(), |series| plot.within(series))
     };
     let (segments, resent, acks) = (of("segments"), of("resent"), of("acks"));
     // Axes, legend and caption.

@@ -17,7 +17,8 @@ const WORST: usize = 10;
 /// A metric without a value in some scenarios.
 const NONE: &str = "1 / 0";
 
-/// Flows with the controller, other flows, traffic and short flows, separated by empty lines.
+/// Flows with the controller, other flows, traffic, short flows, and the metrics of all scenarios, of those with other
+/// flows and of those with short flows, separated by empty lines.
 const PARTS: &str = include_str!("parts.toml");
 
 pub(crate) fn text(request: &Request) -> String {
@@ -30,11 +31,10 @@ pub(crate) fn text(request: &Request) -> String {
     let mut text = head(request);
     axes(&mut text, request, &scenarios);
     let has_traffic = has(|competition| matches!(competition, Competition::Traffic(_)));
-    let has_parts = [true, has_others, has_traffic, has_short];
+    let has_parts = [true, has_others, has_traffic, has_short, true, has_others, has_short];
     for (part, _) in PARTS.split("\n\n").zip(has_parts).filter(|(_, has)| *has) {
         text += &format!("\n{}\n", part.trim_end());
     }
-    metrics(&mut text, has_others, has_short);
     plots(&mut text, request, &scenarios);
     tables(&mut text, request, &scenarios);
     text
@@ -48,7 +48,7 @@ fn head(request: &Request) -> String {
          bottleneck = \"{{link}}\"\n\n\
          # Written by `longhaul-lab run --random {set} --seeds {seeds}`, and not to be edited. {NOBODY} has no flow with a\n\
          # controller, and shows what others have by themselves.\n",
-        set.id()
+        request.id()
     )
 }
 
@@ -222,28 +222,6 @@ fn window(scenario: &Scenario) -> u64 {
     let rate = rates.chain([scenario.rate]).max().unwrap_or_default();
     let rtt = rtts.chain([scenario.rtt]).max().unwrap_or_default();
     (2 * (rate * rtt / 8_000 + scenario.queue)).clamp(WINDOWS[0], WINDOWS[1])
-}
-
-fn metrics(text: &mut String, has_others: bool, has_short: bool) {
-    *text += "\n[metrics]\n\
-        score = { value = \"{score}\", unit = \"\" }\n\
-        utility = { value = \"{utility}\", unit = \"\" }\n\
-        fairness = { value = \"{fairness}\", unit = \"\" }\n\
-        used = { value = \"{used}\", unit = \"%\" }\n\
-        delay = { value = \"delay(p95)\", unit = \"ms\" }\n\
-        dropped = { value = \"dropped()\", unit = \"%\" }\n\
-        competitive = { value = \"{competitive}\", unit = \"%\" }\n";
-    if has_others {
-        *text += &format!(
-            "harm = {{ value = \"{{victim}}\", unit = \"\", relative-to = {{ controller = \"{NOBODY}\" }}, form = \"harm\" }}\n"
-        );
-    }
-    if has_short {
-        *text += &format!(
-            "harm-to-short = {{ value = \"{{response}}\", unit = \"\", relative-to = {{ controller = \"{NOBODY}\" }}, \
-             form = \"harm-of-less\" }}\n"
-        );
-    }
 }
 
 fn plots(text: &mut String, request: &Request, scenarios: &[Scenario]) {

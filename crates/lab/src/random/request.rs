@@ -10,54 +10,34 @@ use longhaul_cc::Congestion;
 /// Maximum number of cells of an experiment.
 const MOST_CELLS: u64 = 10_000;
 
+/// A set of scenarios.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Set {
-    /// Seeds 1 to 300, by which constants may be chosen.
-    Training,
-    /// Seeds 1001 to 1300, which must not be used to choose constants.
-    Test,
-    Any,
+pub(crate) struct Set {
+    name: &'static str,
+    /// Its seeds, unless it has all.
+    pub(super) seeds: Option<Seeds>,
 }
 
-impl Set {
-    /// Returns the seeds of the set, or `None` if it contains all seeds.
-    pub(crate) const fn seeds(self) -> Option<Seeds> {
-        match self {
-            Self::Training => Some(Seeds { first: 1, last: 300 }),
-            Self::Test => Some(Seeds { first: 1001, last: 1300 }),
-            Self::Any => None,
-        }
-    }
-
-    pub(crate) const fn id(self) -> &'static str {
-        match self {
-            Self::Training => "random-training",
-            Self::Test => "random-test",
-            Self::Any => "random-any",
-        }
-    }
-}
+/// Constants may be chosen by the scenarios of the set `training`, and must not be chosen by those of `test`.
+const SETS: [Set; 3] = [
+    Set { name: "training", seeds: Some(Seeds { first: 1, last: 300 }) },
+    Set { name: "test", seeds: Some(Seeds { first: 1001, last: 1300 }) },
+    Set { name: "any", seeds: None },
+];
 
 impl FromStr for Set {
     type Err = anyhow::Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        match text {
-            "training" => Ok(Self::Training),
-            "test" => Ok(Self::Test),
-            "any" => Ok(Self::Any),
-            _ => bail!("{text:?} is not a set of scenarios; there are: training, test, any"),
-        }
+        let set = SETS.into_iter().find(|set| set.name == text);
+        let known = SETS.map(|set| set.name).join(", ");
+        set.with_context(|| format!("{text:?} is not a set of scenarios; there are: {known}"))
     }
 }
 
 impl fmt::Display for Set {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(match self {
-            Self::Training => "training",
-            Self::Test => "test",
-            Self::Any => "any",
-        })
+        out.write_str(self.name)
     }
 }
 
@@ -114,7 +94,7 @@ pub(crate) struct Request {
 impl Request {
     /// Checks a request. Without `seeds`, it covers the whole set.
     pub(crate) fn new(set: Set, seeds: Option<Seeds>, controllers: Vec<String>) -> Result<Self> {
-        let seeds = match (set.seeds(), seeds) {
+        let seeds = match (set.seeds, seeds) {
             (Some(all), Some(seeds)) if !all.contains(seeds) => {
                 bail!("the seeds {seeds} are not within the set {set}, which has {all}; `any` has all seeds");
             }
@@ -138,8 +118,9 @@ impl Request {
         Ok(Self { set, seeds, controllers })
     }
 
-    pub(crate) const fn id(&self) -> &'static str {
-        self.set.id()
+    /// Returns the identifier of the experiment.
+    pub(crate) fn id(&self) -> String {
+        format!("random-{}", self.set)
     }
 }
 

@@ -11,6 +11,7 @@ use crate::definition::{Form, Metric, Statistic};
 use crate::experiment::Row;
 use crate::judge::{self, Judged, Numbers};
 use crate::measure::{self, Better};
+use crate::record::Record;
 use crate::rule::{Rule, Verdict};
 use crate::stats;
 
@@ -27,7 +28,7 @@ pub(crate) enum Change {
     Changed,
 }
 
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct Comparison {
     /// Rows with different verdicts, or in only one of the folders.
     pub(crate) verdicts: Vec<RowChange>,
@@ -90,7 +91,7 @@ pub(crate) fn compare(before: &Results, after: &Results) -> Comparison {
         ids.map(str::to_owned).collect()
     };
     let unlike = Unlike { only_before: only(before, after), only_after: only(after, before), ..Unlike::default() };
-    let mut comparison = Comparison { verdicts: Vec::new(), rows: Vec::new(), metrics: Vec::new(), unlike };
+    let mut comparison = Comparison { unlike, ..Comparison::default() };
     for held in &before.experiments {
         if let Some(other) = after.find(held.id()) {
             comparison.add(held, other);
@@ -105,76 +106,50 @@ impl Comparison {
         if before.text != after.text {
             self.unlike.other_text.push(id.clone());
         }
-        let (rows_before, rows_after) = match (before.rows(), after.rows()) {
+        let (was, is) = match (before.rows(), after.rows()) {
             (Some(before), Some(after)) => (before, after),
             (before, _) => {
                 self.unlike.incomplete.push(id);
                 let reproduced = before.iter().flatten().filter(|row| row.verdict == Verdict::Reproduced);
-                self.verdicts.extend(reproduced.filter_map(|row| row_change(Some(row), None, Change::Changed)));
+                self.verdicts.extend(reproduced.map(|row| RowChange::new(row, [Some(row), None], Change::Changed)));
                 return;
             }
         };
-        let (before, after) = (Side { held: before, rows: rows_before }, Side { held: after, rows: rows_after });
-        for change in row_changes(&before, &after) {
+        let [records_before, records_after] = [before, after].map(|held| held.experiment.related(&held.records));
+        let alike = |row: &&Judged, other: &Judged| row.row == other.row && row.metric == other.metric;
+        for (row, judged) in before.experiment.rows.iter().zip(&was) {
+            let mut others = after.experiment.rows.iter().zip(&is);
+            let (other, change) = match others.find(|(_, other)| alike(other, judged)) {
+                None => (None, Change::Changed),
+                Some((now, other)) => (
+                    Some(other),
+                    verdicts(judged.verdict, other.verdict)
+                        .unwrap_or_else(|| values(row, each(row, &records_before), each(now, &records_after))),
+                ),
+            };
+            let change = RowChange::new(judged, [Some(judged), other], change);
             let list = if change.before == change.after { &mut self.rows } else { &mut self.verdicts };
             list.push(change);
         }
-        self.metrics.extend(metric_changes(before.held, after.held));
+        let new = is.iter().filter(|row| !was.iter().any(|other| alike(row, other)));
+        self.verdicts.extend(new.map(|row| RowChange::new(row, [None, Some(row)], Change::Changed)));
+        self.metrics.extend(metric_changes([before, after], [&*records_before, &*records_after]));
     }
 }
 
-struct Side<'a> {
-    held: &'a Held,
-    rows: Vec<Judged>,
+/// Returns the values of the runs for each cell of a row, or `None` if one cannot be measured.
+fn each(row: &Row, records: &[Record]) -> Option<Vec<Vec<f64>>> {
+    let judged = row.judged.as_ref()?;
+    judged.cells.iter().map(|cell| judge::values(records, *cell, judged)).collect()
 }
 
-impl Side<'_> {
-    /// Returns the rows with their results. Rows with the same identifier and metric are numbered.
-    fn named(&self) -> impl Iterator<Item = (Name<'_>, &Row, &Judged)> {
-        let rows = self.held.experiment.rows.iter().zip(&self.rows).enumerate();
-        rows.map(|(place, (row, judged))| {
-            let nth =
-                self.rows[..place].iter().filter(|other| other.row == row.id && other.metric == judged.metric).count();
-            ((row.id.as_str(), judged.metric.as_str(), nth), row, judged)
-        })
+impl RowChange {
+    fn new(named: &Judged, both: [Option<&Judged>; 2], change: Change) -> Self {
+        let Judged { experiment, row, metric, unit, .. } = named.clone();
+        let [before, after] = both.map(|judged| judged.map(|judged| judged.verdict));
+        let ours = both.map(|judged| judged.map(|judged| judged.ours.clone()));
+        Self { experiment, row, metric, unit, before, after, ours, change }
     }
-
-    fn find(&self, name: Name<'_>) -> Option<(&Row, &Judged)> {
-        self.named().find(|(other, _, _)| *other == name).map(|(_, row, judged)| (row, judged))
-    }
-
-    /// Returns the values of the runs for each cell of a row, or `None` if one cannot be measured.
-    fn values(&self, row: &Row) -> Option<Vec<Vec<f64>>> {
-        let judged = row.judged.as_ref()?;
-        let records = self.held.experiment.related(&self.held.records);
-        judged.cells.iter().map(|cell| judge::values(&records, *cell, judged)).collect()
-    }
-}
-
-/// A row's identifier, its metric, and its number among the rows that have both in common.
-type Name<'a> = (&'a str, &'a str, usize);
-
-fn row_changes(before: &Side<'_>, after: &Side<'_>) -> Vec<RowChange> {
-    let mut changes = Vec::new();
-    for (name, row, judged) in before.named() {
-        let other = after.find(name);
-        let change = match other {
-            None => Change::Changed,
-            Some((now, other)) => verdicts(judged.verdict, other.verdict)
-                .unwrap_or_else(|| values(row, before.values(row), after.values(now))),
-        };
-        changes.push(row_change(Some(judged), other.map(|(_, judged)| judged), change));
-    }
-    let new = after.named().filter(|(name, _, _)| before.find(*name).is_none());
-    changes.extend(new.map(|(_, _, judged)| row_change(None, Some(judged), Change::Changed)));
-    changes.into_iter().flatten().collect()
-}
-
-fn row_change(before: Option<&Judged>, after: Option<&Judged>, change: Change) -> Option<RowChange> {
-    let Judged { experiment, row, metric, unit, .. } = before.or(after)?.clone();
-    let verdict = |judged: Option<&Judged>| judged.map(|judged| judged.verdict);
-    let ours = [before, after].map(|judged| judged.map(|judged| judged.ours.clone()));
-    Some(RowChange { experiment, row, metric, unit, before: verdict(before), after: verdict(after), ours, change })
 }
 
 /// Compares verdicts. Returns `None` if they are equal.
@@ -213,9 +188,8 @@ fn values(row: &Row, before: Option<Vec<Vec<f64>>>, after: Option<Vec<Vec<f64>>>
     }
 }
 
-fn metric_changes(before: &Held, after: &Held) -> Vec<MetricChange> {
+fn metric_changes([before, after]: [&Held; 2], [records_before, records_after]: [&[Record]; 2]) -> Vec<MetricChange> {
     let mut changes = Vec::new();
-    let [records_before, records_after] = [before, after].map(|held| held.experiment.related(&held.records));
     let cells = 0..after.experiment.cells.len();
     let places: BTreeMap<String, usize> = cells.map(|cell| (cell_name(&after.experiment, cell), cell)).collect();
     for cell in 0..before.experiment.cells.len() {
@@ -225,8 +199,8 @@ fn metric_changes(before: &Held, after: &Held) -> Vec<MetricChange> {
             let Some(place) = after.experiment.definition.metrics.keys().position(|other| other == key) else {
                 continue;
             };
-            let was: Option<Vec<f64>> = judge::measured(&records_before, cell, metric).collect();
-            let is: Option<Vec<f64>> = judge::measured(&records_after, now, place).collect();
+            let was: Option<Vec<f64>> = judge::measured(records_before, cell, metric).collect();
+            let is: Option<Vec<f64>> = judge::measured(records_after, now, place).collect();
             let median = |sorted: &[f64]| Statistic::Median.of(sorted);
             let both = was.as_ref().zip(is.as_ref());
             let interval = both.and_then(|(was, is)| stats::interval_of_difference(is, was, median));

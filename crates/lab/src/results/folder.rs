@@ -1,6 +1,7 @@
 //! A folder of results, opened for writing.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -44,11 +45,14 @@ impl Folder {
             is_empty(path)?;
         }
         let lock = Lock::take(path)?;
-        let lab = Lab::read(path)?.unwrap_or(Lab { format: FORMAT, shard, ..Lab::default() });
+        let shard = shard.map(|shard| shard.to_string());
+        let lab = Lab::read(path)?.unwrap_or(Lab { format: FORMAT, shard: shard.clone(), ..Lab::default() });
         if lab.shard != shard {
-            let words =
-                |shard: Option<Shard>| shard.map_or("a whole sweep".into(), |shard| format!("part {shard} of a sweep"));
-            let (there, asked) = (words(lab.shard), words(shard));
+            let words = |shard: &Option<String>| match shard {
+                Some(shard) => format!("part {shard} of a sweep"),
+                None => "a whole sweep".into(),
+            };
+            let (there, asked) = (words(&lab.shard), words(&shard));
             bail!("{} contains {there}, but {asked} is requested; name another folder for each part", path.display());
         }
         Ok(Self { path: path.to_owned(), lab, _lock: lock })
@@ -236,14 +240,16 @@ fn add(runs: &mut ByRun, line: &[u8], experiment: &Experiment) -> Result<(), Str
             "cell {cell}, seed {seed}, {has} values is not a run of {cells} cells and {metrics} metrics"
         ));
     }
-    match runs.get(&(cell, seed)) {
-        Some(other) if !other.agrees(&record) => {
-            Err(format!("cell {cell}, seed {seed} occurs twice with different results"))
-        }
-        Some(_) => Ok(()),
-        None => {
-            runs.insert((cell, seed), record);
-            Ok(())
+    put(runs, &record).map(drop).ok_or_else(|| format!("cell {cell}, seed {seed} occurs twice with different results"))
+}
+
+/// Adds a run. Returns whether it is new, or `None` if it is known with another outcome.
+pub(super) fn put(runs: &mut ByRun, record: &Record) -> Option<bool> {
+    match runs.entry((record.cell, record.seed)) {
+        Entry::Occupied(known) => known.get().agrees(record).then_some(false),
+        Entry::Vacant(place) => {
+            place.insert(record.clone());
+            Some(true)
         }
     }
 }

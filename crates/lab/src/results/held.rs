@@ -9,7 +9,6 @@ use serde::{Deserialize, Serialize};
 use super::folder::{ByRun, read_runs};
 use super::tables::Times;
 use super::{DAMAGED, DEFINITION, Lab, RUNS, TIMES, program};
-use crate::cost::Shard;
 use crate::documents::Source;
 use crate::experiment::Experiment;
 use crate::judge::{self, Judged};
@@ -18,7 +17,7 @@ use crate::record::Record;
 #[derive(Clone, Debug)]
 pub(crate) struct Results {
     pub(crate) path: PathBuf,
-    pub(crate) shard: Option<Shard>,
+    pub(crate) shard: Option<String>,
     pub(crate) experiments: Vec<Held>,
 }
 

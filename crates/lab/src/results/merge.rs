@@ -1,29 +1,19 @@
 //! Merging of the parts of a sweep.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Error, Result, anyhow};
 
 use super::Kept;
-use super::folder::{Asked, ByRun, Folder};
+use super::folder::{Asked, ByRun, Folder, put};
 use super::held::{Held, Results, asked_for};
 use super::tables::write_tables;
-use crate::judge::Judged;
 use crate::record::Record;
 
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Joined {
-    pub(crate) experiment: String,
-    pub(crate) ended: usize,
-    pub(crate) all: usize,
-    pub(crate) rows: Option<Vec<Judged>>,
-}
-
 /// Adds the runs of the folders to one folder for the whole sweep, and judges the complete experiments.
-pub(crate) fn merge(out: &Path, parts: &[PathBuf]) -> Result<Vec<Joined>> {
+pub(crate) fn merge(out: &Path, parts: &[PathBuf]) -> Result<()> {
     let parts: Vec<Results> = parts.iter().map(|path| Results::read(path)).collect::<Result<_, _>>()?;
-    let Some((first, others)) = parts.split_first() else { return Ok(Vec::new()) };
+    let Some((first, others)) = parts.split_first() else { return Ok(()) };
     for other in others {
         alike(first, other)?;
     }
@@ -33,7 +23,7 @@ pub(crate) fn merge(out: &Path, parts: &[PathBuf]) -> Result<Vec<Joined>> {
     for held in &first.experiments {
         folder.check(asked(held))?;
     }
-    first.experiments.iter().zip(unions).map(|(held, union)| join(&mut folder, held, union, &parts)).collect()
+    first.experiments.iter().zip(unions).try_for_each(|(held, union)| join(&mut folder, held, &union, &parts))
 }
 
 fn asked(held: &Held) -> Asked<'_> {
@@ -42,7 +32,7 @@ fn asked(held: &Held) -> Asked<'_> {
 
 /// Checks whether two folders are parts of one sweep.
 fn alike(a: &Results, b: &Results) -> Result<()> {
-    let unlike = |what| unlike(&a.path, &b.path, what);
+    let unlike = |what| unlike(&b.path, what);
     let missing = |of: &Results, other: &Results| {
         let id = of.experiments.iter().map(Held::id).find(|id| other.find(id).is_none())?;
         Some(format!("only {} has {id}", of.path.display()))
@@ -66,46 +56,38 @@ fn alike(a: &Results, b: &Results) -> Result<()> {
 }
 
 fn union(id: &str, parts: &[Results]) -> Result<ByRun> {
-    let mut all: BTreeMap<(usize, u64), (&Path, &Record)> = BTreeMap::new();
+    let mut all = ByRun::new();
     for part in parts {
         for record in part.find(id).into_iter().flat_map(|held| &held.records) {
-            let (path, known) = *all.entry((record.cell, record.seed)).or_insert((&part.path, record));
-            if !known.agrees(record) {
-                return Err(other_numbers(id, record, path, &part.path));
-            }
+            put(&mut all, record).ok_or_else(|| other_numbers(&part.path, id, record))?;
         }
     }
-    Ok(all.into_iter().map(|(run, (_, record))| (run, record.clone())).collect())
+    Ok(all)
 }
 
-fn other_numbers(id: &str, record: &Record, a: &Path, b: &Path) -> Error {
-    unlike(a, b, format!("{id}, cell {}, seed {} has different results", record.cell, record.seed))
+fn other_numbers(path: &Path, id: &str, Record { cell, seed, .. }: &Record) -> Error {
+    unlike(path, format!("{id}, cell {cell}, seed {seed} has different results"))
 }
 
-fn unlike(a: &Path, b: &Path, what: String) -> Error {
-    anyhow!("{} and {}: {what}; only parts of one sweep can be merged", a.display(), b.display())
+fn unlike(path: &Path, what: String) -> Error {
+    anyhow!("{}: {what}; only parts of one sweep can be merged", path.display())
 }
 
-fn join(folder: &mut Folder, held: &Held, union: ByRun, parts: &[Results]) -> Result<Joined> {
+/// Adds the runs to the folder, and judges the experiment if all of them exist.
+fn join(folder: &mut Folder, held: &Held, union: &ByRun, parts: &[Results]) -> Result<()> {
     let (id, runs) = (held.id(), held.kept.runs);
     let (mut found, mut file) = folder.begin(asked(held))?;
-    for (run, record) in union {
-        match found.get(&run) {
-            Some(known) if !known.agrees(&record) => {
-                return Err(other_numbers(id, &record, folder.path(), Path::new("the parts")));
-            }
-            Some(_) => {}
-            None => {
-                file.add(&record)?;
-                found.insert(run, record);
-            }
+    for record in union.values() {
+        if put(&mut found, record).ok_or_else(|| other_numbers(folder.path(), id, record))? {
+            file.add(record)?;
         }
     }
     let records = asked_for(found, runs);
     // If the parts ran at the same time, the longest one determines the total time.
     let walls = parts.iter().filter_map(|part| part.find(id)?.times).map(|times| times.wall_seconds);
     folder.set_times(id, &records, walls.fold(0.0, f64::max))?;
-    let (ended, all) = (records.len(), held.all());
-    let rows = if ended == all { Some(write_tables(folder, &held.experiment, &records, runs)?) } else { None };
-    Ok(Joined { experiment: id.into(), ended, all, rows })
+    if records.len() == held.all() {
+        write_tables(folder, &held.experiment, &records, runs)?;
+    }
+    Ok(())
 }

@@ -1,6 +1,5 @@
 //! Summary of a folder, made without running anything.
 
-use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +11,7 @@ use super::held::{Held, Results};
 use super::tables::Times;
 use super::{LIST, PAGE, PICTURES, TABLES, write};
 use crate::documents::Source;
-use crate::judge::{Judged, Numbers};
+use crate::judge::{Counts, Judged, Numbers, paper};
 use crate::page::{self, Section};
 use crate::plot;
 use crate::rule::Verdict;
@@ -42,26 +41,20 @@ pub(crate) struct Reported {
 pub(crate) struct Paper {
     /// The source of the experiments, without section, figure or table.
     pub(crate) paper: String,
-    pub(crate) reproduced: usize,
-    pub(crate) not_reproduced: usize,
-    pub(crate) not_reproducible: usize,
-    pub(crate) incomplete: usize,
+    #[serde(flatten)]
+    pub(crate) rows: Counts,
 }
 
 impl Report {
     pub(crate) fn of(results: &Results) -> Self {
         let experiments: Vec<Reported> = results.experiments.iter().map(Reported::of).collect();
-        let mut papers: BTreeMap<String, Paper> = BTreeMap::new();
-        for (held, reported) in results.experiments.iter().zip(&experiments) {
-            let name = paper(&reported.source);
-            let paper = papers.entry(name.clone()).or_insert(Paper { paper: name, ..Paper::default() });
-            if held.is_complete() {
-                paper.count(&reported.rows);
-            } else {
-                paper.incomplete += held.experiment.rows.len();
-            }
-        }
-        Self { experiments, papers: papers.into_values().collect() }
+        let all = results.experiments.iter().zip(&experiments).map(|(held, reported)| {
+            let judged = held.is_complete().then_some(reported.rows.as_slice());
+            (&held.experiment, judged)
+        });
+        let papers = Counts::by_paper(all);
+        let papers = papers.into_iter().map(|(paper, rows)| Paper { paper, rows }).collect();
+        Self { experiments, papers }
     }
 }
 
@@ -81,26 +74,6 @@ impl Reported {
             times,
         }
     }
-}
-
-impl Paper {
-    fn count(&mut self, rows: &[Judged]) {
-        for row in rows {
-            match row.verdict {
-                Verdict::Reproduced => self.reproduced += 1,
-                Verdict::NotReproduced => self.not_reproduced += 1,
-                Verdict::NotReproducible => self.not_reproducible += 1,
-            }
-        }
-    }
-}
-
-/// Returns the part of a source before its table, figure or section.
-pub(crate) fn paper(source: &str) -> String {
-    const PLACES: [&str; 6] = ["table", "figure", "section", "fig.", "tab.", "page"];
-    let is_place = |part: &str| PLACES.iter().any(|place| part.trim_start().to_lowercase().starts_with(place));
-    let parts = source.split(',').take_while(|part| !is_place(part));
-    parts.collect::<Vec<_>>().join(",")
 }
 
 /// Marks around the generated part of a document.
@@ -127,7 +100,8 @@ pub(crate) fn write_list(results: &Results, report: &Report) -> Result<()> {
 fn summary(report: &Report) -> String {
     let mut text = "| paper | reproduced | not | not reproducible | not run |\n|---|---|---|---|---|\n".to_owned();
     for paper in &report.papers {
-        let counts = [paper.reproduced, paper.not_reproduced, paper.not_reproducible, paper.incomplete];
+        let Counts { reproduced, not_reproduced, not_reproducible, incomplete } = paper.rows;
+        let counts = [reproduced, not_reproduced, not_reproducible, incomplete];
         let _ = writeln!(text, "| {} | {} |", paper.paper, counts.map(|count| count.to_string()).join(" | "));
     }
     let mut lines = String::new();
@@ -280,13 +254,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn papers_are_separated_from_places_in_them() {
-        assert_eq!(paper("Leung, Yeung, ISCC 2004, figure 7"), "Leung, Yeung, ISCC 2004");
-        assert_eq!(paper("NASA/TM-2000-1, Tables 3 and 4, page 9"), "NASA/TM-2000-1");
-        assert_eq!(paper("nobody"), "nobody");
-    }
-
-    #[test]
     fn four_digits_that_count() {
         for (number, text) in [(0.0, "0"), (1_250_000.4, "1250000"), (49.434, "49.43"), (0.97, "0.97"), (-3.0, "-3")] {
             assert_eq!(short(number), text);
@@ -329,10 +296,7 @@ mod tests {
         let all = vec![row("e", Verdict::Reproduced, Some(1.0), None, "")];
         let paper = |name: &str, reproduced, not_reproduced, not_reproducible| Paper {
             paper: name.into(),
-            reproduced,
-            not_reproduced,
-            not_reproducible,
-            incomplete: 0,
+            rows: Counts { reproduced, not_reproduced, not_reproducible, incomplete: 0 },
         };
         Report {
             experiments: vec![one("x", "Nobody, table 1", rows), one("y", "Somebody", all)],

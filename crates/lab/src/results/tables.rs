@@ -10,7 +10,6 @@ use super::{Folder, ROWS, ROWS_CSV, VALUES_CSV, write};
 use crate::experiment::Experiment;
 use crate::judge::{self, Judged};
 use crate::record::Record;
-use crate::rule::Verdict;
 use crate::stats::Spread;
 
 /// Times of an experiment. Except for the runs, this is the only file of a complete experiment that varies between
@@ -90,11 +89,6 @@ fn spread(experiment: &Experiment, records: &[Record], judged: &[Judged]) -> Vec
     let names = "row,metric,unit,verdict,rule,cell,paper,ours,low,high,min,max,deviation,iqr,seeds,reason";
     let mut lines: Vec<Vec<String>> = vec![names.split(',').map(str::to_owned).collect()];
     for (row, outcome) in experiment.rows.iter().zip(judged) {
-        let verdict = match outcome.verdict {
-            Verdict::Reproduced => "reproduced",
-            Verdict::NotReproduced => "not-reproduced",
-            Verdict::NotReproducible => "not-reproducible",
-        };
         let [metric, unit, rule] = [&outcome.metric, &outcome.unit, &outcome.rule].map(Clone::clone);
         // A row that is not reproducible has only the paper's values.
         let cells: Vec<Option<usize>> = match &row.judged {
@@ -109,7 +103,8 @@ fn spread(experiment: &Experiment, records: &[Record], judged: &[Judged]) -> Vec
             let paper = row.paper.get(place).copied();
             let cell = cell.map_or_else(String::new, |cell| cell_name(experiment, cell));
             let runs = values.map_or(outcome.seeds as usize, |values| values.len());
-            let mut line = vec![row.id.clone(), metric.clone(), unit.clone(), verdict.into(), rule.clone()];
+            let mut line =
+                vec![row.id.clone(), metric.clone(), unit.clone(), outcome.verdict.name().into(), rule.clone()];
             line.extend([cell, number(paper)]);
             line.extend([1, 0, 2].map(|nth| number(ours.map(|ours| ours[nth]))));
             let of = |what: fn(Spread) -> Option<f64>| number(spread.and_then(what));

@@ -288,7 +288,7 @@ fn add_traffic(sim: &mut Sim, traffic: &TrafficSetup, [left, right]: [usize; 2],
 /// Random streams of workloads: one for arrival times and one for hosts each.
 const WORKLOAD_STREAMS: u64 = (1 << 63) + (1 << 33);
 
-/// Returns the host workload_pairs of all workloads: the shared links that they use, and their access links.
+/// Returns the host pairs of all workloads: the shared links that they use, and their access links.
 fn workload_pairs(setup: &CellSetup) -> impl Iterator<Item = (&Range<usize>, &(Duplex, Duplex))> + Clone {
     setup.workloads.iter().flat_map(|workload| workload.pairs.iter().map(|pair| (&workload.hops, pair)))
 }
@@ -302,7 +302,7 @@ fn configure_workloads(setup: &CellSetup, hosts: &mut Setup, nodes: &[u32]) {
     }
 }
 
-/// Schedules the connections of the workloads between the last of these host workload_pairs.
+/// Schedules the connections of the workloads between the last of these host pairs.
 fn add_workloads(sim: &mut Sim, setup: &CellSetup, pairs: &[[usize; 2]], seed: u64) -> BTreeMap<String, PopulationId> {
     let mut rest = pairs;
     let streams = (WORKLOAD_STREAMS..).step_by(2);

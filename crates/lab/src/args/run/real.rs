@@ -5,12 +5,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use longhaul_units::statistics::sorted;
 use serde::Serialize;
 
 use super::{chosen_cells, suffice, tell_left_out};
 use crate::args::print;
-use crate::experiment::{Experiment, Row, rows};
+use crate::experiment::{Experiment, Row};
 use crate::judge::{self, Judged, Numbers};
 use crate::real::{self, Effort};
 use crate::record::Record;
@@ -43,9 +42,6 @@ struct Line {
     runs: Vec<Took>,
 }
 
-/// Values of the rows of an experiment in real and in virtual time, by metric, statistic and cell.
-type Values = BTreeMap<(usize, String, usize), [f64; 2]>;
-
 impl Real<'_> {
     /// Executes the command. Returns whether all rows that can be judged are reproduced.
     pub(super) fn execute(&self) -> Result<bool> {
@@ -63,19 +59,8 @@ impl Real<'_> {
             "runs in real time, one at a time: {runs}, which take at most {}",
             print::duration(seconds)
         ));
-        let (mut all_well, mut differences) = (true, Vec::new());
-        for (experiment, cells) in self.experiments.iter().zip(&chosen) {
-            let (well, values) = self.run(experiment, cells)?;
-            all_well &= well;
-            differences.extend(values.values().filter_map(|[real, simulated]| difference(*real, *simulated)));
-        }
-        let summary = summary(&differences);
-        if self.is_json {
-            print::note(&summary);
-        } else {
-            print::out(&summary)?;
-        }
-        Ok(all_well)
+        let each = self.experiments.iter().zip(&chosen).map(|(experiment, cells)| self.run(experiment, cells));
+        Ok(each.collect::<Result<Vec<bool>>>()?.into_iter().all(|well| well))
     }
 
     /// Returns the requested cells, if all of them can be run in real time.
@@ -91,8 +76,8 @@ impl Real<'_> {
         Ok(cells)
     }
 
-    /// Makes all runs of an experiment and prints its rows. Returns whether these are reproduced, and their values.
-    fn run(&self, experiment: &Experiment, cells: &BTreeSet<usize>) -> Result<(bool, Values)> {
+    /// Makes all runs of an experiment and prints its rows. Returns whether these are reproduced.
+    fn run(&self, experiment: &Experiment, cells: &BTreeSet<usize>) -> Result<bool> {
         // All runs in virtual time come first, for the comparison.
         let runs = || cells.iter().flat_map(|cell| (1..=u64::from(self.seeds)).map(move |seed| (*cell, seed)));
         let in_virtual_time = |(cell, seed)| -> Result<Record> {
@@ -112,8 +97,7 @@ impl Real<'_> {
         // Rows are judged by the values in real time. Rows that need other cells are left out.
         let judged = judge::judge(experiment, &records, self.seeds);
         let simulated_rows = judge::judge(experiment, &simulated, self.seeds);
-        let (mut well, mut left_out) = (true, 0);
-        let (mut values, mut lines) = (Values::new(), Vec::new());
+        let (mut well, mut left_out, mut lines) = (true, 0, Vec::new());
         for ((row, real), simulated) in experiment.rows.iter().zip(judged).zip(simulated_rows) {
             if !suffice(cells, row, experiment) {
                 left_out += 1;
@@ -123,9 +107,6 @@ impl Real<'_> {
             let runs = all_took.iter().filter(needs).cloned().collect();
             let line = Line { real: told(experiment, row, real), simulated: simulated.ours, runs };
             well &= line.real.verdict != Verdict::NotReproduced;
-            if let Some(judged) = &row.judged {
-                line.note(judged, &mut values);
-            }
             print::out(&if self.is_json { serde_json::to_string(&line)? } else { line.text() })?;
             lines.push(line);
         }
@@ -135,7 +116,7 @@ impl Real<'_> {
             Kept { experiment: id, version: &results::program(), rows: &lines, runs: &all_took }.write(folder)?;
         }
         tell_left_out(experiment, left_out);
-        Ok((well, values))
+        Ok(well)
     }
 }
 
@@ -161,29 +142,15 @@ fn told(experiment: &Experiment, row: &Row, real: Judged) -> Judged {
 }
 
 impl Line {
-    /// Pairs each value with that in virtual time, if both exist.
-    fn pairs(&self) -> Vec<Option<[f64; 2]>> {
-        let pair = |(real, simulated): (Option<f64>, Option<f64>)| Some([real?, simulated?]);
-        self.real.ours.list().iter().copied().zip(self.simulated.list().iter().copied()).map(pair).collect()
-    }
-
-    fn note(&self, row: &rows::Judged, values: &mut Values) {
-        for (cell, pair) in row.cells.iter().zip(self.pairs()) {
-            let key = (row.metric, format!("{:?}", row.statistic), *cell);
-            values.extend(pair.map(|pair| (key, pair)));
-        }
-    }
-
     fn text(&self) -> String {
         let Judged { row, verdict, ours, unit, paper, rule, reason, .. } = &self.real;
         let mut line = format!("{row:<14} {:<16}", print::verdict(*verdict));
         if *verdict != Verdict::NotReproducible {
-            let percent = |pair: Option<[f64; 2]>| match pair.and_then(|[real, simulated]| difference(real, simulated))
-            {
-                Some(percent) => format!("{percent:+.1} %"),
-                None => "-".into(),
+            let percent = |(real, simulated): (&Option<f64>, &Option<f64>)| {
+                let percent = real.zip(*simulated).and_then(|(real, simulated)| difference(real, simulated));
+                percent.map_or("-".into(), |percent| format!("{percent:+.1} %"))
             };
-            let differences: Vec<String> = self.pairs().into_iter().map(percent).collect();
+            let differences: Vec<String> = ours.list().iter().zip(self.simulated.list()).map(percent).collect();
             line += &format!(
                 " {} {unit} (in virtual time {}, difference {}; paper {}), {rule}",
                 print::words(ours),
@@ -199,18 +166,6 @@ impl Line {
 /// Returns the difference between real and virtual time, in percent of the latter.
 fn difference(real: f64, simulated: f64) -> Option<f64> {
     (simulated != 0.0).then(|| 100.0 * (real - simulated) / simulated.abs())
-}
-
-fn summary(differences: &[f64]) -> String {
-    let sizes = sorted(differences.iter().map(|difference| difference.abs()));
-    let median = crate::definition::Statistic::Median.of(&sizes);
-    match (median, sizes.last()) {
-        (Some(median), Some(most)) => {
-            let count = sizes.len();
-            format!("real and virtual time: median difference {median:.1} %, largest {most:.1} %, {count} values")
-        }
-        _ => "real and virtual time: no value exists in both".into(),
-    }
 }
 
 /// Stored results of an experiment.
@@ -317,8 +272,5 @@ mod tests {
         assert_eq!(difference(11.0, 10.0), Some(10.0));
         assert_eq!(difference(-11.0, -10.0), Some(-10.0));
         assert_eq!(difference(1.0, 0.0), None);
-        let told = "real and virtual time: median difference 2.0 %, largest 10.0 %, 3 values";
-        assert_eq!(summary(&[-10.0, 1.0, 2.0]), told);
-        assert_eq!(summary(&[]), "real and virtual time: no value exists in both");
     }
 }

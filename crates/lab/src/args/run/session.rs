@@ -8,13 +8,12 @@ use anyhow::{Error, Result};
 use super::super::print;
 use super::super::print::Progress;
 use super::{suffice, tell_left_out};
-use crate::cost::Shard;
-use crate::cost::{self, Forecast};
+use crate::cost::{self, Shard};
 use crate::experiment::Experiment;
 use crate::judge::{self, Judged};
 use crate::record::Record;
 use crate::results::{self, Asked, Folder, Kept, Results, RunFile, write_tables};
-use crate::runner::{self, Interrupted, Job, News};
+use crate::runner::{self, Interrupted, Job};
 use crate::stopwatch::Stopwatch;
 
 /// The work on the requested experiments, with or without a folder.
@@ -156,24 +155,17 @@ impl Session {
             return Ok(());
         }
         let experiments = Arc::clone(&self.experiments);
-        let mut left: BTreeSet<Job> = jobs.iter().copied().collect();
-        let (mut progress, mut forecast) = (Progress::new(), Forecast::default());
-        let result = runner::run_all(&experiments, jobs, at_a_time, |news| {
-            if let News::Ended(job, record) = news {
-                left.remove(&job);
-                forecast.ended(job, cost::of(job, &experiments), record.took);
-                self.ended(job, record)?;
-                if self.works[job.experiment].is_done() {
-                    progress.clear();
-                    self.conclude(job.experiment)?;
-                    self.print()?;
-                }
+        let costs: u64 = jobs.iter().map(|job| cost::of(*job, &experiments)).sum();
+        let (mut progress, mut ended, mut done) = (Progress::new(), asked - jobs.len(), 0);
+        let result = runner::run_all(&experiments, jobs, at_a_time, |job, record| {
+            (ended, done) = (ended + 1, done + cost::of(job, &experiments));
+            self.ended(job, record)?;
+            if self.works[job.experiment].is_done() {
+                progress.clear();
+                self.conclude(job.experiment)?;
+                self.print()?;
             }
-            progress.tell(asked - left.len(), asked, || {
-                let costs = left.iter().map(|job| (*job, cost::of(*job, &experiments)));
-                let at_a_time = at_a_time.min(left.len()).max(1);
-                forecast.seconds(costs).map(|seconds| seconds / at_a_time as f64)
-            });
+            progress.tell(ended, asked, done as f64 / costs as f64);
             Ok(())
         });
         progress.clear();
@@ -214,7 +206,7 @@ impl Session {
         while let Some(rows) = self.works.get(self.printed).and_then(|work| work.rows.as_ref()) {
             self.all_well &= print::rows(rows, self.is_json)?;
             let (work, experiment) = (&self.works[self.printed], &self.experiments[self.printed]);
-            if experiment.tables.iter().any(|table| table.is_shown) {
+            if experiment.tables.iter().any(|table| table.written.shown) {
                 print::tables(experiment, &work.sorted(), work.runs, self.is_json)?;
             }
             self.printed += 1;

@@ -119,13 +119,13 @@ fn values_are_within_the_stated_ranges() {
 /// Each scenario of both sets is a valid experiment, and 300 scenarios carry a bounded number of packets.
 #[test]
 fn each_scenario_of_both_sets_is_valid() {
-    for set in [Set::Training, Set::Test] {
+    for set in ["training", "test"].map(|set| set.parse::<Set>().unwrap()) {
         let request = Request::new(set, None, vec!["cubic".into(), "copa-cubic".into()]).unwrap();
         let text = text(&request);
-        let experiment = Experiment::read(set.id(), &text).unwrap();
+        let experiment = Experiment::read(&request.id(), &text).unwrap();
         assert_eq!(experiment.cells.len(), 300 * 3);
-        assert_eq!(experiment.definition.id.get_ref(), set.id());
-        let seeds = set.seeds().unwrap();
+        assert_eq!(*experiment.definition.id.get_ref(), request.id());
+        let seeds = set.seeds.unwrap();
         let packets = |scenario: &Scenario| scenario.rate as f64 * 1e3 / PACKET_BITS * scenario.duration as f64;
         let packets: f64 = seeds.each().map(|seed| packets(&Scenario::draw(seed))).sum();
         assert!(packets < 100e6, "{packets} packets");
@@ -144,7 +144,7 @@ fn each_competition_is_valid_by_itself() {
     for (name, has) in kinds {
         let seed = (1..).find(|seed| has(&Scenario::draw(*seed).competition)).unwrap();
         let seeds: Seeds = format!("{seed}..{seed}").parse().unwrap();
-        let text = text(&Request::new(Set::Any, Some(seeds), vec!["cubic".into()]).unwrap());
+        let text = text(&Request::new("any".parse().unwrap(), Some(seeds), vec!["cubic".into()]).unwrap());
         let experiment = Experiment::read("random-any", &text).unwrap();
         let has = |wanted: &str| text.contains(&format!("\nname = \"{wanted}\"\n"));
         assert!(has("own") && has(name), "{text}");
