@@ -25,7 +25,7 @@ mod linux {
     use longhaul_link::source::{BoundedPareto, HttpWorkload};
     use longhaul_link::topology::{Dumbbell, Duplex, dumbbell};
     use longhaul_link::{Limit, LinkConfig, Random};
-    use longhaul_sim::{Close, Plan, SessionId, Setup, Sim, exchange_of};
+    use longhaul_sim::{Close, Plan, SessionId, Setup, Sim};
     use longhaul_sys::linux::process_cpu_time;
     use longhaul_units::statistics;
     use longhaul_units::{Rate, Span, Time};
@@ -71,7 +71,8 @@ mod linux {
     fn network() -> (Dumbbell, Vec<(usize, usize)>) {
         let link = LinkConfig::new(BOTTLENECK, Span::from_millis(5)).queue(Limit::Packets(50));
         // One-way delays of the access links (draft-irtf-iccrg-tcpeval-01, section 3.1): 50 pairs for each of nine RTTs.
-        let pairs = || (0..50).flat_map(|_| [0, 12, 25].into_iter().flat_map(|left| [2, 37, 75].map(|right| (left, right))));
+        let pairs =
+            || (0..50).flat_map(|_| [0, 12, 25].into_iter().flat_map(|left| [2, 37, 75].map(|right| (left, right))));
         let access = |millis| Duplex::delay(Span::from_millis(millis));
         let (left, right) = (pairs().map(|(left, _)| access(left)), pairs().map(|(_, right)| access(right)));
         let net = dumbbell(Duplex::symmetric(link), left, right);
@@ -86,8 +87,8 @@ mod linux {
         for (stream, (server, client)) in (1_000_000..).zip(&pairs) {
             let load = 0.9 / pairs.len() as f64;
             let responses = BoundedPareto::http_responses();
-            let transfers = HttpWorkload::new(Time::ZERO, BOTTLENECK, load, responses, Random::new(1, stream));
-            sim.add_workload(*client, *server, transfers.map(|transfer| exchange_of(&transfer)), Time::ZERO + span);
+            let vectors = HttpWorkload::new(Time::ZERO, BOTTLENECK, load, responses, Random::new(1, stream));
+            sim.add_workload(*client, *server, vectors, Time::ZERO + span);
         }
         span.as_secs_f64() / cpu_seconds(|| sim.run_for(span))
     }

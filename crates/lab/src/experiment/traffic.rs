@@ -7,7 +7,7 @@ use longhaul_link::source::{BoundedPareto, Durations, HttpWorkload, Source, Synt
 use longhaul_link::spec::value;
 use longhaul_link::topology::Duplex;
 use longhaul_link::{Ecn, LinkRate, Random, dscp};
-use longhaul_sim::{Visit, exchange_of};
+use longhaul_sim::Visit;
 use longhaul_tcp::Config;
 use longhaul_units::{Bytes, Rate, Span, Time};
 
@@ -216,10 +216,7 @@ impl WorkloadSetup {
             (to, from, vector)
         };
         match self.kind {
-            WorkloadKind::Http => {
-                let transfers = HttpWorkload::new(start, self.rate, 1.0, self.responses, arrivals);
-                Box::new(transfers.map(|transfer| exchange_of(&transfer)).map(at))
-            }
+            WorkloadKind::Http => Box::new(HttpWorkload::new(start, self.rate, 1.0, self.responses, arrivals).map(at)),
             WorkloadKind::Vectors => {
                 let mut vectors = Synthetic::web(start, Span::ZERO, arrivals);
                 let bytes = vectors.mean_epochs * self.responses.mean();

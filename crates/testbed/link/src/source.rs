@@ -7,7 +7,7 @@ mod vectors;
 
 use longhaul_units::{Bytes, Rate, Span, Time};
 
-pub use http::{HttpWorkload, Transfer};
+pub use http::HttpWorkload;
 pub use pareto::BoundedPareto;
 pub use synthetic::Synthetic;
 pub use vectors::{Adu, ConnectionVector, Side};

@@ -3,24 +3,14 @@
 use longhaul_units::{Rate, Span, Time};
 
 use super::pareto::BoundedPareto;
+use super::vectors::{Adu, ConnectionVector, Side};
 use crate::random::Random;
 
 /// Request size in bytes.
 const REQUEST: u64 = 350;
 
-/// One request and its response on a connection of their own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Transfer {
-    /// When the connection is opened.
-    pub at: Time,
-    /// Bytes from the client to the server.
-    pub request: u64,
-    /// Bytes from the server to the client.
-    pub response: u64,
-}
-
 /// HTTP/1.0 workload: connections arrive as a Poisson process, and response sizes are [`BoundedPareto`]. An endless
-/// iterator of [`Transfer`]s.
+/// iterator of [`ConnectionVector`]s with a request and a response each.
 #[derive(Clone, Debug)]
 pub struct HttpWorkload {
     next: Time,
@@ -45,12 +35,14 @@ impl HttpWorkload {
 }
 
 impl Iterator for HttpWorkload {
-    type Item = Transfer;
+    type Item = ConnectionVector;
 
-    fn next(&mut self) -> Option<Transfer> {
-        let transfer = Transfer { at: self.next, request: REQUEST, response: self.responses.draw(&mut self.random) };
+    fn next(&mut self) -> Option<ConnectionVector> {
+        let response = self.responses.draw(&mut self.random);
+        let adus = vec![Adu::new(Side::Initiator, REQUEST), Adu::new(Side::Acceptor, response)];
+        let vector = ConnectionVector { start: self.next, adus };
         self.wait();
-        Some(transfer)
+        Some(vector)
     }
 }
 
@@ -64,9 +56,9 @@ mod tests {
         let responses = BoundedPareto::with_mean(5_000.0, 1e5, 1.5);
         let rate = Rate::from_bits_per_sec(10_000_000);
         let workload = HttpWorkload::new(Time::ZERO, rate, 0.35, responses, Random::new(9, 0));
-        let transfers: Vec<_> = workload.take(100_000).collect();
-        let seconds = transfers[99_999].at.as_secs_f64();
-        let bytes: u64 = transfers.iter().map(|transfer| transfer.response).sum();
+        let vectors: Vec<_> = workload.take(100_000).collect();
+        let seconds = vectors[99_999].start.as_secs_f64();
+        let bytes: u64 = vectors.iter().map(|vector| vector.bytes_from(Side::Acceptor)).sum();
         let load = bytes as f64 * 8.0 / seconds / 1e7;
         assert!((load / 0.35 - 1.0).abs() < 0.03, "{load}");
         // lambda = L C / (8 mean) = 87.5 per second.

@@ -1,7 +1,7 @@
 //! Sequences of connections: workloads between two hosts, and client populations, short connections among many hosts
 //! of which only measurements are kept.
 
-use longhaul_link::source::{Adu, ConnectionVector, Side, Transfer};
+use longhaul_link::source::{ConnectionVector, Side};
 use longhaul_units::Time;
 
 use super::{Event, SessionId, Sim};
@@ -198,14 +198,9 @@ impl Sim {
     }
 }
 
-/// Returns a request and its response as a connection vector for replay.
-pub fn exchange_of(transfer: &Transfer) -> ConnectionVector {
-    let adus = vec![Adu::new(Side::Initiator, transfer.request), Adu::new(Side::Acceptor, transfer.response)];
-    ConnectionVector { start: transfer.at, adus }
-}
-
 #[cfg(test)]
 mod tests {
+    use longhaul_link::source::Adu;
     use longhaul_units::Span;
 
     use super::*;

@@ -4,7 +4,7 @@ use longhaul_link::router::QuickStartConfig;
 use longhaul_link::source::{Adu, BoundedPareto, ConnectionVector, HttpWorkload, Side, Source};
 use longhaul_link::topology::{Duplex, chain, dumbbell, row};
 use longhaul_link::{Cause, Limit, LinkConfig, Random, RouterConfig};
-use longhaul_sim::{Epoch, Plan, Sampling, Setup, SetupError, Sim, Step, exchange_of, full_segments};
+use longhaul_sim::{Epoch, Plan, Sampling, Setup, SetupError, Sim, Step, full_segments};
 use longhaul_units::{Rate, Span, Time};
 
 fn millis(millis: u64) -> Span {
@@ -177,15 +177,15 @@ fn a_workload_opens_connection_after_connection() {
     let mut sim = Sim::new(Setup::symmetric(1, megabits(10, 10, 50)));
     let responses = BoundedPareto::with_mean(14_000.0, 1e6, 1.1);
     let http = HttpWorkload::new(Time::ZERO, rate, 0.5, responses, Random::new(3, 9));
-    let asked: Vec<_> = http.clone().take_while(|transfer| transfer.at < at(10_000)).collect();
-    let workload = sim.add_workload(0, 1, http.map(|transfer| exchange_of(&transfer)), at(10_000));
+    let asked: Vec<_> = http.clone().take_while(|vector| vector.start < at(10_000)).collect();
+    let workload = sim.add_workload(0, 1, http, at(10_000));
     assert!(sim.run(Span::from_secs(60), Sim::all_done));
     let opened = sim.opened_by(workload);
     assert_eq!(opened.len(), asked.len());
-    for ((client, server), transfer) in opened.iter().zip(&asked) {
+    for ((client, server), vector) in opened.iter().zip(&asked) {
         let (client, server) = (sim.session(*client), sim.session(*server));
-        assert!(client.ended_well() && client.opened_at == transfer.at);
-        assert_eq!((server.read, client.read), (transfer.request, transfer.response));
+        assert!(client.ended_well() && client.opened_at == vector.start);
+        assert_eq!([server.read, client.read], [Side::Initiator, Side::Acceptor].map(|side| vector.bytes_from(side)));
     }
 }
 
@@ -196,8 +196,7 @@ fn a_client_population_equals_a_workload_without_sessions() {
     let rate = Rate::from_bits_per_sec(10_000_000);
     let sim = || Sim::new(Setup::symmetric(1, megabits(10, 10, 50)));
     let responses = BoundedPareto::with_mean(14_000.0, 1e6, 1.1);
-    let http =
-        HttpWorkload::new(Time::ZERO, rate, 0.3, responses, Random::new(3, 9)).map(|transfer| exchange_of(&transfer));
+    let http = HttpWorkload::new(Time::ZERO, rate, 0.3, responses, Random::new(3, 9));
     let (mut kept, mut let_go) = (sim(), sim());
     let workload = kept.add_workload(0, 1, http.clone(), at(20_000));
     let population = let_go.add_population(http.map(|vector| (0, 1, vector)), at(20_000));
@@ -230,7 +229,7 @@ fn a_host_without_ports_opens_no_more() {
     for (count, lacks) in [(16_385, None), (16_386, Some(SetupError::NoPort { node: 0 }))] {
         let mut sim = Sim::new(Setup::symmetric(1, megabits(10, 10, 50)));
         let http = HttpWorkload::new(Time::ZERO, rate, 1.0, BoundedPareto::new(1.0, 1.0, 1.1), Random::new(3, 9));
-        let population = sim.add_population(http.take(count).map(|transfer| (0, 1, exchange_of(&transfer))), at(1000));
+        let population = sim.add_population(http.take(count).map(|vector| (0, 1, vector)), at(1000));
         sim.run_for(Span::from_millis(4));
         assert_eq!((sim.visits(population), sim.lacks_port()), (count as u64, lacks));
     }
