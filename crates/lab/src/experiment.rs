@@ -136,6 +136,13 @@ impl Experiment {
         axis.into_iter().flat_map(|axis| &axis.choices).map(|choice| choice.name.get_ref().as_str())
     }
 
+    /// Returns the choice of a cell on each axis, as pairs of names.
+    pub(crate) fn choices_of(&self, cell: usize) -> impl Iterator<Item = (&str, &str)> {
+        let places = self.cells.get(cell).map_or(&[][..], |cell| &cell.places);
+        let axes = self.definition.axes.iter().zip(places);
+        axes.map(|(axis, place)| (axis.name.get_ref().as_str(), axis.choices[*place].name.get_ref().as_str()))
+    }
+
     /// Returns the cells that have one of the given choices on each named axis. On other axes, any choice matches.
     ///
     /// # Errors

@@ -34,22 +34,17 @@ pub struct Measure {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Better {
-    /// More is better.
     More,
-    /// Less is better.
     Less,
-    /// It depends on the experiment.
     Unknown,
 }
 
 /// An observation during a run, in addition to the counters that are sampled every second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Watch {
-    /// None.
     Nothing,
     /// The state of the senders, every second and at the times that metrics name.
     State,
-    /// Each RTT sample of the senders.
     Rtt,
     /// The time at which a number of bytes has been read.
     Bytes,
@@ -57,7 +52,6 @@ pub(crate) enum Watch {
     Data,
     /// The time at which the congestion windows reach a number of bytes.
     Window,
-    /// Drops at the shared links.
     Drops,
     /// The state of the senders at the first drop.
     FirstDrop,

@@ -23,35 +23,20 @@ impl Kind {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum What {
-    /// Data read by applications since the last sample.
     Goodput,
-    /// Data read by applications so far.
     Read,
-    /// The congestion window.
     Window,
-    /// The slow-start threshold.
     Threshold,
-    /// Bytes in flight.
     InFlight,
-    /// The smoothed RTT.
     Srtt,
-    /// The delivery rate as measured by the sender.
     Rate,
-    /// Bytes in the queue of the bottleneck.
     Queue,
-    /// An estimate of the sender.
     Estimate,
-    /// Segments sent for the first time.
     Segments,
-    /// Retransmitted segments.
     Resent,
-    /// Acknowledgements.
     Acks,
-    /// RTT samples.
     Rtt,
-    /// The latest RTT sample before each loss.
     RttBeforeLoss,
-    /// Drops at the bottleneck.
     Drops,
 }
 
@@ -109,6 +94,19 @@ pub(crate) struct SeriesSetup {
     /// Sampling interval; for a series by event, the minimum time between two points, and 0 for no minimum.
     pub(crate) every: Span,
     pub(crate) runs: u64,
+}
+
+impl SeriesSetup {
+    /// Returns the sampling interval, which is not 0.
+    pub(crate) fn interval(&self) -> Span {
+        self.every.max(Span::from_nanos(1))
+    }
+
+    /// Returns the sampling times in a run of this duration.
+    pub(crate) fn times(&self, duration: Span) -> impl Iterator<Item = Span> + use<> {
+        let every = self.interval();
+        (0..=duration.as_nanos() / every.as_nanos()).map(move |nth| every * nth)
+    }
 }
 
 impl What {

@@ -16,7 +16,6 @@ use crate::cost::Shard;
 use crate::experiment::{self, Experiment, Row};
 use crate::library;
 use crate::random::{self, Request, Set};
-use crate::results::{Asked, Folder, Kept};
 use real::Real;
 use session::Session;
 
@@ -82,40 +81,16 @@ impl Run {
         let (experiments, texts) = self.read()?;
         check_runs(runs, &experiments)?;
         if self.real {
-            let seeds = runs.unwrap_or(1);
-            let (out, overwrite) = (self.out.as_deref(), self.overwrite);
-            let real = Real { experiments: &experiments, seeds, at: &self.at, is_json: self.json, out, overwrite };
-            return real.execute();
+            return Real { asked: self, experiments: &experiments, seeds: runs.unwrap_or(1) }.execute();
         }
-        // The identity of each experiment's runs, and the number of concurrent runs.
-        let kept: Vec<Kept> = experiments.iter().zip(&texts).map(|each| self.kept(runs, each)).collect();
         let in_real_time = experiments.iter().any(|experiment| experiment.definition.real_time);
         let processors = || thread::available_parallelism().map_or(1, usize::from);
         let at_a_time = self.jobs.unwrap_or_else(|| if in_real_time { 1 } else { processors() });
         if at_a_time == 0 {
             bail!("--jobs 0 runs nothing");
         }
-        // The requested cells of each experiment.
-        let asked = experiments.iter().zip(&texts).zip(&kept);
-        let asked: Vec<Asked<'_>> = asked.map(|((experiment, text), kept)| Asked { experiment, text, kept }).collect();
-        let cells = experiments.iter().map(|experiment| chosen_cells(experiment, &self.at)).collect::<Result<_>>()?;
-        let mut session = Session::new(Arc::clone(&experiments), cells, &kept, self.json);
-        if let Some(path) = &self.out {
-            let mut folder = Folder::open(path, self.shard)?;
-            // Nothing is changed unless all requests are valid.
-            for asked in asked.iter().filter(|_| !self.overwrite) {
-                folder.check(*asked)?;
-            }
-            for asked in &asked {
-                if self.overwrite {
-                    folder.remove(asked.experiment.definition.id.get_ref())?;
-                }
-                session.begin(&mut folder, *asked)?;
-            }
-            session.keep_in(folder);
-        }
         // All runs are made here; the session judges and prints each experiment when its runs are complete.
-        session.run(self.shard, at_a_time)
+        Session::new(self, experiments, &texts, runs)?.run(at_a_time)
     }
 
     /// Returns the number of runs per cell, if it is given.
@@ -168,12 +143,6 @@ impl Run {
             }
         }
         Ok((experiments.into(), texts))
-    }
-
-    fn kept(&self, runs: Option<u32>, (experiment, text): (&Experiment, &String)) -> Kept {
-        let definition = &experiment.definition;
-        let usual = if self.quick { definition.quick_runs } else { definition.runs };
-        Kept::new(text, runs.unwrap_or(usual))
     }
 }
 

@@ -206,7 +206,8 @@ impl All {
     /// Takes samples at all sampling times. If all flows have ended and nothing can change, the rest are taken at
     /// once. Returns them with a final sample.
     async fn samples(&self, setup: &CellSetup) -> (BTreeMap<Span, Sample>, Sample) {
-        let times: BTreeSet<Span> = world::times(setup).into_iter().chain(series_times(setup)).collect();
+        let of_series = setup.series.iter().flat_map(|series| series.times(setup.duration));
+        let times: BTreeSet<Span> = world::times(setup).into_iter().chain(of_series).collect();
         let mut samples = BTreeMap::new();
         for time in &times {
             let at = time.as_secs_f64();
@@ -255,15 +256,6 @@ impl All {
     }
 }
 
-pub(super) fn series_times(setup: &CellSetup) -> impl Iterator<Item = Span> {
-    setup.series.iter().flat_map(|series| times_of(series, setup.duration))
-}
-
-fn times_of(series: &SeriesSetup, duration: Span) -> impl Iterator<Item = Span> + use<> {
-    let every = series.every.max(Span::from_nanos(1));
-    (0..=duration.as_nanos() / every.as_nanos()).map(move |nth| every * nth)
-}
-
 pub(super) fn recorded(setup: &CellSetup, seed: u64, outcome: &Outcome) -> BTreeMap<String, Vec<(f64, f64)>> {
     let wanted = setup.series.iter().filter(|series| seed <= series.runs);
     wanted.map(|series| (series.name.clone(), points(series, outcome))).collect()
@@ -272,8 +264,8 @@ pub(super) fn recorded(setup: &CellSetup, seed: u64, outcome: &Outcome) -> BTree
 fn points(series: &SeriesSetup, outcome: &Outcome) -> Vec<(f64, f64)> {
     let flows = outcome.flows.get(&series.flows).cloned().unwrap_or(0..0);
     let read = |time| outcome.at(time).flows.get(flows.clone()).into_iter().flatten().map(|flow| flow.read).sum();
-    let read: Vec<(f64, f64)> =
-        times_of(series, outcome.duration).map(|time| (time.as_secs_f64(), read(time))).collect();
+    let times = series.times(outcome.duration);
+    let read: Vec<(f64, f64)> = times.map(|time| (time.as_secs_f64(), read(time))).collect();
     if series.what == What::Read {
         return read;
     }

@@ -188,7 +188,7 @@ fn is_free(_: &File) -> std::io::Result<bool> {
 }
 
 /// Runs by cell and seed, regardless of their order in the file.
-pub(super) type ByRun = BTreeMap<(usize, u64), Record>;
+pub(crate) type ByRun = BTreeMap<(usize, u64), Record>;
 
 /// The file of an experiment's runs, open for appending.
 #[derive(Debug)]

@@ -81,7 +81,8 @@ impl Held {
     }
 }
 
-pub(super) fn asked_for(found: ByRun, runs: u32) -> Vec<Record> {
+/// Returns the runs with the seeds up to `runs`.
+pub(crate) fn asked_for(found: ByRun, runs: u32) -> Vec<Record> {
     found.into_values().filter(|record| record.seed <= u64::from(runs)).collect()
 }
 

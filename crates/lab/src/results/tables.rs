@@ -78,7 +78,7 @@ fn values(experiment: &Experiment, records: &[Record]) -> Vec<Vec<String>> {
     let axes = definition.axes.iter().map(|axis| axis.name.get_ref().clone());
     let names = axes.chain(["seed".into()]).chain(definition.metrics.keys().cloned()).collect();
     let line = |record: &Record| {
-        let choices = choices(experiment, record.cell).map(|(_, choice)| choice.to_owned());
+        let choices = experiment.choices_of(record.cell).map(|(_, choice)| choice.to_owned());
         choices.chain([record.seed.to_string()]).chain(record.values.iter().copied().map(number)).collect()
     };
     [names].into_iter().chain(records.iter().map(line)).collect()
@@ -116,14 +116,8 @@ fn spread(experiment: &Experiment, records: &[Record], judged: &[Judged]) -> Vec
     lines
 }
 
-fn choices(experiment: &Experiment, cell: usize) -> impl Iterator<Item = (&str, &str)> {
-    let places = experiment.cells.get(cell).map_or(&[][..], |cell| &cell.places);
-    let axes = experiment.definition.axes.iter();
-    axes.zip(places).map(|(axis, place)| (axis.name.get_ref().as_str(), axis.choices[*place].name.get_ref().as_str()))
-}
-
 pub(super) fn cell_name(experiment: &Experiment, cell: usize) -> String {
-    choices(experiment, cell).map(|(axis, choice)| format!("{axis}={choice}")).collect::<Vec<_>>().join(" ")
+    experiment.choices_of(cell).map(|(axis, choice)| format!("{axis}={choice}")).collect::<Vec<_>>().join(" ")
 }
 
 fn number(value: Option<f64>) -> String {

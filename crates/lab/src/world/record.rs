@@ -27,15 +27,8 @@ pub(super) struct Recorder {
 }
 
 pub(super) fn times(recorders: &[Recorder], duration: Span) -> BTreeSet<Span> {
-    let mut times = BTreeSet::new();
-    for every in recorders.iter().filter(|recorder| !recorder.setup.what.is_by_event()).map(Recorder::every) {
-        let mut next = Span::ZERO;
-        while next <= duration {
-            times.insert(next);
-            next += every;
-        }
-    }
-    times
+    let sampled = recorders.iter().map(|recorder| &recorder.setup).filter(|setup| !setup.what.is_by_event());
+    sampled.flat_map(|setup| setup.times(duration)).collect()
 }
 
 impl Recorder {
@@ -43,12 +36,8 @@ impl Recorder {
         Self { setup, flows, points: Points::new(), last: (0.0, Span::ZERO), packets: None }
     }
 
-    fn every(&self) -> Span {
-        self.setup.every.max(Span::from_nanos(1))
-    }
-
     fn is_due(&self, time: Span) -> bool {
-        !self.setup.what.is_by_event() && time.as_nanos().is_multiple_of(self.every().as_nanos())
+        !self.setup.what.is_by_event() && time.as_nanos().is_multiple_of(self.setup.interval().as_nanos())
     }
 
     /// Adds a point, unless it is too soon after the last one.

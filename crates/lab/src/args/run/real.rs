@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
 
-use super::{chosen_cells, suffice, tell_left_out};
+use super::{Run, chosen_cells, suffice, tell_left_out};
 use crate::args::print;
 use crate::experiment::{Experiment, Row};
 use crate::judge::{self, Judged, Numbers};
@@ -21,15 +21,10 @@ const REAL_TIME: &str = "it has `real-time = true`, and `run` without --real run
 
 /// The requested runs.
 pub(super) struct Real<'a> {
+    pub(super) asked: &'a Run,
     pub(super) experiments: &'a [Experiment],
     /// Runs per cell.
     pub(super) seeds: u32,
-    /// Choices on axes. On an axis without any, all choices are run.
-    pub(super) at: &'a [(String, String)],
-    pub(super) is_json: bool,
-    /// Folder for rows and runs, and whether existing files are replaced.
-    pub(super) out: Option<&'a Path>,
-    pub(super) overwrite: bool,
 }
 
 /// A row with its values in virtual time, and the resource usage of its runs in real time.
@@ -47,8 +42,8 @@ impl Real<'_> {
     pub(super) fn execute(&self) -> Result<bool> {
         let chosen: Vec<BTreeSet<usize>> =
             self.experiments.iter().map(|experiment| self.chosen(experiment)).collect::<Result<_>>()?;
-        if let Some(folder) = self.out {
-            check_folder(folder, self.experiments, self.overwrite)?;
+        if let Some(folder) = &self.asked.out {
+            check_folder(folder, self.experiments, self.asked.overwrite)?;
         }
         let seconds = |(experiment, cells): (&Experiment, &BTreeSet<usize>)| -> f64 {
             cells.iter().map(|cell| experiment.setups[*cell].duration.as_secs_f64()).sum()
@@ -65,7 +60,7 @@ impl Real<'_> {
 
     /// Returns the requested cells, if all of them can be run in real time.
     fn chosen(&self, experiment: &Experiment) -> Result<BTreeSet<usize>> {
-        let cells = chosen_cells(experiment, self.at)?;
+        let cells = chosen_cells(experiment, &self.asked.at)?;
         for cell in &cells {
             let setup = &experiment.setups[*cell];
             let misfit = if setup.real_time { Err(REAL_TIME.into()) } else { real::check(setup) };
@@ -107,13 +102,14 @@ impl Real<'_> {
             let runs = all_took.iter().filter(needs).cloned().collect();
             let line = Line { real: told(experiment, row, real), simulated: simulated.ours, runs };
             well &= line.real.verdict != Verdict::NotReproduced;
-            print::out(&if self.is_json { serde_json::to_string(&line)? } else { line.text() })?;
+            print::out(&if self.asked.json { serde_json::to_string(&line)? } else { line.text() })?;
             lines.push(line);
         }
         // The folder gets the printed rows, and all runs with the resources that they used.
-        if let Some(folder) = self.out {
+        if let Some(folder) = &self.asked.out {
             let id = experiment.definition.id.get_ref();
-            Kept { experiment: id, version: &results::program(), rows: &lines, runs: &all_took }.write(folder)?;
+            let kept = Kept { experiment: id, version: &results::program(), rows: &lines, runs: &all_took };
+            write::json(&file(folder, id), &kept)?;
         }
         tell_left_out(experiment, left_out);
         Ok(well)
@@ -123,8 +119,8 @@ impl Real<'_> {
 /// Returns the identifier of an experiment with the choices of a cell.
 fn name(experiment: &Experiment, cell: usize) -> String {
     let mut name = experiment.definition.id.get_ref().clone();
-    for (axis, place) in experiment.definition.axes.iter().zip(&experiment.cells[cell].places) {
-        name += &format!(", {} {:?}", axis.name.get_ref(), axis.choices[*place].name.get_ref());
+    for (axis, choice) in experiment.choices_of(cell) {
+        name += &format!(", {axis} {choice:?}");
     }
     name
 }
@@ -198,13 +194,6 @@ fn file(folder: &Path, id: &str) -> PathBuf {
     folder.join(format!("{id}.real.json"))
 }
 
-impl Kept<'_> {
-    /// Writes the file atomically.
-    fn write(&self, folder: &Path) -> Result<()> {
-        write::json(&file(folder, self.experiment), self)
-    }
-}
-
 /// A run and its resource usage.
 #[derive(Clone, Debug, Serialize)]
 struct Took {
@@ -224,10 +213,9 @@ struct Took {
 
 impl Took {
     fn new(experiment: &Experiment, cell: usize, seed: u64, effort: Effort) -> Self {
-        let axes = experiment.definition.axes.iter().zip(&experiment.cells[cell].places);
-        let choice = |place: usize, axis: &crate::definition::Axis| axis.choices[place].name.get_ref().clone();
+        let choices = experiment.choices_of(cell);
         Self {
-            cell: axes.map(|(axis, place)| (axis.name.get_ref().clone(), choice(*place, axis))).collect(),
+            cell: choices.map(|(axis, choice)| (axis.to_owned(), choice.to_owned())).collect(),
             seed,
             ends_processor_seconds_per_gb: effort.ends_per_gigabyte(),
             kept_up: effort.kept_up(),

@@ -7,21 +7,21 @@ use anyhow::{Error, Result};
 
 use super::super::print;
 use super::super::print::Progress;
-use super::{suffice, tell_left_out};
-use crate::cost::{self, Shard};
+use super::{Run, chosen_cells, suffice, tell_left_out};
+use crate::cost;
 use crate::experiment::Experiment;
 use crate::judge::{self, Judged};
 use crate::record::Record;
-use crate::results::{self, Asked, Folder, Kept, Results, RunFile, write_tables};
+use crate::results::{self, Asked, Folder, Kept, Results, RunFile, asked_for, write_tables};
 use crate::runner::{self, Interrupted, Job};
 use crate::stopwatch::Stopwatch;
 
 /// The work on the requested experiments, with or without a folder.
-pub(super) struct Session {
+pub(super) struct Session<'a> {
+    asked: &'a Run,
     experiments: Arc<[Experiment]>,
     works: Vec<Work>,
     folder: Option<Folder>,
-    is_json: bool,
     clock: Stopwatch,
     /// Number of experiments whose rows have been printed.
     printed: usize,
@@ -32,8 +32,7 @@ pub(super) struct Session {
 struct Work {
     /// Indices of the requested cells.
     cells: BTreeSet<usize>,
-    /// Runs per cell.
-    runs: u32,
+    kept: Kept,
     /// Runs in all cells, requested or not.
     all: usize,
     /// Number of requested runs that do not exist yet.
@@ -79,47 +78,44 @@ impl Work {
     }
 }
 
-impl Session {
-    /// Creates a session for these cells of each experiment.
+impl<'a> Session<'a> {
+    /// Chooses the cells, and loads the existing runs. Nothing is changed unless all requests are valid. `runs` replaces
+    /// the experiments' numbers of runs.
     pub(super) fn new(
+        asked: &'a Run,
         experiments: Arc<[Experiment]>,
-        cells: Vec<BTreeSet<usize>>,
-        kept: &[Kept],
-        is_json: bool,
-    ) -> Self {
-        let work = |((experiment, cells), kept): ((&Experiment, BTreeSet<usize>), &Kept)| Work {
-            runs: kept.runs,
-            all: experiment.cells.len() * kept.runs as usize,
-            lacking: cells.len() * kept.runs as usize,
-            cells,
-            records: BTreeMap::new(),
-            file: None,
-            rows: None,
-            span: None,
+        texts: &[String],
+        runs: Option<u32>,
+    ) -> Result<Self> {
+        let work = |(experiment, text): (&Experiment, &String)| {
+            let definition = &experiment.definition;
+            let usual = if asked.quick { definition.quick_runs } else { definition.runs };
+            let (cells, kept) = (chosen_cells(experiment, &asked.at)?, Kept::new(text, runs.unwrap_or(usual)));
+            let [all, lacking] = [experiment.cells.len(), cells.len()].map(|cells| cells * kept.runs as usize);
+            Ok(Work { cells, kept, all, lacking, records: BTreeMap::new(), file: None, rows: None, span: None })
         };
-        let works = experiments.iter().zip(cells).zip(kept).map(work).collect();
-        let clock = Stopwatch::start();
-        Self { experiments, works, folder: None, is_json, clock, printed: 0, all_well: true }
-    }
-
-    /// Loads the existing runs of an experiment from a folder.
-    pub(super) fn begin(&mut self, folder: &mut Folder, asked: Asked<'_>) -> Result<()> {
-        let (found, file) = folder.begin(asked)?;
-        let place = self.experiments.iter().position(|other| std::ptr::eq(other, asked.experiment));
-        let Some(work) = place.and_then(|place| self.works.get_mut(place)) else { return Ok(()) };
-        let runs = u64::from(work.runs);
-        found.into_values().filter(|record| record.seed <= runs).for_each(|record| work.put(record));
-        work.file = Some(file);
-        Ok(())
-    }
-
-    pub(super) fn keep_in(&mut self, folder: Folder) {
-        self.folder = Some(folder);
+        let mut works: Vec<Work> = experiments.iter().zip(texts).map(work).collect::<Result<_>>()?;
+        let mut folder = asked.out.as_deref().map(|path| Folder::open(path, asked.shard)).transpose()?;
+        if let Some(folder) = &mut folder {
+            for ((experiment, text), work) in experiments.iter().zip(texts).zip(&works).filter(|_| !asked.overwrite) {
+                folder.check(Asked { experiment, text, kept: &work.kept })?;
+            }
+            for ((experiment, text), work) in experiments.iter().zip(texts).zip(&mut works) {
+                if asked.overwrite {
+                    folder.remove(experiment.definition.id.get_ref())?;
+                }
+                let (found, file) = folder.begin(Asked { experiment, text, kept: &work.kept })?;
+                asked_for(found, work.kept.runs).into_iter().for_each(|record| work.put(record));
+                work.file = Some(file);
+            }
+        }
+        Ok(Self { asked, experiments, works, folder, clock: Stopwatch::start(), printed: 0, all_well: true })
     }
 
     /// Makes the missing runs and prints the rows of complete experiments. Returns whether they are reproduced.
-    pub(super) fn run(mut self, shard: Option<Shard>, at_a_time: usize) -> Result<bool> {
-        let runs: Vec<u32> = self.works.iter().map(|work| work.runs).collect();
+    pub(super) fn run(mut self, at_a_time: usize) -> Result<bool> {
+        let shard = self.asked.shard;
+        let runs: Vec<u32> = self.works.iter().map(|work| work.kept.runs).collect();
         let mut jobs = runner::jobs(&self.experiments, &runs);
         if let Some(shard) = shard {
             jobs = shard.of(jobs, &self.experiments);
@@ -192,8 +188,8 @@ impl Session {
         }
         let records = work.sorted();
         let rows = match &self.folder {
-            Some(folder) if work.is_complete() => write_tables(folder, experiment, &records, work.runs)?,
-            _ => judge::judge(experiment, &records, work.runs),
+            Some(folder) if work.is_complete() => write_tables(folder, experiment, &records, work.kept.runs)?,
+            _ => judge::judge(experiment, &records, work.kept.runs),
         };
         let (rows, left_out) = work.sufficed(experiment, rows);
         tell_left_out(experiment, left_out);
@@ -204,10 +200,10 @@ impl Session {
     /// Prints the rows of complete experiments in the requested order.
     fn print(&mut self) -> Result<()> {
         while let Some(rows) = self.works.get(self.printed).and_then(|work| work.rows.as_ref()) {
-            self.all_well &= print::rows(rows, self.is_json)?;
+            self.all_well &= print::rows(rows, self.asked.json)?;
             let (work, experiment) = (&self.works[self.printed], &self.experiments[self.printed]);
             if experiment.tables.iter().any(|table| table.written.shown) {
-                print::tables(experiment, &work.sorted(), work.runs, self.is_json)?;
+                print::tables(experiment, &work.sorted(), work.kept.runs, self.asked.json)?;
             }
             self.printed += 1;
         }
