@@ -22,16 +22,13 @@ use std::sync::Arc;
 
 use longhaul_cc::Ack;
 use longhaul_units::{Bytes, Time};
-use longhaul_wire::{Flags, Header};
 
 use crate::config::Config;
 use crate::error::ConnectionError;
 use crate::info::{NegotiatedOptions, Stats};
 use crate::rtt::RttEstimator;
 use crate::state::State;
-use crate::timestamps::TimestampClock;
 
-mod ack_frequency;
 mod ack_schedule;
 mod acking;
 mod app;
@@ -43,7 +40,7 @@ mod congestion;
 mod control_loop;
 mod dormant;
 mod ecn_check;
-mod extensions;
+mod extension;
 mod handshake;
 mod headers;
 mod host_errors;
@@ -53,25 +50,20 @@ mod liveness;
 mod loss;
 mod metrics_cache;
 mod moderation;
-mod network;
 mod numbers;
 mod observe;
 mod opening;
 mod output;
-mod pairs;
 mod parts;
 mod persist;
 mod pmtu;
-mod probes;
 mod rate;
-mod rc3;
 mod receiver;
 mod receiving;
 mod reporting;
 mod segment;
 mod send_loop;
 mod sender;
-mod sent_timestamps;
 #[cfg(test)]
 mod tests;
 mod timers;
@@ -83,19 +75,18 @@ pub(crate) use dormant::Dormant;
 pub use segment::{Payload, SegmentMeta};
 
 use congestion::CongestionDriver;
-use extensions::Extensions;
-pub(crate) use handshake::reset_for;
+use extension::{Extensions, Heard};
+pub(crate) use handshake::{Start, reset_for};
 pub use lifecycle::Event;
 use lifecycle::Lifecycle;
 pub(crate) use lifecycle::Pressure;
 use liveness::Liveness;
 use loss::Loss;
 use moderation::Flow;
-use network::LazyNetwork;
 use numbers::Numbers;
 use observe::Observers;
 pub use output::Due;
-use parts::{Acking, Checks, ControlLoop, Headers, Opening, Receiving, Recovery, SendLoop};
+use parts::{Acking, Checks, ControlLoop, Headers, Host, Opening, Receiving, Recovery, SendLoop};
 use pmtu::Pmtu;
 use receiver::Receiver;
 use segment::Incoming;
@@ -129,8 +120,8 @@ pub(crate) struct Negotiated {
 
 impl Negotiated {
     /// Returns the number of option bytes on each data segment.
-    fn data_options(self, network: &LazyNetwork) -> u16 {
-        if self.timestamps { 12 + network.data_options() } else { network.data_options() }
+    fn data_options(self, ext: &Extensions) -> u16 {
+        if self.timestamps { 12 + ext.data_options() } else { ext.data_options() }
     }
 
     /// Returns the shift of the window field in our SYN or SYN-ACK. A SYN's is never scaled (RFC 7323, section 2.2), a
@@ -167,7 +158,7 @@ pub struct Connection {
 
 #[expect(clippy::multiple_inherent_impl, reason = "one file per phase")]
 impl Connection {
-    fn new(config: Arc<Config>, iss: u32, clock: TimestampClock, now: Time, ipv6: bool) -> Self {
+    fn new(Start { config, iss, clock, now, ipv6, .. }: Start) -> Self {
         let pmtu = Pmtu::new(&config, ipv6);
         Self {
             life: Lifecycle::new(now),
@@ -252,31 +243,10 @@ impl Connection {
         }
     }
 
-    /// Reports an answer to the controller that no ACK event has carried, and sends a report to the routers if one is
-    /// due.
-    fn report_network_answer(&mut self, now: Time) {
-        if self.ext.network.answer().is_some() {
+    /// Lets extensions act after an acceptable segment, and reports their samples that no ACK event has carried.
+    fn settle_extensions(&mut self, now: Time) {
+        if !self.ext.is_empty() && self.life.state != State::Closed && self.host().settle() {
             self.control_loop().report_ack(Ack::new(now));
         }
-        let ttl = self.config.ttl;
-        self.headers().report_to_routers(now, ttl);
-    }
-
-    /// Processes the network feedback of an acceptable segment.
-    fn take_network(&mut self, meta: &SegmentMeta, header: &Header) {
-        if self.life.state == State::SynReceived && !header.flags.contains(Flags::SYN) {
-            // The SYN-ACK carried the answer.
-            self.ext.network.forget_answer_for_peer();
-        }
-        let Some(option) = header.options.network.filter(|_| self.negotiated.network) else { return };
-        if self.ext.network.take_option(option, meta.ttl) && self.life.state.is_synchronized() {
-            self.rcv.acks.request();
-        }
-    }
-
-    /// Sets the seed of the nonces of requests to routers, which must be secret. Must be called before the first segment is
-    /// sent.
-    pub(crate) fn draw_nonces_from(&mut self, seed: u64) {
-        self.ext.network.set_seed(seed);
     }
 }

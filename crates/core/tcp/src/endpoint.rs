@@ -23,6 +23,7 @@ use longhaul_cc::TimerWheel;
 use longhaul_units::{Span, Time};
 use longhaul_wire::Header;
 
+use crate::connection::Start;
 use crate::keys::Keys;
 use crate::{
     Config, Connection, EndpointConfig, Event, HostError, IncomingObservers, PathCache, SegmentMeta, State,
@@ -290,8 +291,8 @@ impl Endpoint {
         let previous = self.time_wait.get(&tuple);
         let iss = self.initial_sequence(&tuple, now, previous);
         let clock = TimestampClock::new(self.keys.timestamp_offset(&tuple), now, config.extensions);
-        let mut connection = Connection::connect(config, iss, clock, now, tuple.is_ipv6());
-        connection.draw_nonces_from(self.keys.nonces(&tuple, now));
+        let seed = self.keys.nonces(&tuple, now);
+        let connection = Connection::connect(Start { config, iss, clock, now, ipv6: tuple.is_ipv6(), seed });
         let id = self.insert(tuple, connection, None);
         self.settle(id.slot);
         Some(id)

@@ -31,7 +31,6 @@ impl Ranges {
         self.0.first().cloned()
     }
 
-    /// Returns the highest range that begins below `offset`.
     pub(crate) fn last_below(&self, offset: u64) -> Option<Range<u64>> {
         let count = self.0.partition_point(|range| range.start < offset);
         self.0.get(count.checked_sub(1)?).cloned()
@@ -68,7 +67,6 @@ impl Ranges {
         Some(new)
     }
 
-    /// Removes everything below `offset` and returns it.
     pub(crate) fn take_below(&mut self, offset: u64) -> impl Iterator<Item = Range<u64>> + use<> {
         let whole = self.0.partition_point(|range| range.end <= offset);
         let mut taken: Vec<_> = self.0.drain(..whole).collect();
@@ -79,7 +77,6 @@ impl Ranges {
         taken.into_iter()
     }
 
-    /// Removes the lowest ranges until at most `most` are left.
     pub(crate) fn keep_highest(&mut self, most: usize) {
         let excess = self.0.len().saturating_sub(most);
         self.0.drain(..excess);

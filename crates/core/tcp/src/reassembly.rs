@@ -112,7 +112,6 @@ pub(crate) struct Reassembly {
 }
 
 impl Reassembly {
-    /// Creates an empty buffer whose first expected offset is `next`.
     #[must_use]
     pub(crate) fn new(next: u64) -> Self {
         Self {
@@ -137,13 +136,11 @@ impl Reassembly {
         self.next
     }
 
-    /// Returns the number of bytes that can be read.
     #[must_use]
     pub(crate) fn unread(&self) -> usize {
         self.unread
     }
 
-    /// Returns the number of out-of-order bytes.
     #[must_use]
     pub(crate) fn out_of_order(&self) -> usize {
         self.out_of_order
@@ -434,7 +431,6 @@ impl Reassembly {
         }
     }
 
-    /// Moves in-order bytes into `buffer` and returns their number.
     pub(crate) fn read_into(&mut self, buffer: &mut [u8]) -> usize {
         let all = buffer.len();
         let mut room = buffer;
@@ -480,7 +476,6 @@ impl Reassembly {
         self.unread == 0 && self.out_of_order == 0
     }
 
-    /// Copies in-order bytes into `buffer` without consuming them and returns their number.
     pub(crate) fn peek_into(&self, buffer: &mut [u8]) -> usize {
         let all = buffer.len();
         let parts = self.ready.iter().flat_map(StreamPart::parts).chain([self.tail.as_ref()]);
@@ -517,14 +512,12 @@ impl Reassembly {
 
 /// Sums up the new parts of a segment.
 struct Holes {
-    /// End of the part examined so far.
     at: u64,
     bytes: usize,
     cost: usize,
 }
 
 impl Holes {
-    /// Counts the hole between the last range and `until`.
     fn count(&mut self, until: u64) {
         let bytes = until.saturating_sub(self.at) as usize;
         if bytes > 0 {
@@ -534,7 +527,6 @@ impl Holes {
     }
 }
 
-/// Copies as much of `bytes` as fits into `room`; returns the rest of `room`.
 fn fill<'a>(room: &'a mut [u8], bytes: &[u8]) -> &'a mut [u8] {
     let (part, rest) = room.split_at_mut(bytes.len().min(room.len()));
     part.copy_from_slice(bytes.get(..part.len()).unwrap_or_default());

@@ -121,7 +121,6 @@ impl RttEstimator {
         self.initial = self.initial.max(expected.min(CAUTIOUS_RTO));
     }
 
-    /// Number of samples.
     pub(crate) fn samples(&self) -> u32 {
         self.samples
     }

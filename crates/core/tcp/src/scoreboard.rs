@@ -11,12 +11,12 @@ use std::collections::VecDeque;
 use longhaul_cc::{SegmentKind, TxId};
 use longhaul_units::Time;
 
+mod ahead;
 mod bits;
 mod list;
 #[cfg(any(test, feature = "_internals"))]
 #[path = "scoreboard/tests/model.rs"]
 pub(crate) mod model;
-mod passed;
 mod resegment;
 mod runs;
 #[cfg(test)]

@@ -4,7 +4,6 @@
 //! module handles the wrap-around of sequence numbers (RFC 9293, section 3.4).
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
-/// Returns the sequence number of `offset` in a stream whose SYN carried `isn`.
 pub(crate) const fn to_wire(isn: u32, offset: u64) -> u32 {
     // Truncation is intended: sequence numbers are offsets modulo 2^32.
     isn.wrapping_add(offset as u32)

@@ -40,7 +40,6 @@ impl TimestampClock {
         if self.micros { Span::from_micros(1) } else { Span::from_millis(1) }
     }
 
-    /// Returns the TSval of a segment sent at `at`.
     pub(crate) fn value(&self, at: Time) -> u32 {
         let elapsed = (at - self.start).as_nanos() / self.tick().as_nanos();
         self.first.wrapping_add(elapsed as u32)

@@ -38,7 +38,6 @@ const MAX_CHANGED_BLOCKS: u32 = 3;
 /// 3.7.1: the default MSS).
 const FULL_SIZE: usize = 536;
 
-/// ACKs that are due, and what they report.
 #[derive(Debug)]
 pub(super) struct AckSchedule {
     /// An ACK must be sent, with the next data segment or alone.
@@ -78,7 +77,6 @@ pub(super) struct Arrived {
     pub(super) place: Place,
 }
 
-/// Where a received data segment lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     /// In order; it fills no hole.
@@ -89,7 +87,6 @@ pub(super) enum Place {
     Other,
 }
 
-/// When to acknowledge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AckTime {
     /// At once, in an ACK of its own.
@@ -188,7 +185,6 @@ impl AckSchedule {
         (self.requested_every, self.requested_left) = (every, ACK_REQUEST_SEGMENTS);
     }
 
-    /// Makes the next data segment trigger an immediate ACK.
     pub(super) fn request_immediate(&mut self) {
         self.immediate = true;
     }
@@ -225,12 +221,10 @@ impl AckSchedule {
         immediate || is_requested && every == 1 || (is_requested || close) && self.unacked_full >= every
     }
 
-    /// Records a duplicate to be reported by D-SACK.
     pub(super) fn report_duplicate(&mut self, start: u64, end: u64) {
         self.dsack = Some((start, end));
     }
 
-    /// Sets the TSval that the next ACK echoes.
     pub(super) fn set_probe_echo(&mut self, value: Option<u32>) {
         self.probe_echo = value;
     }
@@ -254,12 +248,10 @@ impl AckSchedule {
         may
     }
 
-    /// Returns the duplicate to be reported, which is then reported.
     pub(super) fn take_dsack(&mut self) -> Option<(u64, u64)> {
         self.dsack.take()
     }
 
-    /// Returns the TSval to be echoed, which is then echoed.
     pub(super) fn take_probe_echo(&mut self) -> Option<u32> {
         self.probe_echo.take()
     }
@@ -276,7 +268,6 @@ impl AckSchedule {
         self.queue.push_back(header);
     }
 
-    /// Moves queued ACKs to `batch` as far as it admits them, and returns their number.
     pub(super) fn push_queued(&mut self, batch: &mut Batch, max_segments: usize) -> u64 {
         let mut pushed = 0;
         while let Some(header) = self.queue.front() {
@@ -290,12 +281,10 @@ impl AckSchedule {
         pushed
     }
 
-    /// Queues an ACK that is sent before all others.
     pub(super) fn enqueue_first(&mut self, header: Header) {
         self.queue.push_front(header);
     }
 
-    /// Returns whether there is room for another ACK in the queue.
     pub(super) fn has_room(&self) -> bool {
         self.queue.len() < QUEUE_LIMIT
     }
@@ -306,17 +295,14 @@ impl AckSchedule {
         self.due = false;
     }
 
-    /// Frees memory that is kept for speed.
     pub(super) fn free_spare_memory(&mut self) {
         self.queue.shrink_to_fit();
     }
 
-    /// Returns whether an ACK must be sent, with data or alone.
     pub(super) fn is_due(&self) -> bool {
         self.due
     }
 
-    /// Returns whether there is any ACK to be sent.
     pub(super) fn has_any(&self) -> bool {
         self.due || !self.queue.is_empty()
     }
@@ -327,12 +313,10 @@ impl AckSchedule {
         self.due && (holes || self.dsack.is_some() || self.probe_echo.is_some())
     }
 
-    /// Returns ECE if congestion is to be echoed.
     pub(super) fn echo_flag(&self) -> Flags {
         if self.echo_congestion { Flags::ECE } else { Flags::NONE }
     }
 
-    /// Returns RCV.NXT in the last ACK.
     pub(super) fn last_sent(&self) -> u64 {
         self.last_sent
     }

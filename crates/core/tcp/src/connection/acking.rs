@@ -2,14 +2,13 @@
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
 
 use arrayvec::ArrayVec;
-use longhaul_cc::estimate::PairSample;
 use longhaul_cc::{Ack, RateSample, RttSample};
 use longhaul_units::{Bytes, Span, Time};
 use longhaul_wire::{Arrivals, Ecn, Flags, Header};
 
 use super::arrivals::Reports;
+use super::extension::{AckFacts, Claims};
 use super::loss::AckOutcome;
-use super::probes::{AnswerFields, ProbeAnswer};
 use super::sender::{WindowField, WindowUpdate};
 use super::{Acking, Timer};
 use crate::rtt::MAX_RTO;
@@ -20,7 +19,7 @@ mod delivery;
 mod sack;
 
 use delivery::{Attribution, Delivery, acked_segment};
-use sack::SackOption;
+pub(super) use sack::SackOption;
 
 /// Acceptable segment with an ACK. Its numbers are stream offsets.
 #[derive(Clone, Copy)]
@@ -38,7 +37,7 @@ pub(super) struct AckSegment<'a> {
 
 impl AckSegment<'_> {
     /// Returns when the host received it.
-    fn received_at(&self) -> Time {
+    pub(super) fn received_at(&self) -> Time {
         self.meta.rx_time.unwrap_or(self.now).min(self.now)
     }
 
@@ -72,18 +71,6 @@ impl PriorState {
         event.flight_size = Bytes(self.flight_size);
         event
     }
-}
-
-/// What an ACK says about the extensions.
-struct ExtensionAnswers {
-    pair: Option<PairSample>,
-    /// A D-SACK that belongs to none of them.
-    dsack: Option<(u64, u64)>,
-    /// The ACK answers a probe.
-    is_probe_answer: bool,
-    /// The ACK was, or may have been, triggered by a probe or by data of the RC3 loop, or was sent for its request of an
-    /// ACK frequency, so it is no duplicate ACK.
-    has_own_cause: bool,
 }
 
 /// Samples that an ACK yields.
@@ -121,13 +108,14 @@ impl Connection {
             self.observers.report_detail(now, || ConnectionEvent::DataAcked { cumulative, delivered });
         }
         // Pass the ACK to the extensions, and decide whether it is a duplicate ACK.
-        let ahead = self.control_loop().report_rc3_arrivals(at);
         let age = now - self.life.created_at;
         let mut acking = self.acking();
-        let mut answers = acking.ask_extensions(segment, &delivery, &reports, age);
-        answers.has_own_cause |= ahead > 0;
-        let outcome = acking.outcome(segment, before, &delivery, &answers);
-        let has_news = delivery.bytes > 0 || una_advanced > 0 || answers.is_probe_answer || segment.has(Flags::ECE);
+        let (dsack, mut claims) = acking.claim(segment, &delivery, &reports, age);
+        let outcome = acking.outcome(segment, before, &delivery, dsack, &claims);
+        if let Some(event) = claims.event.take() {
+            self.control_loop().tell(&event);
+        }
+        let has_news = delivery.bytes > 0 || una_advanced > 0 || claims.is_answer || segment.has(Flags::ECE);
         if !has_news && !outcome.duplicate && outcome.dsack.is_none() {
             return;
         }
@@ -147,7 +135,7 @@ impl Connection {
         event.cumulative = Bytes(delivery.cumulative);
         event.delivered = Bytes(delivery.bytes);
         (event.newly_lost, event.episode) = (Bytes(losses.bytes), losses.episode);
-        (event.rtt, event.rate, event.pair) = (rtt, rate, answers.pair);
+        (event.rtt, event.rate) = (rtt, rate);
         if let Some(rate) = &event.rate {
             self.cc.history.note_rate(rate);
         }
@@ -236,10 +224,9 @@ impl<'a> Acking<'a> {
     /// Updates the scoreboard from the cumulative ACK and the SACK blocks (RFC 2018), and returns what they deliver.
     fn deliver(&mut self, segment: &AckSegment<'_>, before: PriorState, reports: &Reports) -> Delivery {
         let mut delivery = Delivery::default();
-        delivery.pair = self.ext.pairs.as_ref().map(|pairs| pairs.delivery()).unwrap_or_default();
         let (passed, nxt) = (self.snd.board().passed_bytes(), self.snd.nxt());
         delivery.bytes = self.mark_delivered(segment, before.una_advanced, reports, &mut delivery);
-        // Data of the RC3 loop that SND.UNA passed was never in flight, so the window did not deliver it.
+        // Data sent ahead that SND.UNA passed was never in flight, so the window did not deliver it.
         let passed = passed.saturating_sub(self.snd.board().passed_bytes()) + (self.snd.nxt() - nxt);
         delivery.cumulative = before.una_advanced.saturating_sub(passed);
         delivery
@@ -262,12 +249,14 @@ impl<'a> Acking<'a> {
         // A window probe is not ECN-capable, so that its arrival says nothing.
         let is_ect = self.ext.ecn_check.codepoint(self.cc.control.ecn, self.negotiated.ecn) != Ecn::NotEct
             && !self.snd.persist.is_in_flight();
-        let mut ecn_check = is_ect.then_some(&mut self.ext.ecn_check);
+        let takes_records = self.ext.takes_records();
+        let (ecn_check, extensions) = self.ext.on_delivery();
+        let mut ecn_check = is_ect.then_some(ecn_check);
         let (loss, mut segments) = (&mut *self.loss, self.cc.segments_mut());
         // Segments of a run add nothing that its first and last segment do not show, unless one of them is looked for.
         let reported: ArrayVec<u64, { Arrivals::CAPACITY }> =
             reports.iter().map(|report| report.start as u64).collect();
-        let told = match each || asked_at.is_some() || self.ext.pairs.is_some() {
+        let told = match each || asked_at.is_some() || takes_records {
             true => Told::All,
             false => Told::Ends { and: &reported },
         };
@@ -276,6 +265,7 @@ impl<'a> Acking<'a> {
             loss.on_delivered(record, burst.sent_at, at, ambiguity.is_ambiguous);
             delivery.proves_spurious |= loss.proves_spurious(record);
             delivery.add(record, burst, ambiguity);
+            extensions.iter_mut().for_each(|extension| extension.on_delivered(record));
             if let Some(check) = ecn_check.as_mut().filter(|_| ambiguity.is_known(record)) {
                 check.on_arrival(record.start, record.is_retransmitted(), nxt);
             }
@@ -286,7 +276,7 @@ impl<'a> Acking<'a> {
                 }
             }
         };
-        self.snd.set_rc3_horizon(min_rtt.map_or(Time::ZERO, |min| at - min));
+        self.snd.set_ahead_horizon(min_rtt.map_or(Time::ZERO, |min| at - min));
         let mut bytes = 0;
         if una_advanced > 0 {
             bytes = self.snd.acknowledge(ack, mss, told, &mut on_delivered);
@@ -299,51 +289,44 @@ impl<'a> Acking<'a> {
             }
         }
         if refused {
-            self.ext.count_invalid_ack(self.snd.has_rc3());
+            self.snd.count_invalid_ack();
         }
         bytes
     }
 
-    /// Passes the ACK to the extensions: our own CE marks, flipped pairs and probes. A D-SACK for one of these, or for data of
-    /// the RC3 loop, is no sign of a spurious retransmission. The connection has the age of `age`.
-    fn ask_extensions(
+    /// Processes our own CE mark, and passes the ACK to the extensions. Returns the range of a D-SACK, if there is one, and
+    /// which part of the ACK concerns extensions. The connection has the age of `age`.
+    fn claim(
         &mut self,
         segment: &AckSegment<'_>,
         delivery: &Delivery,
         reports: &Reports,
         age: Span,
-    ) -> ExtensionAnswers {
-        let options = &segment.header.options;
+    ) -> (Option<(u64, u64)>, Claims) {
         if let Some(once) = delivery.asked {
             self.ext.ecn_check.on_delivered(once);
         }
-        let pair = self.ext.pairs.as_mut().and_then(|pairs| {
-            let reports = self.ext.arrivals.is_some().then_some(reports);
-            pairs.on_ack(segment.received_at(), !segment.meta.coalesced, delivery.pair, reports)
-        });
         let sack = self.sack(segment);
-        let dsack = sack.dsack(self.snd.nxt());
-        let reports_rc3_data = self.snd.has_rc3() && sack.is_beyond(self.snd.nxt());
-        let fields = AnswerFields {
-            echo: options.probe_echo.map(|echo| echo.value),
+        let (dsack, mut claims) = (sack.dsack(self.snd.nxt()), Claims::default());
+        if self.ext.is_empty() {
+            return (dsack, claims);
+        }
+        let facts = AckFacts {
+            segment,
+            sack,
             dsack,
-            claims_unsent: sack.claims_unsent(self.snd.sent_to()),
+            reports: self.ext.arrivals.is_some().then_some(reports),
+            delivered: delivery.bytes,
+            retransmitted_to: self.loss.spurious.retransmitted_to(),
+            clock: self.numbers.clock,
+            age,
+            rto: self.rtt.rto(),
         };
-        let (clock, retransmitted_to) = (self.numbers.clock, self.loss.spurious.retransmitted_to());
-        let answer = self.ext.probes.as_deref_mut().map_or(ProbeAnswer::default(), |probes| {
-            probes.expire(segment.now, self.rtt.rto());
-            probes.on_ack(segment.now, fields, clock, age, retransmitted_to)
-        });
-        if answer.filled(delivery.bytes) {
+        self.ext.each().for_each(|extension| extension.on_ack(&facts, self.snd, &mut claims));
+        if claims.fills_hole {
             self.loss.on_probe_filled_hole();
         }
-        let requests_ack_frequency = options.ack_rate.is_some() && self.ext.ack_frequency.is_some();
-        ExtensionAnswers {
-            pair,
-            dsack: dsack.filter(|(left, right)| !answer.owns_dsack && !self.snd.is_rc3_duplicate(*left, *right)),
-            is_probe_answer: answer.arrived,
-            has_own_cause: answer.arrived || answer.owns_dsack || reports_rc3_data || requests_ack_frequency,
-        }
+        (dsack.filter(|_| !claims.owns_dsack), claims)
     }
 
     /// Returns the effects of the ACK on loss recovery. It is a duplicate ACK (RFC 5681, section 2) if it repeats
@@ -353,7 +336,8 @@ impl<'a> Acking<'a> {
         segment: &AckSegment<'_>,
         before: PriorState,
         delivery: &Delivery,
-        answers: &ExtensionAnswers,
+        dsack: Option<(u64, u64)>,
+        claims: &Claims,
     ) -> AckOutcome {
         let repeats = before.una_advanced == 0
             && segment.len == 0
@@ -364,8 +348,9 @@ impl<'a> Acking<'a> {
         AckOutcome {
             una_advanced: before.una_advanced,
             newly_sacked: delivery.bytes.saturating_sub(delivery.cumulative),
-            duplicate: repeats && !answers.has_own_cause,
-            dsack: answers.dsack,
+            duplicate: repeats && !claims.has_own_cause,
+            dsack,
+            is_swapped: claims.is_swapped,
             echo: segment.echo(),
             // Without SACK, the receiver may have held back data that is acknowledged together with a retransmission
             // (RFC 5682, section 2.1, step 2).

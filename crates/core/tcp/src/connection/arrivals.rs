@@ -12,13 +12,10 @@ use crate::seq;
 const MAX_UNREPORTED: usize = Arrivals::CAPACITY;
 /// Maximum deviation of a reported time from the expected one, in ticks (34 s).
 const PLAUSIBLE: i64 = 1 << 29;
-/// The time assigned to the first report.
 const ORIGIN: Time = Time::from_nanos(3_600_000_000_000);
 
-/// Reports in one ACK.
 pub(super) type Reports = ArrayVec<Report, { Arrivals::CAPACITY }>;
 
-/// Arrival time of one of our segments at the peer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Report {
     /// Stream offset of the segment's first byte.
@@ -29,7 +26,6 @@ pub(super) struct Report {
     pub(super) coalesced: bool,
 }
 
-/// Arrival to be reported.
 #[derive(Clone, Copy, Debug)]
 struct Unreported {
     start: u64,
@@ -95,7 +91,6 @@ impl ArrivalTimes {
         header.fit();
     }
 
-    /// Returns the reports in an ACK that acknowledges `ack`, on data below `nxt`.
     pub(super) fn read(&mut self, now: Time, header: &Header, numbers: &Numbers, ack: u64, nxt: u64) -> Reports {
         let mut reports = Reports::new();
         for arrival in header.options.arrivals.iter() {
@@ -136,7 +131,6 @@ impl ArrivalTimes {
     }
 }
 
-/// Returns the report on the segment that starts at `start`.
 pub(super) fn of_segment(reports: &Reports, start: u64) -> Option<Report> {
     reports.iter().rev().find(|report| report.start == start as i64).copied()
 }

@@ -8,7 +8,6 @@ const FEW_SEGMENTS: u64 = 4;
 const MANY_SEGMENTS: u64 = 16;
 /// Maximum of bytes: what one offloaded send can carry.
 const MOST: Bytes = Bytes(65_536);
-/// Bursts of the length under trial.
 const TRIAL_BURSTS: u64 = 4;
 /// Parts of a trial's data of which one may be lost, in addition to twice the losses of the round trip before.
 const TRIAL_PART: u64 = 10;

@@ -38,11 +38,9 @@ pub(super) struct CongestionDriver {
     pub(super) history: PathHistory,
     pub(super) limits: LimitClock,
     pub(super) handshake_rtt: Option<Span>,
-    /// The SYN or SYN-ACK was lost.
     pub(super) handshake_lossy: bool,
 }
 
-/// The controller and what else controls sending.
 #[derive(Debug)]
 pub(super) struct SendControl {
     pub(super) controller: Box<dyn Controller>,
@@ -53,11 +51,9 @@ pub(super) struct SendControl {
     pub(super) pacer: Pacer,
     pub(super) bursts: BurstLength,
     pub(super) rounds: Rounds,
-    /// Present if the controller requested per-segment reports.
     pub(super) segments: Option<Box<SegmentLists>>,
     /// The segment size last reported to the controller.
     pub(super) mss: Bytes,
-    /// A loss or an ECN mark has been reported.
     pub(super) congestion_seen: bool,
 }
 
@@ -66,9 +62,7 @@ pub(super) struct SendControl {
 pub(super) struct Pacing {
     pub(super) mss: Bytes,
     pub(super) srtt: Option<Span>,
-    /// Minimum RTT of the connection.
     pub(super) min_rtt: Option<Span>,
-    /// Whether fast recovery is under way.
     pub(super) recovering: bool,
     /// The time for which segments may be joined.
     pub(super) patience: Span,
@@ -127,7 +121,6 @@ impl CongestionDriver {
         self.origin.sending_mut()?.segments.as_deref_mut()
     }
 
-    /// Sets the configuration with which what controls sending is made.
     pub(super) fn configure(&mut self, config: &Arc<Config>) {
         self.origin.configure(config);
     }
@@ -140,7 +133,6 @@ impl CongestionDriver {
         }
     }
 
-    /// Records that the connection is established, and what was granted to the controller.
     pub(super) fn establish(&mut self, now: Time, granted: Granted) {
         self.origin.establish(now, granted);
     }
@@ -150,7 +142,6 @@ impl CongestionDriver {
         self.origin.drop_if_dispensable(config, path, idle);
     }
 
-    /// Returns the path state that the controller may read.
     pub(super) fn path(&self, snd: &Sender, loss: &Loss, rtt: &RttEstimator, mss: u16) -> Path {
         let mut path = Path::new(Bytes::from(mss));
         path.srtt = rtt.srtt();
@@ -175,14 +166,12 @@ impl CongestionDriver {
         (snd.unsent() + snd.board().lost_bytes()).min(self.room(snd, loss))
     }
 
-    /// Replaces the controller before the first segment leaves.
     pub(super) fn rebuild(&mut self, config: &Config, params: &BuildParams) {
         self.controller = config.congestion.build(params);
         self.control = self.controller.control();
         self.origin.keep();
     }
 
-    /// Records that `limit` stops the sender.
     pub(super) fn set_limit(&mut self, now: Time, limit: SendLimit, in_episode: bool) {
         let current = self.limits.current;
         if limit == current {
@@ -234,14 +223,12 @@ impl SendControl {
         }
     }
 
-    /// Passes what was granted to the controller.
     pub(super) fn start(&mut self, granted: &Granted, path: &Path) -> Result<(), NeedError> {
         self.segments = granted.segments.then(Box::default);
         self.mss = path.mss;
         self.controller.on_granted(granted, path)
     }
 
-    /// Returns whether the controller is to be told of every segment that is delivered.
     pub(super) fn lists_each_segment(&self) -> bool {
         self.segments.is_some() && self.control.each_segment
     }
@@ -297,7 +284,6 @@ impl SendControl {
     }
 }
 
-/// Returns the parameters of a controller for a path without cached metrics.
 pub(super) fn build_params(config: &Config, mss: Bytes) -> BuildParams {
     let mut params = BuildParams::default();
     params.mss = mss;
@@ -340,7 +326,6 @@ impl Rounds {
     }
 }
 
-/// Time spent under each send limit.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LimitClock {
     pub(super) current: SendLimit,
@@ -353,7 +338,6 @@ impl LimitClock {
         Self { current: SendLimit::App, since: now, spent: [Span::ZERO; 6] }
     }
 
-    /// Adds the time since the last change to the current limit.
     pub(super) fn account(&mut self, now: Time) {
         self.spent[self.current as usize] += now - self.since;
         self.since = now;

@@ -5,15 +5,12 @@ use longhaul_units::{Bytes, Span, Time};
 
 use super::congestion::Pacing;
 use super::{ControlLoop, Timer};
-use crate::add;
 
 impl ControlLoop<'_> {
-    /// Returns the path state that the controller may read.
     pub(super) fn path(&self) -> Path {
         self.cc.path(self.snd, self.loss, self.rtt, self.pmtu.mss())
     }
 
-    /// Reports an event other than an ACK to the controller and applies its answer.
     pub(super) fn tell(&mut self, event: &PathEvent) {
         let path = self.path();
         self.cc.controller.on_event(event, &path);
@@ -33,22 +30,12 @@ impl ControlLoop<'_> {
         };
         self.cc.refresh(self.timers.now(), self.config, pacing);
         self.timers.set(Timer::Tick, self.cc.controller.next_tick());
-        self.follow_probe_plan();
-    }
-
-    /// Adopts the controller's probe plan.
-    fn follow_probe_plan(&mut self) {
-        let (now, plan) = (self.timers.now(), self.cc.control.probe);
-        let Some(probes) = &mut self.ext.probes else { return };
-        let from_tail = plan.filter(|plan| plan.from_tail().is_some());
-        probes.follow(now, plan.filter(|_| from_tail.is_none()));
-        if probes.open_plan().is_none() && from_tail.is_none() {
-            self.timers.stop(Timer::Copy);
+        if !self.ext.is_empty() {
+            let (now, control) = (self.timers.now(), self.cc.control);
+            self.ext.each().for_each(|extension| extension.follow(now, &control, self.snd));
         }
-        self.snd.follow_rc3_plan(now, from_tail);
     }
 
-    /// Records the limit that has stopped the send loop.
     pub(super) fn on_send_limit(&mut self, now: Time, limit: SendLimit) {
         self.cc.set_limit(now, limit, self.loss.in_episode());
         let (pipe, cwnd) = (self.loss.pipe(self.snd.board()), self.cc.control.cwnd.0);
@@ -73,7 +60,6 @@ impl ControlLoop<'_> {
         }
     }
 
-    /// Reports a transmission of `len` bytes to the controller, before which `before` bytes were in flight.
     pub(super) fn report_sent(&mut self, now: Time, tx: TxId, len: u16, before: u64, kind: SegmentKind) {
         let mut event = Sent::new(now, tx, Bytes::from(len));
         event.in_flight_before = Bytes(before);
@@ -86,18 +72,15 @@ impl ControlLoop<'_> {
         self.cc.controller.on_sent(&event, &path);
     }
 
-    /// Sets the fields that every ACK event carries and calls the controller.
     pub(super) fn report_ack(&mut self, event: Ack<'static>) {
         let mut segments = self.cc.segments.take();
         let mut event: Ack<'_> = event;
         if let Some(segments) = &segments {
             (event.acked, event.lost) = (&segments.acked, &segments.lost);
         }
-        // Answers of routers, probe results, and data in flight.
-        event.network = self.ext.network.take_answer();
+        // Samples of extensions, and data in flight.
+        self.ext.each().for_each(|extension| extension.complete(&mut event));
         event.total_delivered = Bytes(self.cc.rate.delivered);
-        let probes = self.ext.take_probe_report();
-        (event.probes_acked, event.probes_lost) = (probes.acked, probes.lost);
         event.in_flight = Bytes(self.loss.pipe(self.snd.board()));
         let outstanding = self.snd.flight_size().saturating_sub(self.snd.board().sacked_bytes());
         event.recover_flight = Bytes(outstanding) + event.delivered;
@@ -164,18 +147,6 @@ impl ControlLoop<'_> {
         self.tell(&PathEvent::IdleRestart { now, idle });
     }
 
-    /// Reports newly arrived data of the tail to the controller, and returns its length in bytes.
-    pub(super) fn report_rc3_arrivals(&mut self, at: Time) -> u64 {
-        let Some((bytes, segments)) = self.snd.take_rc3_arrivals() else { return 0 };
-        self.ext.count_probes(|info| {
-            add(&mut info.acked, segments);
-            add(&mut info.carried, bytes);
-        });
-        self.tell(&PathEvent::Ahead { at, bytes: Bytes(bytes) });
-        bytes
-    }
-
-    /// Reports a retransmission timeout to the controller, before which `flight` bytes were outstanding.
     pub(super) fn report_timeout(&mut self, now: Time, flight: u64) {
         let mut event = Timeout::new(now, self.loss.timeouts(), Bytes(flight));
         event.in_flight = Bytes(self.loss.pipe(self.snd.board()));
@@ -185,7 +156,6 @@ impl ControlLoop<'_> {
         self.refresh();
     }
 
-    /// Runs the controller's periodic timer.
     pub(super) fn tick(&mut self, now: Time) {
         let path = self.path();
         self.cc.controller.on_tick(now, &path);

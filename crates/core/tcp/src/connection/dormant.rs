@@ -7,16 +7,15 @@ use std::sync::Arc;
 
 use longhaul_units::{Span, Time};
 
-use super::ack_frequency::AckRequests;
 use super::ecn_check::EcnCheck;
+use super::extension;
 use super::loss::RestingLoss;
 use super::moderation::tolerable_delay;
 use super::receiver::RestingReceiver;
 use super::sender::RestingSender;
 use super::timers::RestingTimers;
 use super::{
-    CongestionDriver, Extensions, LazyNetwork, Lifecycle, Liveness, Negotiated, Numbers, Observers, Pmtu, Pressure,
-    Timers,
+    CongestionDriver, Extensions, Lifecycle, Liveness, Negotiated, Numbers, Observers, Pmtu, Pressure, Timers,
 };
 use crate::{Config, Connection, RttEstimator, State, Stats};
 
@@ -36,8 +35,7 @@ pub(crate) struct Dormant {
     pmtu: Pmtu,
     ecn_check: EcnCheck,
     has_arrivals: bool,
-    network: LazyNetwork,
-    ack_frequency: Option<Box<AckRequests>>,
+    extensions: extension::List,
     peer: Liveness,
     timers: RestingTimers,
     stats: Stats,
@@ -77,8 +75,7 @@ impl Connection {
         let Lifecycle { state, error, events, orphaned, .. } = self.life;
         let is_open = state == State::Established && error.is_none() && !orphaned;
         let is_silent = events.is_empty() && self.life.reset.is_none() && self.observers.is_empty();
-        let has_extensions = self.ext.pairs.is_some() || self.ext.probes.is_some();
-        if !is_open || !is_silent || has_extensions {
+        if !is_open || !is_silent || !self.ext.is_passive() {
             return None;
         }
         let (snd, rcv, timers) = (self.snd.rest()?, self.rcv.rest()?, self.timers.rest()?);
@@ -94,8 +91,7 @@ impl Dormant {
         let Connection { config, life, negotiated, numbers, rtt, cc, pmtu, ext, peer, stats, .. } = connection;
         let Resting { snd, rcv, loss, timers } = resting;
         let Lifecycle { created_at, pressure, .. } = life;
-        let Extensions { ecn_check, arrivals, network, ack_frequency, .. } = ext;
-        let has_arrivals = arrivals.is_some();
+        let (ecn_check, has_arrivals) = (ext.ecn_check, ext.arrivals.is_some());
         Self {
             config,
             created_at,
@@ -110,8 +106,7 @@ impl Dormant {
             pmtu,
             ecn_check,
             has_arrivals,
-            network,
-            ack_frequency,
+            extensions: ext.into_list(),
             peer,
             timers,
             stats,
@@ -122,14 +117,7 @@ impl Dormant {
     pub(crate) fn wake(self) -> Connection {
         let Self { config, created_at, pressure, negotiated, numbers, rtt, cc, pmtu, peer, stats, .. } = self;
         let life = Lifecycle { state: State::Established, pressure, ..Lifecycle::new(created_at) };
-        let ext = Extensions {
-            ecn_check: self.ecn_check,
-            arrivals: self.has_arrivals.then(Box::default),
-            pairs: None,
-            probes: None,
-            network: self.network,
-            ack_frequency: self.ack_frequency,
-        };
+        let ext = Extensions::wake(self.ecn_check, self.has_arrivals, self.extensions);
         Connection {
             config,
             life,

@@ -44,7 +44,6 @@ pub(super) struct EcnCheck {
     is_off: bool,
 }
 
-/// Segment that was sent with a CE mark.
 #[derive(Clone, Copy, Debug)]
 struct EchoTest {
     start: u64,
@@ -76,7 +75,6 @@ impl EcnCheck {
         self.reasons = self.reasons.saturating_add(1);
     }
 
-    /// Counts a round trip.
     pub(super) fn on_round(&mut self) {
         self.rounds += 1;
         if self.rounds >= QUIET_ROUNDS {
@@ -141,12 +139,10 @@ impl EcnCheck {
         }
     }
 
-    /// Stops the use of ECN by this side.
     pub(super) fn turn_off(&mut self) {
         self.is_off = true;
     }
 
-    /// Returns whether the path has dropped ECN-capable segments.
     pub(super) const fn drops_ect(&self) -> bool {
         self.dropped >= MAX_DROPPED
     }
@@ -167,7 +163,6 @@ impl EcnCheck {
         }
     }
 
-    /// Returns the state for observers, given whether ECN was `negotiated`.
     pub(super) fn state(&self, negotiated: bool) -> EcnState {
         match () {
             () if !negotiated => EcnState::Off,

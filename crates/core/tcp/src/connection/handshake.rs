@@ -6,8 +6,8 @@ use longhaul_cc::{Detection, Granted, PathEvent};
 use longhaul_units::{Bytes, Span, Time};
 use longhaul_wire::{CheshireCodec, Codec, Flags, Header};
 
-use super::network::SynRequest;
-use super::{Timer, Timers};
+use super::extension::{Carrier, SynRequest};
+use super::{Heard, Timer, Timers};
 use crate::{Batch, Config, Connection, ConnectionError, Event, HostError, SegmentMeta, State, TimestampClock};
 
 /// SYN-ACK retransmissions by timer to an unvalidated address. With the first one, three SYN-ACKs are sent, none
@@ -16,6 +16,18 @@ const SYN_ACK_RETRIES: u32 = 2;
 /// Delay before the SYN is retransmitted after a first ICMP refusal, to see whether it is refused again. A blind
 /// attacker has to match this time as well (RFC 5927, section 5.2, treats ICMP errors as hints only).
 const REFUSAL_PAUSE: Span = Span::from_millis(100);
+
+/// What a new connection is made of.
+pub(crate) struct Start {
+    pub(crate) config: Arc<Config>,
+    /// Initial send sequence number.
+    pub(crate) iss: u32,
+    pub(crate) clock: TimestampClock,
+    pub(crate) now: Time,
+    pub(crate) ipv6: bool,
+    /// Seed of the nonces of extensions, which is secret.
+    pub(crate) seed: u64,
+}
 
 /// State needed only until the connection is established.
 #[derive(Clone, Debug)]
@@ -46,28 +58,24 @@ pub(super) struct Handshake {
 #[expect(clippy::multiple_inherent_impl, reason = "one file per phase")]
 impl Connection {
     /// Opens a connection actively: a SYN is ready to be sent.
-    pub(crate) fn connect(config: Arc<Config>, iss: u32, clock: TimestampClock, now: Time, ipv6: bool) -> Self {
-        let mut conn = Self::new(config, iss, clock, now, ipv6);
+    pub(crate) fn connect(start: Start) -> Self {
+        let (now, seed) = (start.now, start.seed);
+        let mut conn = Self::new(start);
         conn.life.enter(State::SynSent);
+        conn.ext.offer(&conn.cc.controller.needs(), seed);
         conn.begin_handshake(now, None);
         conn
     }
 
     /// Opens a connection passively in response to `syn`: a SYN-ACK is ready to be sent.
-    pub(crate) fn accept(
-        config: Arc<Config>,
-        iss: u32,
-        clock: TimestampClock,
-        now: Time,
-        ipv6: bool,
-        syn: &Header,
-        meta: &SegmentMeta,
-    ) -> Self {
-        let mut conn = Self::new(config, iss, clock, now, ipv6);
+    pub(crate) fn accept(start: Start, syn: &Header, meta: &SegmentMeta) -> Self {
+        let (now, seed) = (start.now, start.seed);
+        let mut conn = Self::new(start);
         conn.life.enter(State::Listen);
         conn.life.enter(State::SynReceived);
         conn.opening().process_syn(now, syn);
-        conn.take_network(meta, syn);
+        conn.ext.accept(conn.negotiated, seed);
+        conn.hear_syn(now, meta, syn, State::SynReceived);
         conn.begin_handshake(now, Some(SYN_ACK_RETRIES));
         if let Some(handshake) = &mut conn.life.handshake {
             handshake.max_header_len = CheshireCodec::header_len(&syn.options);
@@ -77,15 +85,8 @@ impl Connection {
 
     /// Opens a connection passively from a SYN cookie: `syn` is reconstructed from the cookie. The ACK that carried
     /// the cookie must be handled next.
-    pub(crate) fn accept_cookie(
-        config: Arc<Config>,
-        iss: u32,
-        clock: TimestampClock,
-        now: Time,
-        ipv6: bool,
-        syn: &Header,
-    ) -> Self {
-        let mut conn = Self::accept(config, iss, clock, now, ipv6, syn, &SegmentMeta::default());
+    pub(crate) fn accept_cookie(start: Start, syn: &Header) -> Self {
+        let mut conn = Self::accept(start, syn, &SegmentMeta::default());
         if let Some(handshake) = &mut conn.life.handshake {
             handshake.due = false;
             handshake.repeated = true;
@@ -132,14 +133,13 @@ impl Connection {
         }
         let mut header =
             if self.life.state == State::SynSent { self.opening().syn(now) } else { self.opening().syn_ack(now) };
-        let request = SynRequest::new(&self.cc, &self.config, first);
-        let clock_now = self.timers.now();
-        match self.life.state {
-            State::SynSent => self.ext.network.add_to_syn(&mut header, request, clock_now),
-            _ if self.negotiated.network => self.ext.network.add_to_syn_ack(&mut header, request, clock_now),
-            _ => {}
+        if !self.ext.is_empty() {
+            let request = SynRequest::new(&self.cc, &self.config, self.negotiated, first, now);
+            let is_active = self.life.state == State::SynSent;
+            let carrier = if is_active { Carrier::Syn(request) } else { Carrier::SynAck(request) };
+            self.ext.decorate(&mut header, carrier);
         }
-        self.pmtu.set_options(self.negotiated.data_options(&self.ext.network));
+        self.pmtu.set_options(self.negotiated.data_options(&self.ext));
         header.fit();
         if CheshireCodec::header_len(&header.options) > max_header_len {
             // The SYN had no MSS option. The SYN-ACK has none either, and the peer uses the default (RFC 9293,
@@ -189,11 +189,12 @@ impl Connection {
             return;
         }
         self.opening().process_syn(now, header);
-        self.take_network(meta, header);
         self.peer.on_segment(now);
         if acks_syn {
             self.establish(now, meta.rx_time.unwrap_or(now).min(now), header);
-            if self.ext.network.has_answer_for_peer() {
+            self.hear_syn(now, meta, header, State::SynSent);
+            self.settle_extensions(now);
+            if self.ext.needs_ack() {
                 // The answer is sent at once and before a report: our first segment completes the peer's handshake
                 // and ends its wait for an answer.
                 let header = self.headers().ack_header(now);
@@ -205,9 +206,17 @@ impl Connection {
             return;
         }
         // Simultaneous open: both sides sent a SYN.
+        self.hear_syn(now, meta, header, State::SynSent);
         self.enter(State::SynReceived);
         if let Some(handshake) = &mut self.life.handshake {
             handshake.due = true;
+        }
+    }
+
+    /// Passes the peer's SYN or SYN-ACK, which arrived in `state`, to the extensions.
+    fn hear_syn(&mut self, now: Time, meta: &SegmentMeta, header: &Header, state: State) {
+        if !self.ext.is_empty() && self.life.state != State::Closed {
+            self.host().hear(&Heard { now, meta, header, state, has_data: false, ack: 1 });
         }
     }
 
@@ -262,8 +271,8 @@ impl Connection {
         granted.segments = needs.required.segments || needs.preferred.segments;
         granted.whole_window = self.negotiated.whole_window;
         granted.saved_path = self.cc.history.has_saved_path();
-        self.ext.start(self.negotiated, &needs, self.config.probe_pairs, &mut granted);
-        self.pmtu.set_options(self.negotiated.data_options(&self.ext.network));
+        self.ext.start(self.negotiated, &needs, &self.config, &mut granted);
+        self.pmtu.set_options(self.negotiated.data_options(&self.ext));
         if self.negotiated.ecn && !self.ext.ecn_check.has_failed() {
             granted.ecn = longhaul_cc::EcnMark::Ect0;
         }
@@ -276,9 +285,6 @@ impl Connection {
         }
         self.cc.establish(now, granted);
         self.control_loop().tell(&PathEvent::Established { now, granted });
-        if self.ext.network.end_handshake() {
-            self.report_network_answer(now);
-        }
     }
 
     /// Handles the expiry of the SYN timer.

@@ -5,6 +5,7 @@ use longhaul_units::Time;
 use longhaul_wire::{Flags, Header, ProbeEcho, SackBlock, Timestamps, UserTimeout};
 
 use super::ack_schedule::{AckTime, Arrived};
+use super::extension::Carrier;
 use super::{Headers, Timer};
 use crate::{Batch, add};
 
@@ -42,8 +43,7 @@ impl Headers<'_> {
         let blocks = self.rcv.acks.blocks_due();
         self.add_sack(&mut header);
         header.options.probe_echo = self.rcv.acks.take_probe_echo().map(|value| ProbeEcho { value });
-        header.options.network = self.ext.network.answer_peer();
-        if header.options.probe_echo.is_some() || header.options.network.is_some() {
+        if self.ext.decorate(&mut header, Carrier::PureAck) || header.options.probe_echo.is_some() {
             header.fit();
         }
         self.add_arrivals(&mut header, blocks);
@@ -108,7 +108,6 @@ impl Headers<'_> {
         }
     }
 
-    /// Adds the ACK that is due to an empty batch.
     pub(super) fn push_ack(&mut self, now: Time, batch: &mut Batch) {
         let header = self.ack_header(now);
         batch.push(&header, 0, 0);
@@ -119,29 +118,11 @@ impl Headers<'_> {
     /// report that only pure ACKs carry, or the peer may drop the segments because they lie beyond its window.
     pub(super) fn on_piggybacked_ack(&mut self) {
         let is_beyond = self.textless_offset() < self.snd.nxt();
-        if is_beyond || self.ext.network.has_answer_for_peer() || self.rcv.needs_pure_ack() {
+        if is_beyond || self.ext.needs_ack() || self.rcv.needs_pure_ack() {
             return;
         }
         self.timers.stop(Timer::Ack);
         self.rcv.on_ack_sent();
-    }
-
-    /// Sends the controller's request of an ACK per `ratio` segments, if one is due.
-    pub(super) fn request_ack_frequency(&mut self, ratio: u8) {
-        let (now, sent) = (self.timers.now(), self.stats.data_segments_out);
-        let Some(ack_frequency) = &mut self.ext.ack_frequency else { return };
-        let Some(rate) = ack_frequency.next(now, ratio, sent) else { return };
-        let mut header = self.header(now, Flags::ACK | self.rcv.acks.echo_flag(), self.textless_offset());
-        header.options.ack_rate = Some(rate);
-        self.rcv.acks.enqueue(header);
-    }
-
-    /// Sends a report on the rate that routers have approved, if one is due (RFC 4782, section 4.4). `ttl` is ours.
-    pub(super) fn report_to_routers(&mut self, now: Time, ttl: u8) {
-        let Some(option) = self.ext.network.take_report(ttl) else { return };
-        let mut header = self.header(now, Flags::ACK | self.rcv.acks.echo_flag(), self.textless_offset());
-        header.options.network = Some(option);
-        self.rcv.acks.enqueue(header);
     }
 
     /// Sends our user timeout on a pure ACK. Data segments do not carry it, so that they have equal lengths.

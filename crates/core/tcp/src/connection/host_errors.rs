@@ -15,7 +15,6 @@ const PORT_PROBE_DELAY: Span = Span::from_millis(100);
 /// Number of consecutive refused probes after which the peer is considered gone.
 const PORT_PROBES: u32 = 3;
 
-/// Host errors so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct HostErrors {
     last: Option<(HostError, Time)>,
@@ -26,11 +25,8 @@ pub(super) struct HostErrors {
 /// Probing of a peer whose port was reported closed on an established connection.
 #[derive(Clone, Copy, Debug, Default)]
 struct PortProbe {
-    /// Number of refused probes.
     refused: u32,
-    /// Send time of the outstanding probe.
     probed_at: Option<Time>,
-    /// The outstanding probe was refused.
     is_refused: bool,
 }
 
@@ -78,7 +74,6 @@ impl HostErrors {
         KeepAliveStep::Probe
     }
 
-    /// Returns the last error that is newer than the last segment of the peer, according to `heard_after`.
     pub(super) fn unanswered(&self, heard_after: impl Fn(Time) -> bool) -> Option<HostError> {
         self.last.filter(|(_, at)| !heard_after(*at)).map(|(error, _)| error)
     }

@@ -10,7 +10,7 @@ use super::checks::Acceptability;
 use super::handshake::reset_for;
 use super::receiving::Text;
 use super::trains::{Train, may_lead};
-use super::{Incoming, Pressure, Timer};
+use super::{Heard, Incoming, Pressure, Timer};
 use crate::{
     Connection, ConnectionError, ConnectionEvent, Event, HostError, Payload, Rejection, SegmentMeta, State, add,
 };
@@ -77,19 +77,11 @@ impl Connection {
         if !segment.has(Flags::ACK) {
             return false;
         }
-        if segment.header.options.network.is_some() || self.life.state == State::SynReceived {
-            self.take_network(meta, segment.header);
-        }
+        let state = self.life.state;
         let Some(ack) = self.check_acknowledgment(now, meta, &segment) else { return false };
-        if let Some(ack_frequency) = &mut self.ext.ack_frequency {
-            if let Some(rate) = segment.header.options.ack_rate {
-                ack_frequency.take_request(rate, !segment.payload.is_empty(), &mut self.rcv.acks);
-            }
-            // When a hole is filled, one ACK covers all data above it.
-            if let Some(round_trip) = self.rtt.srtt().filter(|_| self.snd.board().sacked_bytes() == 0) {
-                let covered = ack.saturating_sub(self.snd.una()).checked_div(u64::from(self.pmtu.mss())).unwrap_or(0);
-                ack_frequency.on_covered(now, covered, round_trip);
-            }
+        if !self.ext.is_empty() {
+            let (header, has_data) = (segment.header, !segment.payload.is_empty());
+            self.host().hear(&Heard { now, meta, header, state, has_data, ack });
         }
         self.receiving().update_ts_recent(meta.rx_time.unwrap_or(now).min(now), &segment);
         self.peer.on_segment(now);
@@ -104,10 +96,7 @@ impl Connection {
         let advances = ack > self.snd.una();
         self.process_ack(&AckSegment { now, meta, header, start, ack, len });
         self.loss.hear_in_outage(now, &mut self.snd, &mut self.rtt, &mut self.timers);
-        if !self.ext.network.is_unused() {
-            self.ext.network.deny_unanswered_request(self.snd.una());
-            self.report_network_answer(now);
-        }
+        self.settle_extensions(now);
         self.pmtu.note_episodes(self.stats.incidents().recoveries);
         self.after_ack(now, advances);
         if is_repeated || self.life.state == State::Closed {
@@ -168,7 +157,7 @@ impl Connection {
         let unsent = ack > newest;
         if unsent || ack < oldest {
             if unsent {
-                self.ext.count_invalid_ack(self.snd.has_rc3());
+                self.snd.count_invalid_ack();
             }
             self.observers.report(now, || ConnectionEvent::SegmentRejected(Rejection::Acknowledgment));
             self.headers().challenge(now);

@@ -40,17 +40,14 @@ impl Liveness {
         }
     }
 
-    /// Records that an acceptable segment arrived.
     pub(super) fn on_segment(&mut self, now: Time) {
         self.last_heard = now;
     }
 
-    /// Returns the time since the last acceptable segment.
     pub(super) fn silence(&self, now: Time) -> Span {
         now - self.last_heard
     }
 
-    /// Returns whether an acceptable segment arrived after `at`.
     pub(super) fn was_heard_after(&self, at: Time) -> bool {
         at < self.last_heard
     }
@@ -72,7 +69,6 @@ impl Liveness {
         }
     }
 
-    /// Returns whether all `limit` keep-alive probes are unanswered.
     pub(super) fn is_unresponsive(&self, limit: u32) -> bool {
         self.keep_alive_probes >= limit
     }
@@ -97,7 +93,6 @@ impl Liveness {
         KeepAliveStep::Probe
     }
 
-    /// Records a keep-alive probe.
     pub(super) fn on_keep_alive_probe(&mut self) {
         self.keep_alive_probes = self.keep_alive_probes.saturating_add(1);
     }

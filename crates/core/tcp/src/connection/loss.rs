@@ -47,7 +47,6 @@ pub(super) enum Phase {
     Timeout(u64),
 }
 
-/// Segments that may be sent regardless of cwnd.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Grant {
     /// One retransmission bypasses cwnd and pacer.
@@ -205,7 +204,6 @@ impl Loss {
         }
     }
 
-    /// Returns the number of consecutive timeouts.
     pub(super) fn timeouts(&self) -> u32 {
         self.timeouts
     }
@@ -262,7 +260,6 @@ impl Loss {
         self.rack.on_delivered(record, sent_at, at, ambiguous);
     }
 
-    /// Returns whether the delivery of `record` shows that the timeout was spurious.
     pub(super) fn proves_spurious(&self, record: &Record) -> bool {
         self.spurious.proves(record)
     }
@@ -275,7 +272,6 @@ impl Loss {
     }
 }
 
-/// Losses that an ACK reveals, and the state of the recovery episode.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Losses {
     pub(super) bytes: u64,
@@ -287,9 +283,7 @@ pub(super) struct Losses {
 pub(super) enum TimeoutStep {
     /// The first segment is retransmitted.
     Retransmit,
-    /// A RST is sent.
     Reset,
-    /// The connection ends.
     End(Option<ConnectionError>),
 }
 
@@ -300,6 +294,8 @@ pub(super) struct AckOutcome {
     pub(super) newly_sacked: u64,
     pub(super) duplicate: bool,
     pub(super) dsack: Option<(u64, u64)>,
+    /// The D-SACK is for data that the sender itself has reordered.
+    pub(super) is_swapped: bool,
     pub(super) echo: Option<u32>,
     pub(super) proves_spurious: bool,
 }

@@ -22,7 +22,6 @@ pub(super) struct Flow {
 }
 
 impl Flow {
-    /// Records a data segment.
     pub(super) fn note(&mut self, now: Time, round_trip: Option<Span>) {
         let since = self.span.filter(|(_, last)| round_trip.is_some_and(|round_trip| now - *last < round_trip));
         self.span = Some((since.map_or(now, |(since, _)| since), now));
@@ -37,7 +36,6 @@ impl Flow {
     }
 }
 
-/// Returns the longest delay that is small compared with the round-trip time, if that is known.
 pub(crate) fn tolerable_delay(rtt: &RttEstimator) -> Option<Span> {
     rtt.srtt().map(|round_trip| round_trip / PART)
 }

@@ -18,12 +18,10 @@ impl Numbers {
         Self { iss, irs: 0, clock }
     }
 
-    /// Returns the initial sequence numbers of both sides.
     pub(super) fn initial(&self) -> InitialSequence {
         InitialSequence { iss: self.iss, irs: self.irs }
     }
 
-    /// Returns the sequence number of an offset in our stream.
     pub(super) fn sequence(&self, offset: u64) -> u32 {
         seq::to_wire(self.iss, offset)
     }

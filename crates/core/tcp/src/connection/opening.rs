@@ -4,7 +4,8 @@ use longhaul_cc::Needs;
 use longhaul_units::Time;
 use longhaul_wire::{Flags, Header, Timestamps};
 
-use super::{Negotiated, Opening, ack_frequency, probes};
+use super::extension::{offered_header, offers_ack_rate, wants_probes};
+use super::{Negotiated, Opening};
 use crate::{Config, State};
 
 impl Opening<'_> {
@@ -27,7 +28,7 @@ impl Opening<'_> {
         options.scaled_window = requests_scaled_window(&self.cc.controller.needs(), self.config);
         options.arrival_permitted = self.config.extensions && wants_arrivals(&self.cc.controller.needs(), self.config);
         options.probe_permitted = offers_probe_echo(&self.cc.controller.needs(), self.config);
-        options.ack_rate_permitted = ack_frequency::is_wanted(&self.cc.controller.needs(), self.config);
+        options.ack_rate_permitted = offers_ack_rate(&self.cc.controller.needs(), self.config);
         options.user_timeout = self.peer.user_timeout.advice(self.config);
         header
     }
@@ -101,8 +102,9 @@ impl Opening<'_> {
         self.negotiated.probe_echo &=
             self.life.state != State::SynSent || offers_probe_echo(&self.cc.controller.needs(), self.config);
         self.negotiated.ack_rate &=
-            self.life.state != State::SynSent || ack_frequency::is_wanted(&self.cc.controller.needs(), self.config);
-        self.negotiated.network &= self.life.state != State::SynSent || self.ext.network.kind().is_some();
+            self.life.state != State::SynSent || offers_ack_rate(&self.cc.controller.needs(), self.config);
+        self.negotiated.network &=
+            self.life.state != State::SynSent || offered_header(&self.cc.controller.needs(), self.config).is_some();
         // A request of the peer is granted; an answer without a request is ignored.
         let arrivals = config.extensions && options.arrival_permitted;
         let asked = self.life.state != State::SynSent || wants_arrivals(&self.cc.controller.needs(), self.config);
@@ -118,7 +120,7 @@ impl Opening<'_> {
         let window = u64::from(syn.window) << if scaled { self.negotiated.send_shift } else { 0 };
         let mss = self.snd.on_peer_syn(options.mss.unwrap_or(self.pmtu.default_peer_mss()), window);
         self.pmtu.set_peer_mss(mss);
-        self.pmtu.set_options(self.negotiated.data_options(&self.ext.network));
+        self.pmtu.set_options(self.negotiated.data_options(self.ext));
     }
 }
 
@@ -136,7 +138,7 @@ fn wants_arrivals(needs: &Needs, config: &Config) -> bool {
 /// Returns whether to request probe echoes. They cost the peer an ACK per out-of-order segment, so only a
 /// controller that sends probes requests them.
 fn offers_probe_echo(needs: &Needs, config: &Config) -> bool {
-    config.extensions && config.timestamps && config.sack && probes::wants(needs)
+    config.extensions && config.timestamps && config.sack && wants_probes(needs)
 }
 
 /// Returns whether to request a scaled window in the SYN-ACK, so that more than 64 KiB may be sent in the first

@@ -1,11 +1,11 @@
 //! Transmit path: selects what to send next and fills batches with it.
 
-use longhaul_cc::{SegmentKind, SendLimit, TxId};
+use longhaul_cc::SendLimit;
 use longhaul_units::{Bytes, Time};
-use longhaul_wire::{Ecn, Flags};
+use longhaul_wire::Flags;
 
 use super::Timer;
-use super::rc3::{self, Tail};
+use super::extension::{Carrier, Outgoing, Sent, Turn};
 use super::send_loop::Fill;
 use crate::{Batch, Connection, Event, SegmentRef, State};
 
@@ -93,8 +93,7 @@ impl Connection {
         // If the pacer limits the next batch as well, that is for the next poll to note. A request of an ACK frequency that is
         // repeated after this batch can wait for the next one.
         let want = Bytes(self.cc.waiting_bytes(&self.snd, &self.loss).max(1));
-        let is_exhausted =
-            !self.rcv.acks.has_any() && self.ext.probes.is_none() && self.cc.pacer.ready(now, want).is_ok();
+        let is_exhausted = !self.rcv.acks.has_any() && self.ext.is_passive() && self.cc.pacer.ready(now, want).is_ok();
         if is_exhausted { Due::LastBatch } else { Due::Batch }
     }
 
@@ -136,85 +135,32 @@ impl Connection {
         self.snd.begin_burst(snapshot);
         let (flags, nxt) = (Flags::ACK | self.rcv.acks.echo_flag(), self.snd.nxt());
         let mut template = self.headers().header(now, flags, nxt);
-        template.options.network = self.ext.network.request_on_data(self.cc.control.header, self.config.ttl);
+        self.ext.decorate(&mut template, Carrier::Data(&self.cc.control, self.config.ttl));
         batch.dscp = self.cc.control.dscp;
         let mut fill = Fill::new(now, template, batch, max_segments, budget);
         self.send_loop().fill(&mut fill)
     }
 
-    /// Sends the second segment of a pair right after the first.
-    fn transmit_second(&mut self, now: Time, batch: &mut Batch) -> bool {
-        let second = self.ext.pairs.as_mut().and_then(|pairs| pairs.take_second(now));
-        let Some(second) = second.filter(|_| self.life.state.is_synchronized()) else { return false };
-        let (flags, nxt) = (Flags::ACK | self.rcv.acks.echo_flag(), self.snd.nxt());
-        let mut header = self.headers().header(now, flags, nxt);
-        header.seq = self.numbers.sequence(second.start);
-        batch.push(&header, second.start, second.len);
-        batch.ecn = second.ecn;
-        self.after_transmit(now, batch);
-        true
-    }
-
-    /// Sends the next probe if one is due.
-    fn transmit_probe(&mut self, now: Time, batch: &mut Batch) -> bool {
-        let Some(probes) = self.ext.probes.as_deref_mut().filter(|_| self.rtt.srtt().is_some()) else { return false };
-        let due = probes.next(now, self.numbers.clock, &self.snd, self.pmtu.mss(), &mut self.timers);
-        let Some((plan, index, record)) = due else { return false };
-        self.snd.board_mut().note_copy(index);
-        let fin = if record.is_fin() { Flags::FIN } else { Flags::NONE };
-        let flags = Flags::ACK | Flags::PSH | fin | self.rcv.acks.echo_flag();
-        let mut header = self.headers().header(now, flags, record.start);
-        header.seq = self.numbers.sequence(record.start);
-        batch.dscp = plan.dscp;
-        // Probes are not ECN-capable: the echo of a CE mark would be attributed to data in the window. A congested
-        // queue drops the probe instead.
-        batch.ecn = Ecn::NotEct;
-        batch.push(&header, record.start, record.len);
-        self.stats.segments_out += 1;
-        let before = self.loss.pipe(self.snd.board());
-        let mut control = self.control_loop();
-        control.report_sent(now, TxId(0), record.len, before, SegmentKind::Probe);
-        // The plan may allow more probes after this one.
-        control.refresh();
-        true
-    }
-
-    /// Sends the next segments from the tail if they are due. Nothing is sent before the first RTT sample, or between
-    /// a retransmission timeout and the next acknowledgment of new data.
-    fn transmit_rc3(&mut self, now: Time, batch: &mut Batch, max_segments: usize) -> bool {
-        let Some(plan) = self.snd.rc3_plan() else { return false };
-        use State::{CloseWait, Closing, Established, FinWait1, LastAck};
-        let silent = self.rtt.srtt().is_none() || self.rtt.backoff() > 0;
-        if silent || !matches!(self.life.state, Established | CloseWait | FinWait1 | Closing | LastAck) {
+    /// Lets the extensions fill an empty batch.
+    fn transmit_extension(&mut self, turn: Turn, now: Time, batch: &mut Batch, max_segments: usize) -> bool {
+        if self.ext.is_empty() {
             return false;
         }
-        let room = self.cc.room(&self.snd, &self.loss);
-        let bounds = self.snd.rc3_bounds(room, u64::from(self.pmtu.mss()).max(1));
-        let Some((first, due_at)) = self.snd.next_from_tail(bounds) else {
-            self.timers.stop(Timer::Copy);
-            return false;
-        };
-        if now < due_at {
-            self.timers.arm(Timer::Copy, due_at);
-            return false;
+        match self.host().send(turn, Outgoing { now, batch: &mut *batch, max_segments }) {
+            Sent::Nothing(_) => return false,
+            Sent::InWindow => self.after_transmit(now, batch),
+            Sent::Beside => {
+                self.stats.segments_out += batch.segments.len() as u64;
+                // The controller may plan more of them.
+                self.control_loop().refresh();
+            }
         }
-        let flags = Flags::ACK | self.rcv.acks.echo_flag();
-        let template = self.headers().header(now, flags, first.start);
-        let tail = Tail { plan, bounds, first };
-        let sent = rc3::fill(&mut self.send_loop(), now, batch, max_segments, &template, &tail);
-        if sent == 0 {
-            self.timers.stop(Timer::Copy);
-            return false;
-        }
-        self.snd.schedule_tail(now, plan.gap, sent);
-        self.stats.segments_out += sent;
-        self.control_loop().refresh();
         true
     }
 
     /// Fills an empty batch with the most urgent segments other than a RST.
     fn transmit_next(&mut self, now: Time, batch: &mut Batch, max_segments: usize) -> Due {
-        if self.transmit_second(now, batch) {
+        if self.transmit_extension(Turn::First, now, batch, max_segments) {
             return Due::Batch;
         }
         self.stats.segments_out += self.rcv.acks.push_queued(batch, max_segments);
@@ -225,7 +171,7 @@ impl Connection {
             Due::Nothing => {}
             data => return data,
         }
-        if self.transmit_probe(now, batch) || self.transmit_rc3(now, batch, max_segments) {
+        if self.transmit_extension(Turn::Last, now, batch, max_segments) {
             return Due::Batch;
         }
         if !self.rcv.acks.is_due() || !self.life.state.is_synchronized() {
@@ -246,15 +192,10 @@ impl Connection {
         if self.life.state == State::Closed {
             return Due::Nothing;
         }
-        if self.ext.ack_frequency.is_some() && self.life.state.is_synchronized() && self.snd.has_unacknowledged_data() {
-            // A request that comes without data, now or soon, may reach a peer that has closed the connection and answers
-            // with a RST.
-            let ratio = self.cc.control.ack_ratio;
-            self.headers().request_ack_frequency(ratio);
-        }
         let due = self.transmit_next(now, batch, max_segments);
-        if let Some(probes) = self.ext.probes.as_mut().filter(|_| due != Due::Nothing) {
-            probes.note_timestamp(self.numbers.clock.value(now));
+        if !self.ext.is_empty() && due != Due::Nothing {
+            let stamp = self.numbers.clock.value(now);
+            self.ext.each().for_each(|extension| extension.on_batch(stamp));
         }
         due
     }

@@ -35,7 +35,6 @@ phases! {
             ext: Extensions, peer: Liveness }
     }
 
-    /// The parts that decide whether a segment is acceptable.
     checks -> Checks {
         reads: { life: Lifecycle, negotiated: Negotiated, numbers: Numbers, snd: Sender, rcv: Receiver }
         changes: { }
@@ -77,5 +76,12 @@ phases! {
     send_loop -> SendLoop {
         reads: { config: Arc<Config>, negotiated: Negotiated, numbers: Numbers, rtt: RttEstimator }
         changes: { snd: Sender, loss: Loss, cc: CongestionDriver, pmtu: Pmtu, ext: Extensions, timers: Timers, stats: Stats }
+    }
+
+    /// The parts that extensions see and change when they receive and send.
+    host -> Host {
+        reads: { config: Arc<Config>, life: Lifecycle, negotiated: Negotiated, numbers: Numbers, rtt: RttEstimator }
+        changes: { snd: Sender, rcv: Receiver, loss: Loss, cc: CongestionDriver, pmtu: Pmtu, ext: Extensions, timers: Timers,
+            stats: Stats }
     }
 }

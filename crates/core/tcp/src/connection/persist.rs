@@ -23,9 +23,7 @@ const GIVE_UP_PROBES: u32 = 4;
 pub(super) struct Persist {
     /// One octet of new data, or the FIN, may be sent beyond the window.
     due: bool,
-    /// The octet or FIN at SND.UNA is an unacknowledged probe.
     in_flight: bool,
-    /// Probes since the window closed.
     pub(super) sent: u32,
     /// Probes since the last segment from the peer.
     unanswered: u32,
@@ -39,12 +37,10 @@ impl Persist {
         self.due = false;
     }
 
-    /// Records that SND.UNA advanced.
     pub(super) fn on_una_advanced(&mut self) {
         self.in_flight = false;
     }
 
-    /// Returns whether a probe of new data is due.
     pub(super) fn is_due(&self) -> bool {
         self.due
     }
@@ -74,17 +70,14 @@ impl Persist {
         Span::from_nanos(base_rto.as_nanos().saturating_mul(1 << self.sent.min(20))).min(MAX_INTERVAL)
     }
 
-    /// Records that an acceptable segment arrived.
     pub(super) fn on_segment(&mut self) {
         self.unanswered = 0;
     }
 
-    /// Returns whether the peer, silent for the time of `silence`, is gone.
     pub(super) fn is_hopeless(&self, silence: Span) -> bool {
         silence >= GIVE_UP_AFTER && self.unanswered >= GIVE_UP_PROBES
     }
 
-    /// Returns the number of probe retransmissions since the last segment from the peer.
     pub(super) fn repetitions(&self) -> u32 {
         self.unanswered.saturating_sub(1)
     }

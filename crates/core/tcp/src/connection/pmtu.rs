@@ -64,7 +64,6 @@ pub(super) struct Pmtu {
     refusals: u8,
     refused_at: Time,
     probe: Option<Probe>,
-    /// State before the newest refusal, which may turn out to be void.
     before: Option<Before>,
     /// Refusals undone since the last confirmed size.
     undone_refusals: u8,
@@ -122,12 +121,10 @@ impl Pmtu {
         }
     }
 
-    /// Sets the MSS from the peer's SYN, from which options are deducted.
     pub(super) fn set_peer_mss(&mut self, mss: u16) {
         self.peer_mss = mss;
     }
 
-    /// Sets the number of option bytes on each data segment.
     pub(super) fn set_options(&mut self, options: u16) {
         self.options = options;
     }
@@ -142,7 +139,6 @@ impl Pmtu {
         Layout { header: HEADER + self.options, payload: self.mss().max(1) }
     }
 
-    /// Returns the payload of a segment with `options` bytes of options.
     pub(super) fn payload(&self, options: u16) -> u16 {
         self.current - HEADER - options
     }
@@ -161,12 +157,10 @@ impl Pmtu {
         self.current
     }
 
-    /// Returns the UDP payload of a packet of `mtu` bytes.
     fn payload_of(&self, mtu: u16) -> u16 {
         mtu.saturating_sub(if self.ipv6 { 48 } else { 28 })
     }
 
-    /// Returns the payload of a probe segment with `options` bytes of options, if one is due.
     pub(super) fn probe_payload(&self, now: Time, options: u16) -> Option<u16> {
         if self.probe.is_some() || self.next_at.is_some_and(|at| now < at) {
             return None;
@@ -203,7 +197,6 @@ impl Pmtu {
         self.before = None;
     }
 
-    /// Confirms the size of the probe, whose data was acknowledged. Returns whether the PLPMTU increased.
     pub(super) fn on_probe_delivered(&mut self) -> bool {
         let Some(probe) = self.probe.take() else { return false };
         let previous = self.current;

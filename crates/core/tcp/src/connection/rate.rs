@@ -14,7 +14,6 @@ pub(super) struct RateSampler {
     pub(super) lost: u64,
     /// `delivered` at which data sent while application-limited is delivered; 0 if not application-limited.
     app_limited_until: u64,
-    /// The newest sample.
     pub(super) latest: Option<Rate>,
 }
 

@@ -88,7 +88,6 @@ impl Receiver {
         }
     }
 
-    /// Records that everything up to RCV.NXT is acknowledged by a segment that is sent at this moment.
     pub(super) fn on_ack_sent(&mut self) {
         self.acks.on_ack_sent(self.next());
     }
@@ -98,12 +97,10 @@ impl Receiver {
         self.acks.request_up_to(self.next());
     }
 
-    /// Returns whether the ACK that is due reports something that data segments do not carry.
     pub(super) fn needs_pure_ack(&self) -> bool {
         self.acks.needs_pure_ack(self.out_of_order() > 0)
     }
 
-    /// Sets TS.Recent.
     pub(super) fn set_ts_recent(&mut self, value: u32, at: Time) {
         (self.ts_recent, self.ts_recent_at) = (value, Some(at));
     }
@@ -176,38 +173,32 @@ impl Receiver {
         records
     }
 
-    /// Returns up to `max` bytes of in-order data, if there are any.
     pub(super) fn read(&mut self, max: usize) -> Option<Bytes> {
         let data = self.data.read(max)?;
         self.consumed += data.len() as u64;
         Some(data)
     }
 
-    /// Moves at most `max` bytes of in-order data to `chunks`, and returns their number.
     pub(super) fn read_chunks(&mut self, chunks: &mut Chunks, max: usize) -> usize {
         let read = self.data.read_chunks(chunks, max);
         self.consumed += read as u64;
         read
     }
 
-    /// Returns in-order data without consuming it, if there is any.
     pub(super) fn front(&mut self) -> Option<Bytes> {
         self.data.front()
     }
 
-    /// Returns the number of bytes consumed so far.
     pub(super) fn consumed(&self) -> u64 {
         self.consumed
     }
 
-    /// Copies in-order data into `buffer` and returns its length.
     pub(super) fn read_into(&mut self, buffer: &mut [u8]) -> usize {
         let read = self.data.read_into(buffer);
         self.consumed += read as u64;
         read
     }
 
-    /// Copies in-order data into `buffer` without consuming it.
     pub(super) fn peek_into(&self, buffer: &mut [u8]) -> usize {
         self.data.peek_into(buffer)
     }
@@ -222,7 +213,6 @@ impl Receiver {
         self.data = Reassembly::new(self.data.next());
     }
 
-    /// Frees memory that is kept for speed.
     pub(super) fn free_spare_memory(&mut self) {
         self.data.rest();
         self.acks.free_spare_memory();
@@ -259,7 +249,6 @@ impl Receiver {
         (self.capacity >> shift).min(u64::from(u16::MAX)) as u16
     }
 
-    /// Returns the number of bytes beyond a hole.
     pub(super) fn out_of_order(&self) -> usize {
         self.data.out_of_order()
     }
@@ -274,27 +263,22 @@ impl Receiver {
         self.data.recent_ranges()
     }
 
-    /// Returns the number of bytes that can be read.
     pub(super) fn unread(&self) -> usize {
         self.data.unread()
     }
 
-    /// Returns whether the application will not read any more.
     pub(super) fn is_closed(&self) -> bool {
         self.closed
     }
 
-    /// Returns the current size of the buffer.
     pub(super) fn capacity(&self) -> u64 {
         self.capacity
     }
 
-    /// Returns the memory in bytes of the data.
     pub(super) fn memory(&self) -> usize {
         self.data.memory()
     }
 
-    /// Returns TS.Recent.
     pub(super) fn ts_recent(&self) -> u32 {
         self.ts_recent
     }
@@ -306,7 +290,6 @@ impl Receiver {
         comparable && seq::later(self.ts_recent, value)
     }
 
-    /// Returns the right end of the buffer.
     fn buffer_end(&self) -> u64 {
         self.consumed.saturating_add(self.capacity)
     }
@@ -341,7 +324,6 @@ impl Receiver {
         units as u16
     }
 
-    /// Returns whether the application has read enough for a window update with shift `shift`.
     pub(super) fn wants_update(&self, shift: u8, mss: u16) -> bool {
         let open = self.edge.saturating_sub(self.next());
         let gain = self.gain(shift);

@@ -13,7 +13,6 @@ use crate::add;
 pub(super) enum Text {
     /// It lies outside the window or the stream.
     Outside,
-    /// There is no memory for it.
     Refused,
     Taken {
         arrived: Arrived,
@@ -49,14 +48,12 @@ impl Receiving<'_> {
         self.rcv.acks.on_ecn(segment.has(Flags::CWR), is_marked);
     }
 
-    /// Sets the TSval that the next ACK echoes, if probe echoes are negotiated (`docs/wire.md`, "Probe echo").
     fn set_probe_echo(&mut self, segment: &Incoming<'_>) {
         if self.negotiated.probe_echo {
             self.rcv.acks.set_probe_echo(segment.timestamp());
         }
     }
 
-    /// Reports a segment as a duplicate in the next ACK.
     pub(super) fn report_duplicate(&mut self, segment: &Incoming<'_>) {
         self.rcv.acks.report_duplicate(segment.start as u64, segment.data_end() as u64);
         add(&mut self.stats.incidents_mut().duplicate_bytes_in, segment.payload.len() as u64);

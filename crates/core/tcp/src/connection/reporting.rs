@@ -24,7 +24,7 @@ impl Connection {
     /// Returns a snapshot at `now`.
     #[must_use]
     pub fn info(&self, now: Time) -> Info {
-        self.cc.peek(|sending| {
+        let mut info = self.cc.peek(|sending| {
             let now = now.max(self.timers.now());
             let stats = &self.stats;
             let incidents = stats.incidents();
@@ -59,11 +59,11 @@ impl Connection {
                 unsent: Bytes(self.snd.unsent()),
                 options: self.negotiated.options(),
                 arrival_times: self.ext.arrivals.is_some(),
-                pairs: self.ext.pairs.as_ref().map(|pairs| pairs.info()),
-                network: self.ext.network.info(),
+                pairs: None,
+                network: None,
                 saved_path: self.cc.saved_path_info(),
-                ack_rate: self.ext.ack_frequency.as_ref().map(|ack_frequency| ack_frequency.info()),
-                probes: self.ext.probes.as_ref().map(|probes| probes.info()),
+                ack_rate: None,
+                probes: None,
                 bytes_acked: stats.bytes_acked,
                 bytes_sent: stats.bytes_sent + incidents.bytes_retransmitted,
                 bytes_retransmitted: incidents.bytes_retransmitted,
@@ -91,12 +91,14 @@ impl Connection {
                 r1_reached: self.is_past_r1(),
                 user_timeout: self.config.user_timeout,
                 peer_user_timeout: self.peer.user_timeout.remote(),
-                delivered: self.cc.rate.delivered + self.ext.carried(),
+                delivered: self.cc.rate.delivered,
                 limited: self.cc.limits.spent(now, self.life.state.is_synchronized()),
                 age: now - self.life.created_at,
                 memory: self.memory(),
             }
-        })
+        });
+        self.ext.describe(&self.snd, &mut info);
+        info
     }
 
     /// Returns the memory in bytes occupied by buffers and records, excluding the connection's own fixed size.

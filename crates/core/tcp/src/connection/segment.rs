@@ -78,12 +78,10 @@ impl Incoming<'_> {
         i64::from(self.header.sequence_len(self.payload.len() as u32))
     }
 
-    /// Returns the TSval, if there is one.
     pub(super) fn timestamp(&self) -> Option<u32> {
         self.header.options.timestamps.map(|stamp| stamp.value)
     }
 
-    /// Returns the offset after the data.
     pub(super) fn data_end(&self) -> i64 {
         self.start.saturating_add(self.payload.len() as i64)
     }

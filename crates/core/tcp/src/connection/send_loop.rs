@@ -1,13 +1,12 @@
 //! Send loop: retransmissions and new data, segment by segment, as far as windows, pacer and batch allow.
 
-use longhaul_cc::{NetworkHeader, SegmentKind, SendLimit, Sent};
-use longhaul_units::{Bytes, Rate, Time};
-use longhaul_wire::{CheshireCodec, Codec, Ecn, Flags, Header, NetworkOption};
+use longhaul_cc::{SegmentKind, SendLimit, Sent};
+use longhaul_units::{Bytes, Time};
+use longhaul_wire::{CheshireCodec, Codec, Ecn, Flags, Header};
 
-use super::network::QUICK_START_OPTION;
 use super::sender::NewSegment;
-use super::{ControlLoop, SendLoop, pairs};
-use crate::{Batch, add};
+use super::{ControlLoop, SendLoop, extension};
+use crate::Batch;
 
 impl SendLoop<'_> {
     /// Sends segments until the batch is full or a limit is reached. Returns the limit that stopped it, or `None` if the batch
@@ -32,9 +31,10 @@ impl SendLoop<'_> {
                 Some(index) => self.retransmit_segment(fill, index),
                 // Lost data waits for the congestion window, and there is no new data.
                 None if self.snd.board().lost_bytes() > 0 && self.snd.unsent() == 0 => FillStep::Stop(SendLimit::Cwnd),
-                None => match pairs::transmit_pair(self, fill, room_for_new) {
+                None if self.ext.is_empty() => self.transmit_new(fill, room_for_new, 0, |_, _| {}),
+                None => match extension::send_new(self, fill, room_for_new) {
                     Some(step) => step,
-                    None => self.transmit_new(fill, room_for_new),
+                    None => self.transmit_new(fill, room_for_new, 0, |_, _| {}),
                 },
             };
             match step {
@@ -48,7 +48,6 @@ impl SendLoop<'_> {
         }
     }
 
-    /// Returns the segment to retransmit next, if `room` or a forced retransmission allows it.
     fn next_retransmission(&mut self, room: u64) -> Option<u64> {
         if self.loss.awaits_second_ack(self.negotiated.sack) {
             return None;
@@ -80,7 +79,6 @@ impl SendLoop<'_> {
         (self.loss.grant.forced || room >= record.sequence_len()).then_some(index)
     }
 
-    /// Splits a segment that is longer than the current SMSS: a lost path MTU probe.
     fn resegment_to_mss(&mut self, index: u64) {
         let mss = self.pmtu.mss();
         self.pmtu.on_probe_lost(self.timers.now());
@@ -88,7 +86,6 @@ impl SendLoop<'_> {
         self.loss.on_renumbered();
     }
 
-    /// Retransmits a segment of the scoreboard.
     fn retransmit_segment(&mut self, fill: &mut Fill<'_>, index: u64) -> FillStep {
         let Some(record) = self.snd.board().get(index).filter(|record| !record.is_sacked()).copied() else {
             return FillStep::Last;
@@ -115,17 +112,21 @@ impl SendLoop<'_> {
         if ends { Flags::PSH } else { Flags::NONE }
     }
 
-    /// Sends a new segment.
-    fn transmit_new(&mut self, fill: &mut Fill<'_>, room: u64) -> FillStep {
+    /// Sends a new segment, to whose header `decorate` adds `extra` bytes of options, given where its data ends.
+    pub(super) fn transmit_new(
+        &mut self,
+        fill: &mut Fill<'_>,
+        room: u64,
+        extra: u16,
+        decorate: impl FnOnce(&mut Header, u64),
+    ) -> FillStep {
         self.snd.skip_received(u64::from(self.pmtu.mss()));
-        let asked = self.quick_start_due(fill.now);
-        let extra = asked.map_or(0, |(_, extra)| extra);
         let next = match self.next_segment(fill, room, extra) {
             Ok(next) => next,
             Err(limit) => return FillStep::Stop(limit),
         };
-        // Data already sent by the RC3 loop is ambiguous: an ECN echo may belong to either copy.
-        let alone = next.mtu_probe || self.snd.unsent_before_rc3() < u64::from(next.len);
+        // Data sent ahead is ambiguous: an ECN echo may belong to either copy.
+        let alone = next.mtu_probe || self.snd.unsent_before_ahead() < u64::from(next.len);
         // A lost window probe goes unnoticed, so that it is neither ECN-capable nor carries CWR (RFC 3168, section 6.1.6).
         let window_probe = self.snd.persist.is_due();
         let ecn = if window_probe { Ecn::NotEct } else { self.next_ecn(next.len, alone) };
@@ -135,13 +136,10 @@ impl SendLoop<'_> {
         }
         // Add the segment to the scoreboard and advance SND.NXT.
         let before = self.loss.pipe(self.snd.board());
-        let NewSegment { tx, start, fin, was_sent_by_rc3 } = self.snd.send_new(next.len, next.mtu_probe);
+        let NewSegment { tx, start, fin } = self.snd.send_new(next.len, next.mtu_probe);
         let end = start + u64::from(next.len);
         if next.len < self.pmtu.mss().saturating_sub(extra) {
             self.snd.note_short();
-        }
-        if was_sent_by_rc3 {
-            self.ext.count_probes(|info| add(&mut info.lost, 1));
         }
         if ecn == Ecn::Ce {
             self.ext.ecn_check.on_sent(start, end);
@@ -149,7 +147,7 @@ impl SendLoop<'_> {
         if next.mtu_probe {
             self.pmtu.probe_sent(next.len, (fill.header_len - CheshireCodec::HEADER_LEN) as u16);
         }
-        // Set FIN, PSH and CWR, and add a Quick-Start request if one is due.
+        // Set FIN, PSH and CWR, and add the options.
         let mut flags = fill.template.flags;
         if fin {
             flags |= Flags::FIN;
@@ -158,8 +156,11 @@ impl SendLoop<'_> {
         if !window_probe && self.snd.take_cwr() {
             flags |= Flags::CWR;
         }
-        let network = asked.map(|(rate, _)| self.ext.network.ask_on_data(fill.now, rate, end, self.config.ttl));
-        fill.push_with_request(network, flags, self.numbers.sequence(start), start, next.len);
+        match extra {
+            0 => fill.push(flags, self.numbers.sequence(start), start, next.len),
+            _ => fill
+                .push_decorated(flags, self.numbers.sequence(start), start, next.len, |header| decorate(header, end)),
+        }
         self.loss.on_new_data();
         self.stats.bytes_sent += u64::from(next.len);
         self.control_loop().report_sent(fill.now, tx, next.len, before, SegmentKind::Data);
@@ -195,7 +196,7 @@ impl SendLoop<'_> {
         let options = (fill.header_len - CheshireCodec::HEADER_LEN) as u16;
         if let Some(probe) = self.pmtu.probe_payload(fill.now, options).filter(|_| extra == 0) {
             // Enough data must follow the probe for its loss to be detected at once.
-            let enough = self.snd.unsent_before_rc3() >= 4 * u64::from(probe) && u64::from(probe) <= window.min(room);
+            let enough = self.snd.unsent_before_ahead() >= 4 * u64::from(probe) && u64::from(probe) <= window.min(room);
             if enough && !self.loss.in_episode() {
                 return Ok(Choice { len: probe, mtu_probe: true });
             }
@@ -247,12 +248,11 @@ impl SendLoop<'_> {
     pub(super) fn transmit_series(&mut self, fill: &mut Fill<'_>) -> u64 {
         let (len, pipe) = (self.pmtu.mss(), self.loss.pipe(self.snd.board()));
         let is_plain = fill.is_plain_series(len, self.ecn())
-            && self.ext.pairs.is_none()
+            && self.ext.is_passive()
             && !self.ext.ecn_check.is_due()
             && !self.loss.in_episode()
             && self.loss.allowance(len) == 0
-            && self.snd.admits_series()
-            && self.quick_start_due(fill.now).is_none();
+            && self.snd.admits_series();
         if !is_plain || len == 0 {
             return 0;
         }
@@ -271,26 +271,16 @@ impl SendLoop<'_> {
         count * size
     }
 
-    /// Returns the ECN field of new data segments.
     pub(super) fn ecn(&self) -> Ecn {
         self.ext.ecn_check.codepoint(self.cc.control.ecn, self.negotiated.ecn)
     }
 
-    /// Returns the rate to request of routers with the next new segment, and the length of the option.
-    fn quick_start_due(&self, now: Time) -> Option<(Rate, u16)> {
-        let Some(NetworkHeader::QuickStart { rate }) = self.cc.control.header else { return None };
-        let may_ask = self.snd.unsent() > 0 && self.ext.network.may_ask(now, self.rtt.srtt());
-        may_ask.then_some((rate, QUICK_START_OPTION))
-    }
-
-    /// Returns the parts that the controller reads, and those that its answer changes.
     pub(super) fn control_loop(&mut self) -> ControlLoop<'_> {
         let Self { config, snd, rtt, loss, cc, pmtu, ext, timers, .. } = self;
         ControlLoop { config, snd, rtt, loss, cc, pmtu, ext, timers }
     }
 }
 
-/// State of the send loop while it fills a batch.
 pub(super) struct Fill<'a> {
     pub(super) now: Time,
     pub(super) template: Header,
@@ -303,7 +293,6 @@ pub(super) struct Fill<'a> {
     plain: bool,
 }
 
-/// What the send loop has done in one step.
 pub(super) enum FillStep {
     /// Bytes of payload sent; more may follow.
     Sent(u64),
@@ -338,21 +327,24 @@ impl<'a> Fill<'a> {
             && self.batch.segments.last().is_some_and(|last| last.payload_len == payload)
     }
 
-    /// Returns how many more segments with `payload` bytes the batch admits.
     pub(super) fn room_for(&self, payload: u16) -> u64 {
         self.batch.room_for(self.header_len + usize::from(payload), self.max_segments)
     }
 
-    /// Adds a segment that carries a request to routers, if there is one.
-    fn push_with_request(&mut self, network: Option<NetworkOption>, flags: Flags, sequence: u32, start: u64, len: u16) {
-        if network.is_none() {
-            self.push(flags, sequence, start, len);
-            return;
-        }
-        let held = std::mem::replace(&mut self.template.options.network, network);
+    /// Adds a segment whose header has other options than the template.
+    fn push_decorated(
+        &mut self,
+        flags: Flags,
+        sequence: u32,
+        start: u64,
+        len: u16,
+        decorate: impl FnOnce(&mut Header),
+    ) {
+        let held = self.template.clone();
+        decorate(&mut self.template);
         self.plain = false;
         self.push(flags, sequence, start, len);
-        self.template.options.network = held;
+        self.template = held;
         self.plain = false;
     }
 

@@ -13,13 +13,13 @@ use crate::{Batch, Burst, Config, Record, Scoreboard, SegmentRef};
 /// After this many copied bytes a write ends, so that it does not occupy a thread for long. No chunk is longer.
 const COPY_LIMIT: usize = 256 << 10;
 
-mod rc3;
+mod ahead;
 mod rest;
 mod unsent;
 mod window;
 
-pub(super) use rc3::Bounds;
-use rc3::Rc3Loop;
+use ahead::Ahead;
+pub(super) use ahead::AheadBounds;
 pub(super) use rest::RestingSender;
 use unsent::UnsentLimit;
 pub(super) use window::{WindowField, WindowUpdate};
@@ -29,8 +29,7 @@ const MIN_PEER_MSS: u16 = 128;
 
 /// Send side: queued and outstanding data, and the peer's window.
 ///
-/// Data that the RC3 loop sent beyond SND.NXT is a part of it, not an extension, because it moves the bounds that this
-/// type maintains: acceptable ACKs, the room for writers, and SND.NXT.
+/// Data sent ahead is a part of it, not an extension, because it moves the bounds that this type maintains: acceptable ACKs, the room for writers, and SND.NXT.
 #[derive(Debug)]
 pub(super) struct Sender {
     buffer: SendBuffer,
@@ -68,20 +67,16 @@ pub(super) struct Sender {
     /// The time since which the window has had room but the application has had no data to send; cleared when new
     /// data is sent.
     app_limited_since: Option<Time>,
-    /// Data sent beyond SND.NXT by the RC3 loop, if the controller ever started it.
-    rc3: Option<Box<Rc3Loop>>,
+    /// Data sent beyond SND.NXT, if any ever was to be.
+    ahead: Option<Box<Ahead>>,
 }
 
-/// New segment that was added to the scoreboard.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct NewSegment {
     pub(super) tx: TxId,
     /// Stream offset of its data.
     pub(super) start: u64,
-    /// Whether it carries our FIN.
     pub(super) fin: bool,
-    /// Whether the RC3 loop had sent some of its data before.
-    pub(super) was_sent_by_rc3: bool,
 }
 
 /// Flipped pair of segments that was added to the scoreboard; the one at `middle` is sent first.
@@ -94,7 +89,7 @@ pub(super) struct NewPair {
     pub(super) end: u64,
 }
 
-#[expect(clippy::multiple_inherent_impl, reason = "window, RC3 loop and form at rest have their files")]
+#[expect(clippy::multiple_inherent_impl, reason = "window, data sent ahead and form at rest have their files")]
 impl Sender {
     pub(super) fn new(config: &Config) -> Self {
         Self {
@@ -120,7 +115,7 @@ impl Sender {
             last_sent: None,
             outflow: Flow::default(),
             app_limited_since: None,
-            rc3: None,
+            ahead: None,
         }
     }
 
@@ -129,7 +124,6 @@ impl Sender {
         self.nxt = 1;
     }
 
-    /// Takes the MSS and the window from the peer's SYN, and returns the MSS that applies.
     pub(super) fn on_peer_syn(&mut self, mss: u16, window: u64) -> u16 {
         self.peer_mss = mss.max(MIN_PEER_MSS);
         (self.window, self.max_window) = (window, window);
@@ -147,13 +141,11 @@ impl Sender {
         (self.wl1, self.wl2) = (seq, ack);
     }
 
-    /// Replaces SND.WND.
     pub(super) fn set_window(&mut self, window: u64) {
         self.window = window;
         self.max_window = self.max_window.max(window);
     }
 
-    /// Applies settings of the application.
     pub(super) fn configure(&mut self, config: &Config) {
         self.buffer.set_capacity(config.send_buffer);
         self.unsent_limit.configure(config);
@@ -163,7 +155,6 @@ impl Sender {
         self.nodelay = nodelay;
     }
 
-    /// Queues as much of `data` as the buffer and the limit of unsent data admit, and returns the number of bytes.
     pub(super) fn write(&mut self, data: &[u8], layout: Layout) -> usize {
         let data = data.get(..self.room()).unwrap_or(data);
         self.buffer.write(data, layout, self.nxt.max(1))
@@ -185,7 +176,6 @@ impl Sender {
         taken
     }
 
-    /// Records that a writer waits for room.
     pub(super) fn block_writer(&mut self) {
         self.writer_blocked = true;
     }
@@ -200,12 +190,10 @@ impl Sender {
         wakes
     }
 
-    /// Queues a FIN after the last byte.
     pub(super) fn queue_fin(&mut self) {
         self.fin_queued = true;
     }
 
-    /// Starts a burst: the segments sent until the next one share a send time and a delivery-rate snapshot.
     pub(super) fn begin_burst(&mut self, burst: Burst) {
         self.board.begin_burst(burst);
     }
@@ -223,16 +211,15 @@ impl Sender {
         // Both permissions hold for one segment.
         self.persist.on_new_data();
         self.override_sws = false;
-        let was_sent_by_rc3 = self.advance_rc3(start, self.nxt);
-        if was_sent_by_rc3 {
+        if self.pass_ahead(start, self.nxt) {
             self.board.note_early();
         }
-        NewSegment { tx, start, fin, was_sent_by_rc3 }
+        NewSegment { tx, start, fin }
     }
 
     /// Returns whether nothing but new data, its windows and its pacing decides on the next segment.
     pub(super) fn admits_series(&self) -> bool {
-        self.rc3.is_none() && !self.is_cwr_due() && !self.persist.is_due() && self.app_limited_since.is_none()
+        self.ahead.is_none() && !self.is_cwr_due() && !self.persist.is_due() && self.app_limited_since.is_none()
     }
 
     /// Adds `count` segments of `len` bytes of new data from SND.NXT on, which do not end the queued data. Returns the
@@ -253,12 +240,10 @@ impl Sender {
         NewPair { first_tx, second_tx, start, middle, end: self.nxt }
     }
 
-    /// Records the retransmission of a segment of the scoreboard.
     pub(super) fn retransmit(&mut self, index: u64) -> TxId {
         self.board.retransmit(index)
     }
 
-    /// Records that data was sent at `now`.
     pub(super) fn on_transmission(&mut self, now: Time, round_trip: Option<Span>) {
         self.last_sent = Some(now);
         self.outflow.note(now, round_trip);
@@ -269,7 +254,6 @@ impl Sender {
         self.outflow.patience(now, round_trip)
     }
 
-    /// Restarts the idle time at `now`, although nothing was sent.
     pub(super) fn restart_idle_time(&mut self, now: Time) {
         self.last_sent = Some(now);
     }
@@ -297,7 +281,7 @@ impl Sender {
     ) -> u64 {
         let bytes = self.board.acknowledge(ack, told, delivered);
         self.una = ack;
-        self.meet_rc3(ack, mss);
+        self.acknowledge_ahead(ack, mss);
         bytes
     }
 
@@ -308,7 +292,7 @@ impl Sender {
         mss: u64,
         delivered: impl FnMut(&Record, &Burst),
     ) -> Option<u64> {
-        if right > self.nxt && !self.sack_beyond_nxt(left, right, mss) {
+        if right > self.nxt && !self.sack_ahead(left, right, mss) {
             return None;
         }
         Some(self.board.sack(left, right.min(self.nxt), delivered))
@@ -347,12 +331,10 @@ impl Sender {
         std::mem::take(&mut self.cwr_due)
     }
 
-    /// Splits outstanding segments that are longer than `mss`.
     pub(super) fn resegment(&mut self, mss: u16) {
         self.board.resegment(mss);
     }
 
-    /// Splits outstanding segments that are longer than `mss`, up to the one at `last`.
     pub(super) fn resegment_to(&mut self, last: u64, mss: u16) {
         self.board.resegment_to(last, mss);
     }
@@ -363,33 +345,27 @@ impl Sender {
         self.clear_received();
     }
 
-    /// Frees memory that is kept for the next burst.
     pub(super) fn free_spare_memory(&mut self) {
         self.buffer.rest();
         self.board.rest();
     }
 
-    /// Appends the slices of a batch to `out`, and returns their length in bytes.
     pub(super) fn frames<'a>(&'a mut self, batch: &'a Batch, out: &mut impl Extend<&'a [u8]>) -> usize {
         self.buffer.frames(&batch.headers, &batch.segments, out)
     }
 
-    /// Calls `each` with the slices of a segment's payload in stream order.
     pub(super) fn payload(&self, segment: &SegmentRef, each: impl FnMut(&[u8])) {
         self.buffer.slices(segment.payload(), each);
     }
 
-    /// Returns SND.UNA.
     pub(super) fn una(&self) -> u64 {
         self.una
     }
 
-    /// Returns SND.NXT.
     pub(super) fn nxt(&self) -> u64 {
         self.nxt
     }
 
-    /// Returns SND.WND.
     pub(super) fn window(&self) -> u64 {
         self.window
     }
@@ -401,7 +377,6 @@ impl Sender {
         (oldest, self.sent_to() as i64)
     }
 
-    /// Returns the scoreboard of outstanding segments.
     pub(super) fn board(&self) -> &Scoreboard {
         &self.board
     }
@@ -411,7 +386,6 @@ impl Sender {
         &mut self.board
     }
 
-    /// Returns whether any segment is outstanding.
     pub(super) fn has_outstanding(&self) -> bool {
         !self.board.is_empty()
     }
@@ -426,15 +400,13 @@ impl Sender {
         (self.nxt - self.una).saturating_sub(self.board.passed_bytes())
     }
 
-    /// Returns the number of bytes that a writer may add.
     pub(super) fn room(&self) -> usize {
         let below = self.unsent_limit().saturating_sub(self.unsent());
         self.buffer.free().min(usize::try_from(below).unwrap_or(usize::MAX))
     }
 
-    /// Returns the number of unsent bytes at which writers block.
     fn unsent_limit(&self) -> u64 {
-        self.unsent_limit.bytes(self.rc3_plan().is_some(), self.usable_window() < u64::from(self.peer_mss))
+        self.unsent_limit.bytes(self.intends_ahead(), self.usable_window() < u64::from(self.peer_mss))
     }
 
     /// Sets the number of other connections that wait for their turn to send: the more there are, the less unsent data each
@@ -453,27 +425,22 @@ impl Sender {
         self.buffer.end().saturating_sub(self.nxt.max(1))
     }
 
-    /// Returns whether a segment of `len` bytes of new data is queued and fits into the peer's window.
     pub(super) fn can_send(&self, len: u16) -> bool {
         self.unsent().min(self.usable_window()) >= u64::from(len)
     }
 
-    /// Returns the end of the queued data.
     pub(super) fn queued_end(&self) -> u64 {
         self.buffer.end()
     }
 
-    /// Returns whether the send buffer is empty: nothing is queued and all data is acknowledged.
     pub(super) fn is_buffer_empty(&self) -> bool {
         self.buffer.is_empty()
     }
 
-    /// Returns whether the send buffer is full.
     pub(super) fn is_buffer_full(&self) -> bool {
         self.buffer.free() == 0
     }
 
-    /// Returns whether the Nagle algorithm is disabled.
     pub(super) fn nodelay(&self) -> bool {
         self.nodelay
     }
@@ -483,37 +450,30 @@ impl Sender {
         self.short_end = self.nxt;
     }
 
-    /// Returns whether a segment that is shorter than the MSS awaits its acknowledgment.
     pub(super) fn has_short_in_flight(&self) -> bool {
         self.short_end > self.una
     }
 
-    /// Returns whether the application has closed its side.
     pub(super) fn is_fin_queued(&self) -> bool {
         self.fin_queued
     }
 
-    /// Returns whether our FIN was sent at least once.
     pub(super) fn is_fin_sent(&self) -> bool {
         self.fin_sent
     }
 
-    /// Returns whether a FIN is queued and was never sent.
     pub(super) fn has_unsent_fin(&self) -> bool {
         self.fin_queued && !self.fin_sent
     }
 
-    /// Returns whether data or the FIN is queued that was never sent.
     pub(super) fn has_unsent(&self) -> bool {
         self.unsent() > 0 || self.has_unsent_fin()
     }
 
-    /// Returns whether all data and the FIN are acknowledged.
     pub(super) fn fin_acknowledged(&self) -> bool {
         self.fin_sent && self.una == self.nxt
     }
 
-    /// Returns whether the next new segment carries CWR.
     pub(super) fn is_cwr_due(&self) -> bool {
         self.cwr_due
     }
@@ -524,7 +484,6 @@ impl Sender {
         self.cwr_due || self.una <= self.ece_answered_until
     }
 
-    /// Returns the time of the last transmission.
     pub(super) fn last_sent(&self) -> Option<Time> {
         self.last_sent
     }
@@ -535,9 +494,8 @@ impl Sender {
         self.last_sent.filter(|_| self.window > 0).map(|last| now - last)
     }
 
-    /// Returns the memory in bytes of the buffer and the records.
     pub(super) fn memory(&self) -> usize {
-        self.buffer.memory() + self.board.memory() + self.rc3.as_ref().map_or(0, |rc3| rc3.memory())
+        self.buffer.memory() + self.board.memory() + self.ahead.as_ref().map_or(0, |ahead| ahead.memory())
     }
 }
 

@@ -42,8 +42,8 @@ pub(super) enum Timer {
     Tick,
     /// Nothing was sent for a while: memory kept for the next burst is freed.
     Idle,
-    /// The next probe of the controller's plan.
-    Copy,
+    /// The next segment of an extension.
+    Extension,
     /// Waiting time for a probe of a peer whose port was reported closed (RFC 1122, section 4.2.3.9).
     PortProbe,
 }
@@ -61,7 +61,7 @@ impl Timer {
             Self::User => TimerKind::User,
             Self::Linger => TimerKind::Linger,
             Self::PortProbe => TimerKind::PortProbe,
-            Self::Pace | Self::Tick | Self::Idle | Self::Copy => return None,
+            Self::Pace | Self::Tick | Self::Idle | Self::Extension => return None,
         })
     }
 
@@ -78,7 +78,7 @@ impl Timer {
         Self::Linger,
         Self::Tick,
         Self::Idle,
-        Self::Copy,
+        Self::Extension,
         Self::PortProbe,
     ];
 }
@@ -216,7 +216,7 @@ impl Connection {
                 }
             }
             // The send loop runs after every call and checks them itself.
-            Timer::Pace | Timer::Copy => {}
+            Timer::Pace | Timer::Extension => {}
             Timer::Idle => self.on_idle(now),
             Timer::Ack => self.rcv.acks.request(),
             Timer::Persist => {

@@ -20,12 +20,9 @@ const LOWER_LIMIT: Span = Span::from_secs(100);
 /// occupy memory for weeks. One hour covers a suspended laptop, a tunnel, or a router that restarts.
 const UPPER_LIMIT: Span = Span::from_secs(3600);
 
-/// User timeouts of both sides.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct UserTimeout {
-    /// The application's timeout.
     local: Option<Span>,
-    /// The peer's advice.
     remote: Option<Span>,
 }
 
@@ -38,12 +35,10 @@ impl UserTimeout {
         self.remote
     }
 
-    /// Returns the option that advertises our user timeout, if enabled.
     pub(super) fn advice(&self, config: &Config) -> Option<Advice> {
         Advice::from_span(self.local.unwrap_or(DEFAULT)).filter(|_| config.user_timeout_option)
     }
 
-    /// Processes the peer's advice.
     pub(super) fn take_advice(&mut self, advice: Option<Advice>, config: &mut Arc<Config>, rto: Span) {
         let Some(advice) = advice.filter(|_| config.user_timeout_option) else { return };
         if self.remote != Some(advice.span()) {

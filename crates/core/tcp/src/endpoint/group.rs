@@ -44,7 +44,6 @@ pub(super) struct Share {
 #[derive(Debug)]
 pub(super) struct Membership {
     group: EndpointGroup,
-    /// Whether there can be other endpoints in the group.
     shared: bool,
     /// The number of the endpoint, if it is in the directory.
     index: Option<u32>,
@@ -205,7 +204,6 @@ impl Membership {
         }
     }
 
-    /// Returns the number of the other endpoint that has the connection between these addresses.
     pub(super) fn owner(&self, tuple: &Tuple) -> Option<u32> {
         let index = self.index?;
         self.group.0.directory.find(tuple).filter(|owner| *owner != index)

@@ -44,14 +44,12 @@ impl Endpoint {
         self.config = EndpointConfig { secret, max_time_wait, initial_sequence, ..config.clone() };
     }
 
-    /// Returns whether a limit leaves no room for another connection of the peer address.
     pub(super) fn is_full_for(&self, tuple: &Tuple) -> bool {
         let limits = &self.config;
         self.is_out_of_memory()
             || self.membership.is_full(tuple.remote.ip(), limits.max_connections, limits.max_per_address)
     }
 
-    /// Returns whether the connections of the group have reached the limit on memory.
     pub(super) fn is_out_of_memory(&self) -> bool {
         self.membership.memory(self.memory) >= self.config.max_memory
     }
@@ -111,7 +109,6 @@ impl Drop for Endpoint {
     }
 }
 
-/// Returns the memory pressure at `taken` of `limit` bytes.
 fn pressure(taken: usize, limit: usize) -> Pressure {
     if taken >= limit {
         Pressure::Hard

@@ -24,7 +24,6 @@ impl Endpoint {
         self.incoming_observers = observers;
     }
 
-    /// Installs observers on a connection that a peer has just opened.
     pub(super) fn observe_opened(&mut self, now: Time, index: u32) {
         let Some(factory) = &mut self.incoming_observers else { return };
         let Some(slot) = self.slots.get_mut(index as usize).and_then(Option::as_deref_mut) else { return };

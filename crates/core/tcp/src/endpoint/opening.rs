@@ -8,7 +8,7 @@ use longhaul_wire::{CheshireCodec, Codec, Flags, Header, Timestamps};
 use super::stray::Buckets;
 use super::time_wait::{TimeWaitRecord, Verdict};
 use super::{Tuple, cookie};
-use crate::connection::reset_for;
+use crate::connection::{Start, reset_for};
 use crate::{Connection, ConnectionEvent, DatagramMeta, Endpoint, SegmentRecord, State, TimestampClock, add};
 
 #[expect(clippy::multiple_inherent_impl, reason = "one file per task")]
@@ -124,8 +124,8 @@ impl Endpoint {
         let iss = self.initial_sequence(&meta.tuple, now, previous);
         let micros = config.extensions && syn.options.microsecond_timestamps;
         let clock = TimestampClock::new(self.keys.timestamp_offset(&meta.tuple), now, micros);
-        let mut connection = Connection::accept(config, iss, clock, now, meta.tuple.is_ipv6(), syn, &meta.segment);
-        connection.draw_nonces_from(self.keys.nonces(&meta.tuple, now));
+        let (ipv6, seed) = (meta.tuple.is_ipv6(), self.keys.nonces(&meta.tuple, now));
+        let connection = Connection::accept(Start { config, iss, clock, now, ipv6, seed }, syn, &meta.segment);
         let id = self.insert(meta.tuple, connection, Some(share));
         self.observe_opened(now, id.slot);
         if let Some(connection) = self.connection_mut(id) {
@@ -183,7 +183,8 @@ impl Endpoint {
         // Our timestamps continue from the cookie's.
         let clock = TimestampClock::starting_with(stamp.echo.wrapping_add(1), now);
         let config = Arc::clone(&listener.config);
-        let connection = Connection::accept_cookie(config, iss, clock, now, meta.tuple.is_ipv6(), &syn);
+        let (ipv6, seed) = (meta.tuple.is_ipv6(), self.keys.nonces(&meta.tuple, now));
+        let connection = Connection::accept_cookie(Start { config, iss, clock, now, ipv6, seed }, &syn);
         let slot = self.insert(meta.tuple, connection, Some(share)).slot;
         self.observe_opened(now, slot);
         Some(Some(slot))

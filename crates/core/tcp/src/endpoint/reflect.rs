@@ -29,7 +29,6 @@ impl Reflector {
         self.went_first
     }
 
-    /// Fills `batch` with the next answers to one prober.
     pub(super) fn poll(&mut self, batch: &mut Batch, max_segments: usize) -> Option<Destination> {
         let (tuple, _) = *self.queue.front()?;
         batch.clear();

@@ -18,7 +18,6 @@ impl Buckets {
         Self(Vec::new())
     }
 
-    /// Takes a token; returns whether there was one.
     pub(super) fn take(&mut self, now: Time, bucket: usize) -> bool {
         if self.0.is_empty() {
             self.0 = vec![(now, BURST); Self::COUNT];

@@ -62,7 +62,6 @@ impl Endpoint {
         Some(ConnId { slot: index, generation: slot.generation })
     }
 
-    /// Returns the slot of the connection between these addresses.
     #[inline]
     pub(super) fn find_slot(&mut self, tuple: &Tuple) -> Option<u32> {
         let slots = &self.slots;
@@ -70,7 +69,6 @@ impl Endpoint {
         self.table.find(tuple, |index| slots.get(index as usize).and_then(Option::as_deref).is_some_and(has))
     }
 
-    /// Removes the addresses of the connection in a slot from the tables.
     pub(super) fn unmap(&mut self, index: u32, tuple: &Tuple) {
         self.table.remove(tuple, index);
         self.membership.strike_out(tuple);

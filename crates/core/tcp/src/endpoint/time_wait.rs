@@ -8,7 +8,6 @@ use longhaul_wire::{Flags, Header, Timestamps};
 use crate::keys::Keys;
 use crate::{TimestampClock, Tuple, seq};
 
-/// State kept during TIME-WAIT.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TimeWaitRecord {
     pub(crate) snd_nxt: u32,

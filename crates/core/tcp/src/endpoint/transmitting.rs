@@ -44,7 +44,6 @@ impl Endpoint {
         self.poll_answers(batch, max_segments)
     }
 
-    /// Fills `batch` with the next answer that belongs to no connection, or with those to one prober.
     fn poll_answers(&mut self, batch: &mut Batch, max_segments: usize) -> Option<Destination> {
         let Some((tuple, header)) = self.answers.pop_front() else {
             return self.reflector.poll(batch, max_segments);

@@ -28,13 +28,11 @@ impl Chunks {
         self.remaining = 0;
     }
 
-    /// Appends a piece of `len` bytes.
     pub(super) fn push(&mut self, piece: StreamPart, len: usize) {
         self.pieces.push_back(piece);
         self.remaining = self.remaining.saturating_add(len);
     }
 
-    /// Drops the first piece if all of it has been read.
     fn drop_empty(&mut self) {
         if self.pieces.front().is_some_and(StreamPart::is_empty) {
             self.pieces.pop_front();

@@ -36,12 +36,10 @@ impl StreamPart {
         self.bytes.get(..self.first as usize).unwrap_or(&self.bytes)
     }
 
-    /// Returns the next bytes, up to the end of a payload, without a copy.
     pub(super) fn share_front(&self) -> Bytes {
         self.bytes.slice(..self.front().len())
     }
 
-    /// Returns all payloads.
     pub(super) fn parts(&self) -> impl Iterator<Item = &[u8]> {
         let (front, rest) = self.bytes.split_at(self.front().len());
         let (header, payload) = (usize::from(self.header), usize::from(self.payload));
@@ -49,12 +47,10 @@ impl StreamPart {
         std::iter::once(front).chain(others.map(move |other| other.get(header..).unwrap_or_default()))
     }
 
-    /// Returns whether all bytes have been read.
     pub(super) fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
 
-    /// Skips at most `max` bytes of the [`front`](Self::front), and returns how many.
     pub(super) fn advance(&mut self, max: usize) -> usize {
         let count = max.min(self.front().len());
         let header = self.skipped(count);
@@ -62,7 +58,6 @@ impl StreamPart {
         count
     }
 
-    /// Takes at most `max` bytes of the [`front`](Self::front).
     pub(super) fn take(&mut self, max: usize) -> Bytes {
         let count = max.min(self.front().len());
         if count == self.bytes.len() {
@@ -74,7 +69,6 @@ impl StreamPart {
         taken
     }
 
-    /// Returns the number of bytes in all payloads.
     pub(super) fn len(&self) -> usize {
         let first = self.front().len();
         let (header, payload) = (usize::from(self.header), usize::from(self.payload));

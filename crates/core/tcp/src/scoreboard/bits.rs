@@ -7,7 +7,6 @@ pub(super) struct BitRing {
     /// The words of the ring, and then two summaries of them: bit `w` of the first is set if all bits of word `w` are
     /// set, and that of the second if any is. They are one allocation, because idle connections are many.
     bits: Box<[u64]>,
-    /// Number of words of the ring.
     words: usize,
 }
 
@@ -22,7 +21,6 @@ impl BitRing {
         (slot / 64, 1 << (slot % 64))
     }
 
-    /// Returns the number of words of a summary.
     fn summary_len(&self) -> usize {
         self.words.div_ceil(64)
     }
@@ -62,12 +60,10 @@ impl BitRing {
         self.bits.fill(0);
     }
 
-    /// Returns the first index in `from..to` whose bit is clear.
     pub(super) fn next_clear(&self, from: u64, to: u64) -> Option<u64> {
         self.next(from, to, |ring, w| !ring.bits[w], |ring, s| !ring.full(s))
     }
 
-    /// Returns the first index in `from..to` whose bit is set.
     pub(super) fn next_set(&self, from: u64, to: u64) -> Option<u64> {
         self.next(from, to, |ring, w| ring.bits[w], |ring, s| ring.any(s))
     }
@@ -101,12 +97,10 @@ impl BitRing {
         None
     }
 
-    /// Returns the last index in `from..to` whose bit is clear.
     pub(super) fn last_clear(&self, from: u64, to: u64) -> Option<u64> {
         self.last(from, to, |ring, w| !ring.bits[w], |ring, s| !ring.full(s))
     }
 
-    /// Returns the last index in `from..to` whose bit is set.
     pub(super) fn last_set(&self, from: u64, to: u64) -> Option<u64> {
         self.last(from, to, |ring, w| ring.bits[w], |ring, s| ring.any(s))
     }

@@ -6,18 +6,15 @@ use crate::Scoreboard;
 /// Links are indices modulo this, which suffices for 2 billion records. None of them equals [`NIL`].
 const TURN: u64 = 1 << 31;
 
-/// Returns the link to a record.
 pub(super) const fn link(index: u64) -> u32 {
     (index % TURN) as u32
 }
 
 impl Scoreboard {
-    /// Converts a link to an index.
     pub(super) fn widen(&self, link: u32) -> u64 {
         self.head + u64::from(link).wrapping_sub(self.head) % TURN
     }
 
-    /// Appends a record.
     pub(super) fn link_newest(&mut self, index: u64) {
         self.link_before(index, NIL);
     }

@@ -31,7 +31,6 @@ impl Scoreboard {
         self.append(start, len, 0, count)
     }
 
-    /// Appends `count` segments, which follow each other in the stream and in the list.
     pub(super) fn append(&mut self, start: u64, len: u16, flags: u16, count: u32) -> TxId {
         let (before, first, tx) = (self.newest, self.tail, self.next_tx + 1);
         if count == 0 {
@@ -83,7 +82,6 @@ impl Scoreboard {
         (run.last > self.head).then_some(run)
     }
 
-    /// Removes a run, which was sent in `burst`, from the head.
     pub(super) fn remove_run(&mut self, run: &Run, burst: u32) {
         let count = run.last + 1 - self.head;
         self.in_flight -= run.bytes;

@@ -35,7 +35,6 @@ impl AckSchedule {
         })
     }
 
-    /// Returns the schedule as it was.
     pub(crate) fn wake(kept: RestingAcks) -> Self {
         let RestingAcks { last_sent, peer_segment, challenged_at, initial_acks, requested_every, requested_left } =
             kept;

@@ -5,29 +5,25 @@ use longhaul_cc::AckedSegment;
 use longhaul_units::{Bytes, Span, Time};
 
 use crate::connection::arrivals::{Reports, of_segment};
-use crate::connection::pairs::PairDelivery;
 use crate::{Burst, Record, TimestampClock, seq};
 
 /// Properties of the segments that one ACK newly delivers, collected in one pass.
 #[derive(Default)]
 pub(super) struct Delivery {
-    /// Bytes newly delivered, and bytes by which SND.UNA advanced. The latter do not include data of the RC3 loop,
+    /// Bytes newly delivered, and bytes by which SND.UNA advanced. The latter do not include data sent ahead,
     /// which was never in flight.
     pub(super) bytes: u64,
     pub(super) cumulative: u64,
-    /// The segment sent last, with its snapshot.
     pub(super) newest: Option<(Record, Burst)>,
     /// Send times of the oldest and the newest segment that were never retransmitted, for RTT samples (Karn's
     /// algorithm).
     oldest_clean: Option<Time>,
     newest_clean: Option<Time>,
-    /// Send time of the newest retransmission.
     pub(super) retransmitted: Option<Time>,
     pub(super) mtu_probe: bool,
     pub(super) proves_spurious: bool,
     /// Present if the segment with our CE mark is delivered: whether it was sent only once.
     pub(super) asked: Option<bool>,
-    pub(super) pair: PairDelivery,
 }
 
 impl Delivery {
@@ -43,7 +39,6 @@ impl Delivery {
         }
     }
 
-    /// Adds a segment.
     pub(super) fn add(&mut self, record: &Record, burst: &Burst, ambiguity: Ambiguity) {
         if ambiguity.is_asked {
             self.asked = Some(!record.is_retransmitted() && !record.is_copied());
@@ -61,22 +56,17 @@ impl Delivery {
             self.retransmitted = self.retransmitted.max(Some(burst.sent_at));
         }
         self.mtu_probe |= record.is_mtu_probe();
-        self.pair.note(record);
     }
 }
 
-/// What tells which transmission of a segment an ACK belongs to.
 #[derive(Clone, Copy)]
 pub(super) struct Attribution {
-    /// When the ACK arrived.
     pub(super) at: Time,
     /// The offset that it acknowledges.
     pub(super) ack: u64,
-    /// The timestamp that it echoes.
     pub(super) echo: Option<u32>,
     pub(super) clock: TimestampClock,
     pub(super) min_rtt: Option<Span>,
-    /// Offset of the segment that was sent with our own CE mark.
     pub(super) asked_at: Option<u64>,
 }
 
@@ -87,12 +77,11 @@ pub(super) struct Ambiguity {
     pub(super) is_ambiguous: bool,
     /// A probe's copy may have been delivered instead.
     pub(super) is_copy: bool,
-    /// The segment was sent with our own CE mark.
     pub(super) is_asked: bool,
 }
 
 impl Ambiguity {
-    /// Returns whether it is known which transmission has arrived: no copy of a probe or of the RC3 loop, and of a
+    /// Returns whether it is known which transmission has arrived: no copy of a probe or of data sent ahead, and of a
     /// retransmitted segment the retransmission.
     pub(super) fn is_known(&self, record: &Record) -> bool {
         !(record.is_copied() || record.is_retransmitted() && self.is_ambiguous)
@@ -100,7 +89,6 @@ impl Ambiguity {
 }
 
 impl Attribution {
-    /// Returns the ambiguity of a delivered segment that was last sent in `burst`.
     pub(super) fn of(&self, record: &Record, burst: &Burst) -> Ambiguity {
         // RFC 8985, section 6.2, step 2: an ACK that arrives too early, or echoes an older timestamp, belongs to the
         // original transmission. Above a hole the echo does not apply, because it belongs to the data before the hole
@@ -110,7 +98,7 @@ impl Attribution {
         let value = || self.clock.value(burst.sent_at);
         let older = || in_order && self.echo.is_some_and(|echo| seq::later(value(), echo));
         let is_copy = record.is_copied() && self.echo != Some(value());
-        // Data already sent by the RC3 loop is retransmitted as new data, and so counts as a retransmission.
+        // Data sent ahead is retransmitted as new data, and so counts as a retransmission.
         let twice = record.is_retransmitted() || record.is_early();
         let is_ambiguous = (is_copy && !record.is_early()) || (twice && (early() || older()));
         // A CE mark set by this sender may let the segment overtake earlier ones, if marked packets have a separate
@@ -120,7 +108,6 @@ impl Attribution {
     }
 }
 
-/// Returns the report of a delivered segment to the controller.
 pub(super) fn acked_segment(record: &Record, burst: &Burst, reports: &Reports) -> AckedSegment {
     let mut segment = AckedSegment::new(record.tx, burst.sent_at, Bytes::from(record.len));
     segment.kind = record.kind();

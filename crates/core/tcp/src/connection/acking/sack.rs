@@ -8,7 +8,7 @@ use crate::connection::Numbers;
 
 /// SACK option of a segment that acknowledges `ack`.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct SackOption<'a> {
+pub(in crate::connection) struct SackOption<'a> {
     pub(super) numbers: &'a Numbers,
     pub(super) blocks: &'a [SackBlock],
     pub(super) ack: u64,
@@ -48,16 +48,16 @@ impl SackOption<'_> {
 
     /// Returns whether the first block reports a duplicate of data that was never sent, which ends at `sent_to`. A duplicate of
     /// sent data may be the network's.
-    pub(super) fn claims_unsent(&self, sent_to: u64) -> bool {
+    pub(in crate::connection) fn claims_unsent(&self, sent_to: u64) -> bool {
         self.blocks.first().is_some_and(|first| {
             let (left, right) = self.offsets(first);
             left < self.ack as i64 && (left < 0 || right > sent_to as i64)
         })
     }
 
-    /// Returns whether the first block ends above `nxt`. Such an ACK is triggered by data that the RC3 loop sent beyond it, and
-    /// is no duplicate ACK.
-    pub(super) fn is_beyond(&self, nxt: u64) -> bool {
+    /// Returns whether the first block ends above `nxt`. Such an ACK is triggered by data that was sent ahead, and is no
+    /// duplicate ACK.
+    pub(in crate::connection) fn is_beyond(&self, nxt: u64) -> bool {
         self.blocks.first().is_some_and(|first| self.offsets(first).1 > nxt as i64)
     }
 }
@@ -95,10 +95,7 @@ mod tests {
         }
         assert!(with(&[(3000, 9001)], |sack| sack.claims_unsent(9000)));
         assert!(!with(&[(3000, 9000)], |sack| sack.claims_unsent(9000)));
-        assert!(
-            !with(&[(4500, 9001)], |sack| sack.claims_unsent(9000)),
-            "data above the ACK, such as that of the RC3 loop"
-        );
+        assert!(!with(&[(4500, 9001)], |sack| sack.claims_unsent(9000)), "data above the ACK, such as data sent ahead");
         assert!(
             with(&[(4500, 9001)], |sack| sack.is_beyond(9000)) && !with(&[(4500, 9000)], |sack| sack.is_beyond(9000))
         );

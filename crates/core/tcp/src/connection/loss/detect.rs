@@ -84,7 +84,6 @@ impl Default for Rack {
 /// Result of one pass of RACK loss detection.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct RackOutcome {
-    /// A retransmission of the current episode was marked lost.
     pub(super) retransmission_lost: bool,
     /// The time at which the reordering window of the remaining overtaken segments ends.
     pub(super) check_at: Option<Time>,
@@ -182,7 +181,6 @@ impl SackCounting {
         (self.high_rxt, self.rescue_rxt, self.offered) = (0, None, None);
     }
 
-    /// Records a retransmission while data up to `point`, RecoveryPoint, is recovered.
     pub(super) fn on_retransmit(&mut self, record: &Record, point: u64) {
         self.high_rxt = self.high_rxt.max(record.end());
         if self.offered.take() == Some(record.start) {
@@ -226,7 +224,7 @@ impl SackCounting {
             index = board.last_sacked_below(index)?;
             let record = board.get(index).filter(|r| r.start >= self.judged_to)?;
             if record.is_early() {
-                // The RC3 loop may have sent it long before the segments below it, so it overtook none of them.
+                // It may have been sent ahead, long before the segments below it, so it overtook none of them.
                 continue;
             }
             bytes += record.sequence_len();
@@ -263,7 +261,6 @@ pub(crate) struct DuplicateAcks {
 }
 
 impl DuplicateAcks {
-    /// Resets the count when an episode ends or the retransmission timer expires.
     pub(super) fn reset(&mut self) {
         *self = Self::default();
     }

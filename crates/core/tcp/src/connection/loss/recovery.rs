@@ -98,10 +98,7 @@ impl Recovery<'_> {
         self.begin_episode(Phase::Timeout(self.snd.nxt()), first);
         self.loss.spurious.on_timeout(first, self.snd.board().last_tx());
         self.loss.duplicates.reset();
-        // Probes that are outstanding have measured the path as it was before.
-        if let Some(probes) = &mut self.ext.probes {
-            probes.begin_generation();
-        }
+        self.ext.each().for_each(|extension| extension.on_timeout());
         self.mark_timed_out(now, index);
     }
 
@@ -226,12 +223,11 @@ impl Recovery<'_> {
     }
 
     /// Processes a D-SACK, which reports an unnecessary retransmission. RACK takes it as a sign of reordering (RFC
-    /// 8985, section 6.2), unless the range belongs to a flipped pair.
+    /// 8985, section 6.2), unless the sender itself has reordered the range.
     fn process_dsack(&mut self, ack: &AckOutcome) {
         let Some((left, right)) = ack.dsack else { return };
         self.stats.incidents_mut().dsacks += 1;
-        let flipped = self.ext.is_flipped(left, right);
-        if self.loss.spurious.on_dsack((left, right)) && !flipped {
+        if self.loss.spurious.on_dsack((left, right)) && !ack.is_swapped {
             self.loss.rack.widen(self.snd.una(), self.snd.nxt());
         }
     }

@@ -40,7 +40,6 @@ impl Loss {
 }
 
 impl RestingLoss {
-    /// Returns the state as it was.
     pub(crate) fn wake(self) -> Loss {
         let Self { rack, tail, spurious, episode_tx, detection } = self;
         Loss { detection, rack, tail, spurious: spurious.wake(), episode_tx, ..Loss::new() }

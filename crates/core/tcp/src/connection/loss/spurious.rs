@@ -19,7 +19,6 @@ struct Undo {
     marker: u64,
     /// Bytes retransmitted in the episode, less those that D-SACKs reported as duplicates.
     retransmitted: u64,
-    /// Bytes retransmitted in the episode.
     bytes: u64,
     any: bool,
     eifel: Eifel,
@@ -64,9 +63,7 @@ struct Frto {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Begin {
     pub(super) una: u64,
-    /// A retransmission timeout began it.
     pub(super) timeout: bool,
-    /// No other episode was in progress.
     pub(super) is_first: bool,
 }
 
@@ -93,7 +90,6 @@ pub(super) struct RestingDetection {
 }
 
 impl RestingDetection {
-    /// Returns the detector as it was.
     pub(super) fn wake(self) -> SpuriousDetection {
         let Self { retransmitted_to, unreported, least_rtt } = self;
         SpuriousDetection { retransmitted_to, unreported, least_rtt, ..SpuriousDetection::default() }
@@ -132,7 +128,6 @@ impl SpuriousDetection {
         self.frto = None;
     }
 
-    /// Records a retransmission with this TSval.
     pub(super) fn on_retransmit(&mut self, record: &Record, value: u32) {
         self.retransmitted_to = self.retransmitted_to.max(record.end());
         self.unreported += record.sequence_len();
@@ -145,7 +140,6 @@ impl SpuriousDetection {
         }
     }
 
-    /// Records the delivery of a segment that was sent at `sent_at`.
     pub(super) fn on_delivered(&mut self, record: &Record, sent_at: Time, at: Time) {
         let Some(undo) = self.undo.as_mut().filter(|_| record.is_retransmitted()) else { return };
         match self.least_rtt {

@@ -37,7 +37,6 @@ impl Default for TailLossProbe {
 }
 
 impl TailLossProbe {
-    /// Returns whether another probe may be sent.
     pub(super) fn may_send(&self) -> bool {
         self.allowed && self.in_flight.is_none()
     }
@@ -61,7 +60,6 @@ impl TailLossProbe {
         self.was_needed = true;
     }
 
-    /// Returns whether a probe has retransmitted a lost segment since the last call.
     pub(super) fn take_needed_retransmission(&mut self) -> bool {
         std::mem::take(&mut self.was_needed)
     }

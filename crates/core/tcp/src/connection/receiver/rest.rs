@@ -50,7 +50,6 @@ impl Receiver {
 }
 
 impl RestingReceiver {
-    /// Returns the receiver as it was.
     pub(crate) fn wake(self) -> Receiver {
         let Self { next, acks, inflow, edge, consumed, capacity, ceiling, .. } = self;
         let Self { ts_recent, ts_recent_at, tune_since, tune_consumed, round_trip, .. } = self;

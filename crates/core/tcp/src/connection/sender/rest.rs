@@ -30,7 +30,7 @@ pub(crate) struct RestingSender {
     nodelay: bool,
 }
 
-#[expect(clippy::multiple_inherent_impl, reason = "window, RC3 loop and form at rest have their files")]
+#[expect(clippy::multiple_inherent_impl, reason = "window, data sent ahead and form at rest have their files")]
 impl Sender {
     /// Returns what is to be kept, if the sender is at rest.
     pub(crate) fn rest(&self) -> Option<RestingSender> {
@@ -38,7 +38,7 @@ impl Sender {
         let Self { last_sent, outflow, app_limited_since, unsent_limit, peer_mss, nodelay, .. } = *self;
         let Self { fin_queued, fin_sent, override_sws, writer_blocked, cwr_due, .. } = *self;
         let is_busy = una != nxt || fin_queued || fin_sent || override_sws || writer_blocked || cwr_due;
-        if is_busy || self.persist != Persist::default() || self.rc3.is_some() {
+        if is_busy || self.persist != Persist::default() || self.ahead.is_some() {
             return None;
         }
         Some(RestingSender {
@@ -62,7 +62,6 @@ impl Sender {
 }
 
 impl RestingSender {
-    /// Returns the sender as it was.
     pub(crate) fn wake(self) -> Sender {
         let Self { una, window, max_window, wl1, wl2, short_end, ece_answered_until, .. } = self;
         let Self { last_sent, outflow, app_limited_since, unsent_limit, peer_mss, nodelay, .. } = self;
@@ -89,7 +88,7 @@ impl RestingSender {
             last_sent,
             outflow,
             app_limited_since,
-            rc3: None,
+            ahead: None,
         }
     }
 }

@@ -26,12 +26,10 @@ impl UnsentLimit {
         limit
     }
 
-    /// Applies the limit that the application has set.
     pub(super) fn configure(&mut self, config: &Config) {
         self.configured = config.notsent_lowat.map(|bytes| u32::try_from(bytes.max(1)).unwrap_or(u32::MAX));
     }
 
-    /// Sets the number of other connections that wait for their turn to send.
     pub(super) fn set_others(&mut self, others: usize) {
         self.others = u16::try_from(others).unwrap_or(u16::MAX);
     }
@@ -41,11 +39,11 @@ impl UnsentLimit {
     }
 
     /// Returns the limit in bytes. It is higher while the peer's `window_is_closed`: the peer may be waiting for this
-    /// application to read, which it may do only after its write has succeeded. There is none if `runs_rc3`: the RC3 loop sends
-    /// the data soon.
-    pub(super) fn bytes(self, runs_rc3: bool, window_is_closed: bool) -> u64 {
+    /// application to read, which it may do only after its write has succeeded. There is none if data is
+    /// `sent_ahead`, since it is sent soon.
+    pub(super) fn bytes(self, sent_ahead: bool, window_is_closed: bool) -> u64 {
         self.configured.map_or_else(
-            || match (runs_rc3, window_is_closed) {
+            || match (sent_ahead, window_is_closed) {
                 (true, _) => u64::MAX,
                 (false, true) => WINDOW_CLOSED,
                 (false, false) => (ALONE / (1 + u64::from(self.others))).max(LEAST),

@@ -21,11 +21,10 @@ pub(crate) struct WindowUpdate {
     pub(crate) changed: bool,
     /// The right edge moved left by more than the rounding of window scaling (RFC 7323, section 2.4).
     pub(crate) shrank: bool,
-    /// The window was closed and is open.
     pub(crate) opened: bool,
 }
 
-#[expect(clippy::multiple_inherent_impl, reason = "window, RC3 loop and form at rest have their files")]
+#[expect(clippy::multiple_inherent_impl, reason = "window, data sent ahead and form at rest have their files")]
 impl Sender {
     /// Updates SND.WND if the segment is the newest (RFC 9293, section 3.10.7.4). Must be called before SND.UNA is
     /// advanced.
@@ -59,7 +58,6 @@ impl Sender {
         }
     }
 
-    /// Returns the right edge of the peer's window.
     pub(crate) fn window_edge(&self) -> u64 {
         self.una.saturating_add(self.window)
     }

@@ -8,25 +8,24 @@
 
 use std::fmt;
 
-use longhaul_cc::{Needs, NetworkFeedback, NetworkHeader, NetworkHeaderKind};
+use longhaul_cc::{Ack, Granted, NetworkFeedback, NetworkHeader, NetworkHeaderKind};
 use longhaul_units::{Rate, Span, Time};
 use longhaul_wire::Header;
 use longhaul_wire::network::{
     Feedback, Forward, NetworkOption, QuickStartNonce, QuickStartRate, Request, WireDelta, WireRate,
 };
 
-use super::CongestionDriver;
-use crate::{Config, NetworkInfo, add};
-
-mod lazy;
-
-pub(super) use lazy::LazyNetwork;
+use super::{Carrier, Extension, Heard, offered_header, wanted_header};
+use crate::connection::ack_schedule::INITIAL_ACKS;
+use crate::connection::send_loop::{Fill, FillStep};
+use crate::connection::{CongestionDriver, Host, Negotiated, SendLoop, Sender};
+use crate::{Config, Info, NetworkInfo, add};
 
 /// Length in bytes of the option on each data segment, padded.
 const RCP_OPTION: u16 = 16;
 const XCP_OPTION: u16 = 20;
 /// Length in bytes that a Quick-Start request adds to a segment, padded.
-pub(super) const QUICK_START_OPTION: u16 = 12;
+const QUICK_START_OPTION: u16 = 12;
 
 /// Seed of the nonces (RFC 4782, section 3.4). It is not printed, because applications print streams to logs.
 #[derive(Clone, Copy, Default)]
@@ -38,13 +37,11 @@ impl fmt::Debug for NonceSeed {
     }
 }
 
-/// Requests to routers, and their answers.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Network {
+pub(super) struct Network {
     seed: NonceSeed,
     /// The kind that our SYN offers; after the handshake, the kind that was negotiated.
     kind: Option<NetworkHeaderKind>,
-    /// The outstanding Quick-Start request.
     asked: Option<(QuickStartRate, QuickStartNonce)>,
     /// The time at which it was sent, and the end of the data that it was sent on.
     asked_at: Option<Time>,
@@ -60,12 +57,11 @@ pub(crate) struct Network {
     for_peer: Option<Feedback>,
     /// The answer to be reported to the controller.
     answer: Option<NetworkFeedback>,
+    /// Our SYN-ACK has carried the answers to the peer's SYN.
+    is_answered_by_syn_ack: bool,
+    /// The handshake is complete, and a missing answer to its request was noted.
+    is_settled: bool,
     info: NetworkInfo,
-}
-
-/// Returns the header that a controller requires or prefers.
-fn wanted(needs: &Needs) -> Option<NetworkHeaderKind> {
-    needs.required.network_header.or(needs.preferred.network_header)
 }
 
 fn kind_of(header: &NetworkHeader) -> NetworkHeaderKind {
@@ -82,38 +78,53 @@ fn micros(span: Span) -> u32 {
 
 /// What our SYN or SYN-ACK may ask of routers.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct SynRequest {
-    /// The kind that the controller wants.
-    wanted: Option<NetworkHeaderKind>,
-    /// The application vouches for the routers.
-    vouched: bool,
-    /// The controller's request.
+pub(in crate::connection) struct SynRequest {
+    /// The controller wants a kind of router feedback.
+    is_wanted: bool,
+    /// That kind, if the application vouches for the routers.
+    kind: Option<NetworkHeaderKind>,
     request: Option<NetworkHeader>,
+    is_permitted: bool,
     /// It was not sent before.
     first: bool,
     ttl: u8,
+    now: Time,
 }
 
 impl SynRequest {
-    pub(super) fn new(cc: &CongestionDriver, config: &Config, first: bool) -> Self {
-        let vouched = config.extensions && config.routers_answer;
-        Self { wanted: wanted(&cc.controller.needs()), vouched, request: cc.control.header, first, ttl: config.ttl }
+    pub(in crate::connection) fn new(
+        cc: &CongestionDriver,
+        config: &Config,
+        negotiated: Negotiated,
+        first: bool,
+        now: Time,
+    ) -> Self {
+        let needs = cc.controller.needs();
+        Self {
+            is_wanted: wanted_header(&needs).is_some(),
+            kind: offered_header(&needs, config),
+            request: cc.control.header,
+            is_permitted: negotiated.network,
+            first,
+            ttl: config.ttl,
+            now,
+        }
     }
 }
 
-#[expect(clippy::multiple_inherent_impl, reason = "storage and protocol are apart")]
-impl LazyNetwork {
+impl Network {
+    /// Returns the state of a connection that has neither sent nor received the option. Nonces are drawn from the secret
+    /// `seed`.
+    pub(super) fn new(seed: u64) -> Self {
+        Self { seed: NonceSeed(seed), ..Self::default() }
+    }
+
     /// Adds the permission for the option, and a request, to our SYN.
-    pub(super) fn add_to_syn(&mut self, header: &mut Header, syn: SynRequest, now: Time) {
-        let SynRequest { wanted, vouched, request, first, ttl } = syn;
-        let kind = wanted.filter(|_| vouched);
+    fn add_to_syn(&mut self, header: &mut Header, syn: SynRequest) {
+        let SynRequest { is_wanted, kind, request, first, ttl, now, .. } = syn;
         header.options.network_permitted = kind.is_some();
         // The permission for ACK rate requests is left out, because it does not fit beside a request.
-        header.options.ack_rate_permitted &= wanted.is_none();
-        if kind.is_none() && self.is_unused() {
-            header.options.network = None;
-            return;
-        }
+        header.options.ack_rate_permitted &= !is_wanted;
         self.kind = kind;
         // The retransmission of a SYN carries no request (RFC 4782, section 4.7).
         let asked = request.filter(|header| first && kind == Some(kind_of(header)));
@@ -126,10 +137,14 @@ impl LazyNetwork {
     }
 
     /// Adds the answer to the SYN's request to our SYN-ACK, and a request of ours if the SYN carried one.
-    pub(super) fn add_to_syn_ack(&mut self, header: &mut Header, syn: SynRequest, now: Time) {
+    fn add_to_syn_ack(&mut self, header: &mut Header, syn: SynRequest) {
+        if !syn.is_permitted {
+            return;
+        }
+        self.is_answered_by_syn_ack = true;
         let feedback = self.for_peer;
         if feedback.is_some() {
-            self.add_to_syn(header, syn, now);
+            self.add_to_syn(header, syn);
         }
         header.options.network_permitted = true;
         let forward = header.options.network.and_then(|network| network.forward);
@@ -137,16 +152,9 @@ impl LazyNetwork {
             (forward.is_some() || feedback.is_some()).then_some(NetworkOption { forward, feedback });
     }
 
-    /// Drops the answer to the peer's request, which the SYN-ACK has carried.
-    pub(super) fn forget_answer_for_peer(&mut self) {
-        if self.has_answer_for_peer() {
-            self.for_peer = None;
-        }
-    }
-
     /// Processes the option of an acceptable segment that arrived with this TTL: the peer's request and the routers' answer
     /// to ours. Returns whether the peer waits for the answer to a Quick-Start request, so that it is acknowledged at once.
-    pub(super) fn take_option(&mut self, option: NetworkOption, ttl: Option<u8>) -> bool {
+    fn take_option(&mut self, option: NetworkOption, ttl: Option<u8>) -> bool {
         let mut is_awaited = false;
         if let Some(answer) = option.forward.and_then(|forward| forward.feedback(ttl)) {
             self.for_peer = Some(merge(self.for_peer, answer));
@@ -165,78 +173,44 @@ impl LazyNetwork {
         is_awaited
     }
 
-    /// Ends the wait for the answer to the handshake's request. A missing answer counts as a denial. Returns whether there was
-    /// a request.
-    pub(super) fn end_handshake(&mut self) -> bool {
+    /// Ends the wait for the answer to the handshake's request. A missing answer counts as a denial.
+    fn end_handshake(&mut self) {
         let asked = self.kind.is_some() && self.info.requests > 0;
         if asked && self.answer.is_none() {
             self.deny();
         }
-        asked
     }
 
     /// Counts a request as denied if the data that carried it is acknowledged without an answer (RFC 4782, section
     /// 4.1).
-    pub(super) fn deny_unanswered_request(&mut self, una: u64) {
+    fn deny_unanswered_request(&mut self, una: u64) {
         if self.asked.is_some() && self.asked_end > 0 && una >= self.asked_end {
             self.deny();
         }
     }
 
-    /// Creates the Quick-Start request for a data segment that ends at `end`.
-    pub(super) fn ask_on_data(&mut self, now: Time, rate: Rate, end: u64, ttl: u8) -> NetworkOption {
+    fn ask_on_data(&mut self, now: Time, rate: Rate, end: u64, ttl: u8) -> NetworkOption {
         let request = self.ask(rate);
         (self.asked_at, self.asked_end) = (Some(now), end);
         NetworkOption { forward: Some(Forward { ttl, stamps: 0, request }), feedback: None }
     }
 
     /// Returns the request that every data segment carries with RCP and XCP. `asked` is the controller's.
-    pub(super) fn request_on_data(&mut self, asked: Option<NetworkHeader>, ttl: u8) -> Option<NetworkOption> {
+    fn request_on_data(&mut self, asked: Option<NetworkHeader>, ttl: u8) -> Option<NetworkOption> {
         let each = matches!(self.kind, Some(NetworkHeaderKind::Rcp | NetworkHeaderKind::Xcp));
         let asked = asked.filter(|header| each && self.kind == Some(kind_of(header)))?;
         Some(NetworkOption { forward: Some(self.request(&asked, ttl)), feedback: None })
     }
-}
 
-impl Network {
-    fn new(seed: NonceSeed) -> Self {
-        Self { seed, ..Self::default() }
-    }
-
-    pub(super) fn info(&self) -> Option<NetworkInfo> {
-        let used = self.kind.is_some() || self.info != NetworkInfo::default();
-        used.then_some(self.info)
+    fn is_used(&self) -> bool {
+        self.kind.is_some() || self.info != NetworkInfo::default()
     }
 
     /// Sets the kind that was negotiated in the handshake.
-    pub(super) fn set_negotiated(&mut self, kind: Option<NetworkHeaderKind>) {
+    fn set_negotiated(&mut self, kind: Option<NetworkHeaderKind>) {
         self.kind = kind;
         if kind.is_none() {
             (self.asked, self.answer, self.report) = (None, None, None);
-        }
-    }
-
-    /// Returns the kind in use.
-    pub(super) fn kind(&self) -> Option<NetworkHeaderKind> {
-        self.kind
-    }
-
-    /// Returns the answer to be reported to the controller.
-    pub(super) fn answer(&self) -> Option<NetworkFeedback> {
-        self.answer
-    }
-
-    /// Returns whether an answer has to be returned to the peer.
-    pub(super) fn has_answer_for_peer(&self) -> bool {
-        self.for_peer.is_some()
-    }
-
-    /// Returns the number of option bytes on each data segment.
-    pub(super) fn data_options(&self) -> u16 {
-        match self.kind {
-            Some(NetworkHeaderKind::Rcp) => RCP_OPTION,
-            Some(NetworkHeaderKind::Xcp) => XCP_OPTION,
-            _ => 0,
         }
     }
 
@@ -276,7 +250,7 @@ impl Network {
 
     /// Returns whether a Quick-Start request may be sent: at most one outstanding, at most one per round trip (RFC
     /// 4782, section 4.1), and none to a peer that returned a false answer (section 4.4).
-    pub(super) fn may_ask(&self, now: Time, round_trip: Option<Span>) -> bool {
+    fn may_ask(&self, now: Time, round_trip: Option<Span>) -> bool {
         let Some(round_trip) = round_trip.filter(|_| !self.is_distrusted && self.asked.is_none()) else { return false };
         let due = self.asked_at.is_none_or(|at| now - at >= round_trip);
         due && self.kind == Some(NetworkHeaderKind::QuickStart)
@@ -287,7 +261,6 @@ impl Network {
         self.report = self.asked.take().map(|(_, nonce)| (QuickStartRate::ZERO, nonce)).or(self.report);
     }
 
-    /// Counts the request as denied.
     fn deny(&mut self) {
         self.report_denial();
         add(&mut self.info.denied, 1);
@@ -330,7 +303,7 @@ impl Network {
     /// Checks an XCP answer. An ACK may carry the sum of the changes for several segments (`docs/wire.md`), but no
     /// more.
     fn check_xcp(&mut self, delta: i64) -> Option<NetworkFeedback> {
-        if delta > self.wanted.saturating_mul(i64::from(super::ack_schedule::INITIAL_ACKS)) {
+        if delta > self.wanted.saturating_mul(i64::from(INITIAL_ACKS)) {
             return self.refuse(Some(NetworkFeedback::Denied));
         }
         Some(NetworkFeedback::Xcp(delta))
@@ -354,14 +327,106 @@ impl Network {
     }
 }
 
+impl Extension for Network {
+    fn agree(&mut self, negotiated: Negotiated, granted: &mut Granted) -> bool {
+        self.set_negotiated(self.kind.filter(|_| negotiated.network));
+        granted.network_header = self.kind;
+        if self.is_answered_by_syn_ack {
+            self.for_peer = None;
+        }
+        negotiated.network || self.is_used()
+    }
+
+    fn decorate(&mut self, header: &mut Header, carrier: Carrier<'_>) -> bool {
+        match carrier {
+            Carrier::Syn(request) => self.add_to_syn(header, request),
+            Carrier::SynAck(request) => self.add_to_syn_ack(header, request),
+            Carrier::Data(control, ttl) => header.options.network = self.request_on_data(control.header, ttl),
+            Carrier::PureAck => {
+                let feedback = self.for_peer.take();
+                header.options.network = feedback.map(|_| NetworkOption { forward: None, feedback });
+            }
+        }
+        header.options.network.is_some()
+    }
+
+    fn on_segment(&mut self, heard: &Heard<'_>, host: &mut Host<'_>) {
+        let Some(option) = heard.header.options.network.filter(|_| host.negotiated.network) else { return };
+        if self.take_option(option, heard.meta.ttl) && heard.state.is_synchronized() {
+            host.rcv.acks.request();
+        }
+    }
+
+    fn complete(&mut self, event: &mut Ack<'_>) {
+        event.network = self.answer.take();
+    }
+
+    /// Looks for requests without an answer, and sends a report on the rate that routers have approved, if one is due (RFC
+    /// 4782, section 4.4).
+    fn settle(&mut self, host: &mut Host<'_>) -> bool {
+        if self.is_settled {
+            self.deny_unanswered_request(host.snd.una());
+        } else {
+            self.is_settled = true;
+            self.end_handshake();
+        }
+        if let Some((rate, nonce)) = self.report.take() {
+            let request = Request::QuickStartReport { rate, nonce };
+            let forward = Some(Forward { ttl: host.config.ttl, stamps: 0, request });
+            let mut header = host.textless_header(host.timers.now());
+            header.options.network = Some(NetworkOption { forward, feedback: None });
+            host.rcv.acks.enqueue(header);
+        }
+        self.answer.is_some()
+    }
+
+    fn send_new(&mut self, out: &mut SendLoop<'_>, fill: &mut Fill<'_>, room: u64) -> Option<FillStep> {
+        let Some(NetworkHeader::QuickStart { rate }) = out.cc.control.header else { return None };
+        if out.snd.unsent() == 0 || !self.may_ask(fill.now, out.rtt.srtt()) {
+            return None;
+        }
+        let (now, ttl) = (fill.now, out.config.ttl);
+        let add = |header: &mut Header, end| header.options.network = Some(self.ask_on_data(now, rate, end, ttl));
+        Some(out.transmit_new(fill, room, QUICK_START_OPTION, add))
+    }
+
+    fn needs_ack(&self) -> bool {
+        self.for_peer.is_some()
+    }
+
+    fn data_options(&self) -> u16 {
+        match self.kind {
+            Some(NetworkHeaderKind::Rcp) => RCP_OPTION,
+            Some(NetworkHeaderKind::Xcp) => XCP_OPTION,
+            _ => 0,
+        }
+    }
+
+    fn info(&self, _: &Sender, info: &mut Info) {
+        info.network = self.is_used().then_some(self.info);
+    }
+}
+
 /// Returns the answer to the peer's requests since the last answer: the newest one, or a denial if one was denied.
 /// XCP answers are changes and are summed up.
-pub(super) fn merge(old: Option<Feedback>, new: Feedback) -> Feedback {
+fn merge(old: Option<Feedback>, new: Feedback) -> Feedback {
     match (old, new) {
         (Some(Feedback::Denied), _) => Feedback::Denied,
         (Some(Feedback::Xcp { delta: old }), Feedback::Xcp { delta: new }) => {
             Feedback::Xcp { delta: WireDelta::new(old.bytes_per_sec().saturating_add(new.bytes_per_sec())) }
         }
         (_, new) => new,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_seed_is_not_printed() {
+        let [one, other] = [1, 77].map(|seed| format!("{:?}", Network::new(seed)));
+        assert_eq!(one, other);
+        assert!(one.contains("NonceSeed(..)"), "{one}");
     }
 }

@@ -14,12 +14,14 @@
 
 use std::collections::VecDeque;
 
-use longhaul_cc::{Needs, ProbeKind, ProbePlan};
+use longhaul_cc::{Ack, Control, ProbeKind, ProbePlan, SegmentKind, TxId};
 use longhaul_units::{Span, Time};
+use longhaul_wire::{Ecn, Flags};
 
 use super::sent_timestamps::SentTimestamps;
-use super::{Sender, Timer, Timers};
-use crate::{ProbeInfo, Record, Scoreboard, TimestampClock, add};
+use super::{AckFacts, Claims, Extension, Outgoing, Sent, Turn};
+use crate::connection::{Host, Sender};
+use crate::{Info, ProbeInfo, Record, Scoreboard, TimestampClock, add};
 
 /// Maximum number of recorded probes. Beyond it the oldest records are dropped.
 const MAX_RECORDS: usize = 4096;
@@ -28,22 +30,17 @@ const MAX_RECORDS: usize = 4096;
 const RECORD_TIMEOUTS: u64 = 8;
 /// Number of gaps by which a probe may be late without delaying the next one.
 const MAX_LATE_GAPS: u64 = 4;
-/// Number of random draws for an outstanding segment to copy.
 const DRAWS: u32 = 8;
 
-/// Outcome of probes since the last event reported to the controller.
+/// Numbers of probes found to have arrived or marked lost since the last event reported to the controller.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct ProbeReport {
-    /// Probes found to have arrived.
-    pub(super) acked: u32,
-    /// Probes marked lost.
-    pub(super) lost: u32,
+struct ProbeReport {
+    acked: u32,
+    lost: u32,
 }
 
-/// Probes sent on a connection, and the controller's plan for them.
 #[derive(Debug, Default)]
 pub(super) struct Probes {
-    /// Whether probe echoes were negotiated.
     echoed: bool,
     /// Recorded probes in transmission order, and how many of the first ones count as lost.
     flight: VecDeque<ProbeRecord>,
@@ -66,10 +63,8 @@ pub(super) struct Probes {
     info: ProbeInfo,
 }
 
-/// Record of a probe that was sent.
 #[derive(Clone, Copy, Debug)]
 struct ProbeRecord {
-    /// TSval of the probe.
     value: u32,
     start: u64,
     end: u64,
@@ -77,39 +72,13 @@ struct ProbeRecord {
     generation: u32,
 }
 
-/// Returns whether a controller requires or prefers probes.
-pub(super) fn wants(needs: &Needs) -> bool {
-    needs.required.probes || needs.preferred.probes
-}
-
 impl Probes {
     pub(super) fn new(echoed: bool) -> Self {
         Self { echoed, random: 0x9e37_79b9_7f4a_7c15, ..Self::default() }
     }
 
-    pub(super) fn info(&self) -> ProbeInfo {
-        self.info
-    }
-
-    /// Returns the counters for segments that are sent under a plan but are not copies.
-    pub(super) fn info_mut(&mut self) -> &mut ProbeInfo {
-        &mut self.info
-    }
-
-    /// Returns the outcome of probes since the last call.
-    pub(super) fn take_report(&mut self) -> ProbeReport {
-        std::mem::take(&mut self.report)
-    }
-
-    /// Records that segments are sent with the timestamp `value`.
-    pub(super) fn note_timestamp(&mut self, value: u32) {
-        if self.echoed {
-            self.sent_timestamps.note(value);
-        }
-    }
-
     /// Adopts the controller's plan. The first probe of a new plan is due one gap later.
-    pub(super) fn follow(&mut self, now: Time, plan: Option<ProbePlan>) {
+    fn adopt(&mut self, now: Time, plan: Option<ProbePlan>) {
         if let Some(new) = plan.filter(|new| self.id != Some(new.id)) {
             (self.id, self.sent, self.backwards) = (Some(new.id), 0, None);
             self.next_at = now + new.gap;
@@ -120,26 +89,23 @@ impl Probes {
 
     /// Stops reporting probes that were sent before. Their records are kept so that their D-SACKs are still
     /// recognized.
-    pub(super) fn begin_generation(&mut self) {
+    fn begin_generation(&mut self) {
         self.generation = self.generation.wrapping_add(1);
         self.report = ProbeReport::default();
     }
 
-    /// Returns the plan if it has probes left to send.
-    pub(super) fn open_plan(&self) -> Option<ProbePlan> {
+    fn open_plan(&self) -> Option<ProbePlan> {
         self.plan.filter(|plan| self.sent < plan.segments)
     }
 
-    /// Returns the segment to copy next, with its plan, if a probe is due; else sets the timer. No probe is sent before the
-    /// first RTT sample.
-    pub(super) fn next(
+    /// Returns the segment to copy next, with its plan, and when its probe is due.
+    fn next(
         &mut self,
         now: Time,
         clock: TimestampClock,
         snd: &Sender,
         mss: u16,
-        timers: &mut Timers,
-    ) -> Option<(ProbePlan, u64, Record)> {
+    ) -> Option<(ProbePlan, u64, Record, Time)> {
         let (edge, value) = (snd.window_edge(), clock.value(now));
         let plan = self.open_plan()?;
         // With probe echoes, each probe needs a TSval of its own: wait for the next tick if this one is taken.
@@ -151,32 +117,20 @@ impl Probes {
         // After the peer has shrunk its window, a segment beyond it would not be answered.
         let fits =
             |record: &Record| record.len > 0 && record.len <= mss && record.start + u64::from(record.len) <= edge;
-        let Some((index, record)) = record.filter(|(_, record)| fits(record)) else {
-            // The next transmission leads here again.
-            timers.stop(Timer::Copy);
-            return None;
-        };
-        if now < at {
-            timers.arm(Timer::Copy, at);
-            return None;
-        }
-        let (start, end) = (record.start, record.start + u64::from(record.len));
-        self.on_sent(ProbeRecord { value, start, end, sent_at: now, generation: self.generation }, plan.gap);
-        Some((plan, index, record))
+        let (index, record) = record.filter(|(_, record)| fits(record))?;
+        Some((plan, index, record, at))
     }
 
-    /// Returns the segment to copy next.
     fn choose(&mut self, plan: &ProbePlan, board: &Scoreboard) -> Option<u64> {
         plan.prefer.into_iter().flatten().find_map(|kind| match kind {
             ProbeKind::Dummy => board.last_unsacked_below(u64::MAX),
             ProbeKind::Outstanding => self.draw(board),
             ProbeKind::Backwards => self.next_backwards(board),
-            // New data from the tail is sent by the RC3 loop.
+            // New data from the tail is sent by another extension.
             _ => None,
         })
     }
 
-    /// Returns a random segment that is not SACKed.
     fn draw(&mut self, board: &Scoreboard) -> Option<u64> {
         let len = board.len() as u64;
         let drawn = (0..DRAWS).find_map(|_| {
@@ -189,7 +143,6 @@ impl Probes {
         drawn.or_else(|| board.last_unsacked_below(u64::MAX))
     }
 
-    /// Returns the highest segment that was not copied yet.
     fn next_backwards(&self, board: &Scoreboard) -> Option<u64> {
         let below = self.backwards.map_or(u64::MAX, |offset| board.index_at_or_after(offset));
         board.last_unsacked_below(below)
@@ -210,7 +163,6 @@ impl Probes {
         add(&mut self.info.bytes_sent, copied.end - copied.start);
     }
 
-    /// Counts the oldest outstanding probe as lost.
     fn count_oldest_lost(&mut self, generation: u32) {
         self.counted_lost += 1;
         if generation == self.generation {
@@ -258,7 +210,7 @@ impl Probes {
 
     /// Matches an ACK with the outstanding probes. Data up to `retransmitted_to` was retransmitted, and the connection has the
     /// age of `age`.
-    pub(super) fn on_ack(
+    fn match_ack(
         &mut self,
         now: Time,
         fields: AnswerFields,
@@ -298,8 +250,7 @@ impl Probes {
         ProbeAnswer { arrived: true, owns_dsack: true, copied: Some((copied.start, copied.end)) }
     }
 
-    /// Counts probes older than `timeout` as lost, and drops records of much older ones.
-    pub(super) fn expire(&mut self, now: Time, timeout: Span) {
+    fn expire(&mut self, now: Time, timeout: Span) {
         while let Some(copied) = self.flight.get(self.counted_lost).filter(|copied| now - copied.sent_at > timeout) {
             self.count_oldest_lost(copied.generation);
         }
@@ -311,29 +262,99 @@ impl Probes {
 
 /// What an ACK says that may answer a probe.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct AnswerFields {
+struct AnswerFields {
     /// TSval of the probe that it echoes.
-    pub(super) echo: Option<u32>,
-    pub(super) dsack: Option<(u64, u64)>,
+    echo: Option<u32>,
+    dsack: Option<(u64, u64)>,
     /// The D-SACK reports data that was never sent.
-    pub(super) claims_unsent: bool,
+    claims_unsent: bool,
 }
 
-/// Result of matching an ACK with the probes.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct ProbeAnswer {
-    /// A probe arrived.
-    pub(super) arrived: bool,
+struct ProbeAnswer {
+    arrived: bool,
     /// The ACK's D-SACK belongs to a probe, or may belong to one.
-    pub(super) owns_dsack: bool,
-    /// The range of the data that the probe copied.
+    owns_dsack: bool,
     copied: Option<(u64, u64)>,
 }
 
 impl ProbeAnswer {
     /// Returns whether the probe filled a hole, given that `delivered` bytes were new to the peer.
-    pub(super) fn filled(&self, delivered: u64) -> bool {
+    fn filled(&self, delivered: u64) -> bool {
         self.arrived && !self.owns_dsack && self.copied.is_some_and(|(start, end)| delivered >= end - start)
+    }
+}
+
+impl Extension for Probes {
+    fn on_ack(&mut self, ack: &AckFacts<'_>, snd: &mut Sender, claims: &mut Claims) {
+        let fields = AnswerFields {
+            echo: ack.segment.header.options.probe_echo.map(|echo| echo.value),
+            dsack: ack.dsack,
+            claims_unsent: ack.sack.claims_unsent(snd.sent_to()),
+        };
+        self.expire(ack.segment.now, ack.rto);
+        let answer = self.match_ack(ack.segment.now, fields, ack.clock, ack.age, ack.retransmitted_to);
+        claims.is_answer |= answer.arrived;
+        claims.owns_dsack |= answer.owns_dsack;
+        claims.has_own_cause |= answer.arrived || answer.owns_dsack;
+        claims.fills_hole |= answer.filled(ack.delivered);
+    }
+
+    fn complete(&mut self, event: &mut Ack<'_>) {
+        let report = std::mem::take(&mut self.report);
+        (event.probes_acked, event.probes_lost) = (report.acked, report.lost);
+    }
+
+    fn follow(&mut self, now: Time, control: &Control, _: &mut Sender) {
+        self.adopt(now, control.probe.filter(|plan| plan.from_tail().is_none()));
+    }
+
+    /// Probes that are outstanding have measured the path as it was before.
+    fn on_timeout(&mut self) {
+        self.begin_generation();
+    }
+
+    /// Sends the next probe if one is due. None is sent before the first RTT sample.
+    fn send(&mut self, turn: Turn, host: &mut Host<'_>, out: &mut Outgoing<'_>) -> Sent {
+        let now = out.now;
+        if turn != Turn::Last || host.rtt.srtt().is_none() {
+            return Sent::Nothing(None);
+        }
+        let clock = host.numbers.clock;
+        let Some((plan, index, record, at)) = self.next(now, clock, host.snd, host.pmtu.mss()) else {
+            // The next transmission leads here again.
+            return Sent::Nothing(None);
+        };
+        if now < at {
+            return Sent::Nothing(Some(at));
+        }
+        let (start, end, value) = (record.start, record.start + u64::from(record.len), clock.value(now));
+        self.on_sent(ProbeRecord { value, start, end, sent_at: now, generation: self.generation }, plan.gap);
+        host.snd.board_mut().note_copy(index);
+        let mut header = host.data_header(now, start);
+        header.flags |= Flags::PSH | if record.is_fin() { Flags::FIN } else { Flags::NONE };
+        out.batch.dscp = plan.dscp;
+        // Probes are not ECN-capable: the echo of a CE mark would be attributed to data in the window. A congested
+        // queue drops the probe instead.
+        out.batch.ecn = Ecn::NotEct;
+        out.batch.push(&header, start, record.len);
+        let before = host.loss.pipe(host.snd.board());
+        host.send_loop().control_loop().report_sent(now, TxId(0), record.len, before, SegmentKind::Probe);
+        Sent::Beside
+    }
+
+    fn on_batch(&mut self, stamp: u32) {
+        if self.echoed {
+            self.sent_timestamps.note(stamp);
+        }
+    }
+
+    fn is_passive(&self) -> bool {
+        false
+    }
+
+    fn info(&self, _: &Sender, info: &mut Info) {
+        info.probes = Some(self.info);
     }
 }
 

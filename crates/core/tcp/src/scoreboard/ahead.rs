@@ -1,5 +1,5 @@
-//! Data that the RC3 loop sent from the tail of the send buffer before the congestion window reached it: octets
-//! that the peer already has are skipped, all others are retransmitted.
+//! Data that was sent ahead, before the congestion window reached it: octets that the peer already has are skipped, all others
+//! are retransmitted.
 
 use longhaul_units::Time;
 
@@ -13,8 +13,8 @@ impl Record {
         self.flags & PASSED != 0
     }
 
-    /// Returns whether the RC3 loop sent the segment before and the delivered copy may be that one; its delivery
-    /// then says nothing about segments sent around it.
+    /// Returns whether the segment was sent ahead and the delivered copy may be that one; its
+    /// delivery then says nothing about segments sent around it.
     pub(crate) fn is_early(&self) -> bool {
         self.flags & EARLY != 0
     }
@@ -44,7 +44,7 @@ impl Scoreboard {
         self.passed_bytes += u64::from(len);
     }
 
-    /// Records that the RC3 loop had sent the newest record before.
+    /// Records that the newest record was sent ahead before.
     pub(crate) fn note_early(&mut self) {
         if let Some(index) = self.tail.checked_sub(1).filter(|index| *index >= self.head) {
             self.record_mut(index).flags |= EARLY | COPIED;

@@ -5,27 +5,26 @@
 //! connection works without its being honoured.
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
 
-use longhaul_cc::{AckFrequency, Needs};
+use longhaul_cc::AckFrequency;
 use longhaul_units::{Span, Time};
 use longhaul_wire::AckRate;
 
-use super::ack_schedule::AckSchedule;
-use crate::{AckRateInfo, Config, add};
+use super::{AckFacts, Claims, Extension, Heard, Outgoing, Sent, Turn};
+use crate::connection::ack_schedule::{ACK_REQUEST_SEGMENTS, AckSchedule};
+use crate::connection::{Host, Sender};
+use crate::{AckRateInfo, Info, add};
 
 /// Maximum number of full-sized segments per ACK, for requests sent and received. RFC 4782, section 4.5, lets the
 /// ratio grow with the window, but so does the harm of a lost ACK.
 const MAX_RATIO: u8 = 32;
 /// Number of data segments after which a request is repeated: half of those that it applies to.
-const REPEAT: u64 = super::ack_schedule::ACK_REQUEST_SEGMENTS as u64 / 2;
-/// Number of times that the end of a request is announced.
+const REPEAT: u64 = ACK_REQUEST_SEGMENTS as u64 / 2;
 const END_ANNOUNCEMENTS: u8 = 3;
 /// Ratio that announces the end: an ACK per two full-sized segments, the default (RFC 5681, section 4.2).
 const DEFAULT_RATIO: u8 = 2;
 
-/// State of the option in both directions.
 #[derive(Debug, Default)]
 pub(super) struct AckRequests {
-    /// The ACK frequency that the controller requested at the start.
     initial_request: AckFrequency,
     /// Segments per ACK requested of the peer; zero for none.
     requested: u8,
@@ -34,19 +33,8 @@ pub(super) struct AckRequests {
     requested_after: u64,
     /// The request has to be repeated, because the peer does not seem to honour it.
     again: bool,
-    /// Number of announcements of the end that are left.
     end_announcements: u8,
     info: AckRateInfo,
-}
-
-/// Returns whether the controller needs a different ACK frequency than usual.
-pub(super) fn is_wanted(needs: &Needs, config: &Config) -> bool {
-    config.extensions && wanted(needs) != AckFrequency::Usual
-}
-
-/// Returns the ACK frequency that a controller requires or prefers.
-pub(super) fn wanted(needs: &Needs) -> AckFrequency {
-    needs.required.ack_frequency.max(needs.preferred.ack_frequency)
 }
 
 impl AckRequests {
@@ -54,7 +42,7 @@ impl AckRequests {
         Self { initial_request, ..Self::default() }
     }
 
-    pub(super) fn info(&self) -> AckRateInfo {
+    fn statistics(&self) -> AckRateInfo {
         AckRateInfo { ratio: self.requested, ..self.info }
     }
 
@@ -68,8 +56,7 @@ impl AckRequests {
         }
     }
 
-    /// Returns the request to send, if one is due.
-    pub(super) fn next(&mut self, now: Time, ratio: u8, sent: u64) -> Option<AckRate> {
+    fn next(&mut self, now: Time, ratio: u8, sent: u64) -> Option<AckRate> {
         let wanted = self.wanted(ratio, sent);
         let changed = wanted != self.requested;
         if changed {
@@ -90,8 +77,7 @@ impl AckRequests {
         Some(AckRate::each(announced))
     }
 
-    /// Applies the peer's request on an acceptable segment, with or without `data`.
-    pub(super) fn take_request(&mut self, rate: AckRate, data: bool, acks: &mut AckSchedule) {
+    fn take_request(&mut self, rate: AckRate, data: bool, acks: &mut AckSchedule) {
         match rate.segments() {
             0 if data => acks.request_immediate(),
             0 => {}
@@ -105,9 +91,45 @@ impl AckRequests {
 
     /// Handles an ACK for `segments` new segments while no hole exists. If it covers several although one ACK per
     /// segment was requested at least one round trip ago, the request is repeated.
-    pub(super) fn on_covered(&mut self, now: Time, segments: u64, round_trip: Span) {
+    fn on_covered(&mut self, now: Time, segments: u64, round_trip: Span) {
         let is_honoured = self.requested != 1 || segments < 2;
         self.again |= !is_honoured && self.requested_at.is_none_or(|at| now - at >= round_trip);
+    }
+}
+
+impl Extension for AckRequests {
+    fn on_segment(&mut self, heard: &Heard<'_>, host: &mut Host<'_>) {
+        if let Some(rate) = heard.header.options.ack_rate {
+            self.take_request(rate, heard.has_data, &mut host.rcv.acks);
+        }
+        // When a hole is filled, one ACK covers all data above it.
+        if let Some(round_trip) = host.rtt.srtt().filter(|_| host.snd.board().sacked_bytes() == 0) {
+            let acked = heard.ack.saturating_sub(host.snd.una());
+            let covered = acked.checked_div(u64::from(host.pmtu.mss())).unwrap_or(0);
+            self.on_covered(heard.now, covered, round_trip);
+        }
+    }
+
+    fn on_ack(&mut self, ack: &AckFacts<'_>, _: &mut Sender, claims: &mut Claims) {
+        claims.has_own_cause |= ack.segment.header.options.ack_rate.is_some();
+    }
+
+    fn send(&mut self, turn: Turn, host: &mut Host<'_>, out: &mut Outgoing<'_>) -> Sent {
+        // A request that comes without data, now or soon, may reach a peer that has closed the connection and answers
+        // with a RST.
+        if turn == Turn::First && host.life.state.is_synchronized() && host.snd.has_unacknowledged_data() {
+            let (ratio, sent) = (host.cc.control.ack_ratio, host.stats.data_segments_out);
+            if let Some(rate) = self.next(out.now, ratio, sent) {
+                let mut header = host.textless_header(out.now);
+                header.options.ack_rate = Some(rate);
+                host.rcv.acks.enqueue(header);
+            }
+        }
+        Sent::Nothing(None)
+    }
+
+    fn info(&self, _: &Sender, info: &mut Info) {
+        info.ack_rate = Some(self.statistics());
     }
 }
 
@@ -135,7 +157,7 @@ mod tests {
         let mut ack_frequency = AckRequests::new(AckFrequency::First(300));
         let expected = [(0, 1), (128, 1), (256, 1), (300, 2), (301, 2), (302, 2)];
         assert_eq!(requests(&mut ack_frequency, 0, 0..1000), expected);
-        assert_eq!((ack_frequency.info().requests, ack_frequency.info().ratio), (6, 0));
+        assert_eq!((ack_frequency.statistics().requests, ack_frequency.statistics().ratio), (6, 0));
         let mut ack_frequency = AckRequests::new(AckFrequency::All);
         assert_eq!(requests(&mut ack_frequency, 0, 0..500), [(0, 1), (128, 1), (256, 1), (384, 1)]);
     }

@@ -53,7 +53,6 @@ impl SentTimestamps {
         }
     }
 
-    /// Returns its index, or the index for its insertion; `None` if it is older than all recorded timestamps.
     fn find(&self, value: u32) -> Option<Result<usize, usize>> {
         let (oldest, _) = *self.0.front()?;
         let age = |value: u32| value.wrapping_sub(oldest);

@@ -16,7 +16,7 @@ fn plan(id: u32) -> ProbePlan {
 /// Returns probes of plan 1, sent one per millisecond, with the send time in milliseconds as timestamp.
 fn sent(number: u64) -> Probes {
     let mut probes = Probes::new(true);
-    probes.follow(at(0), Some(plan(1)));
+    probes.adopt(at(0), Some(plan(1)));
     for nth in 1..=number {
         let (value, generation) = (nth as u32, probes.generation);
         probes.on_sent(ProbeRecord { value, start: nth * 10, end: nth * 10 + 10, sent_at: at(nth), generation }, GAP);
@@ -25,7 +25,7 @@ fn sent(number: u64) -> Probes {
 }
 
 fn report(probes: &mut Probes) -> (u32, u32) {
-    let ProbeReport { acked, lost } = probes.take_report();
+    let ProbeReport { acked, lost } = std::mem::take(&mut probes.report);
     (acked, lost)
 }
 
@@ -38,7 +38,7 @@ fn unreported_results_are_discarded_with_their_plan() {
         probes.expire(at(4) + TIMEOUT, TIMEOUT);
         probes.take_by_value(9);
         match by_plan {
-            true => probes.follow(at(400), Some(plan(2))),
+            true => probes.adopt(at(400), Some(plan(2))),
             false => probes.begin_generation(),
         }
         probes.take_by_value(10);
@@ -47,9 +47,9 @@ fn unreported_results_are_discarded_with_their_plan() {
         assert_eq!((probes.info.acked, probes.info.lost), (2, 8), "counted, though not reported");
     }
     let mut probes = sent(10);
-    probes.follow(at(20), None);
+    probes.adopt(at(20), None);
     probes.take_by_value(9);
-    probes.follow(at(30), Some(plan(1)));
+    probes.adopt(at(30), Some(plan(1)));
     assert_eq!((probes.sent, report(&mut probes)), (10, (1, 0)));
 }
 

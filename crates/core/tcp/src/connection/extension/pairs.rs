@@ -14,15 +14,16 @@
 
 use longhaul_cc::estimate::PairSample;
 use longhaul_cc::internal::TcpProbe;
-use longhaul_cc::{SegmentKind, SendLimit};
+use longhaul_cc::{Ack, SegmentKind, SendLimit};
 use longhaul_units::{Bytes, Span, Time};
 use longhaul_wire::Ecn;
 
-use super::SendLoop;
-use super::arrivals::{Report, Reports, apart, of_segment};
-use super::send_loop::{Fill, FillStep};
-use super::sender::{NewPair, NewSegment};
-use crate::{PairInfo, Record, add};
+use super::{AckFacts, Claims, Extension, Outgoing, Sent, Turn};
+use crate::connection::arrivals::{Report, Reports, apart, of_segment};
+use crate::connection::send_loop::{Fill, FillStep};
+use crate::connection::sender::{NewPair, NewSegment};
+use crate::connection::{Host, SendLoop, Sender};
+use crate::{Info, PairInfo, Record, add};
 
 /// Maximum time between the two transmissions. A pair with a longer delay between them measures the host.
 const MAX_SEPARATION: Span = Span::from_micros(50);
@@ -31,14 +32,14 @@ const SHORTER: [u16; 3] = [3, 2, 1];
 /// Minimum window in segments for sending a pair: the pair and the segment before it. If there is no room yet for the
 /// pair, another segment is in flight, whose ACK makes room.
 const LEAST_WINDOW: u64 = 3;
-/// Number of newest pairs whose D-SACKs are recognized.
 const MAX_RECORDS: usize = 4;
 
-/// State of a connection that sends pairs.
 #[derive(Debug, Default)]
 pub(super) struct Pairs {
-    pub(super) probe: TcpProbe,
+    probe: TcpProbe,
     flight: Option<Flight>,
+    delivered: Delivered,
+    sample: Option<PairSample>,
     /// End of the shorter segment after which a pair may be sent.
     separated: Option<u64>,
     /// The segment to be sent right after the first.
@@ -53,13 +54,12 @@ pub(super) struct Pairs {
 
 /// Second segment of a pair, which is sent next.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Second {
-    pub(super) start: u64,
-    pub(super) len: u16,
-    pub(super) ecn: Ecn,
+struct Second {
+    start: u64,
+    len: u16,
+    ecn: Ecn,
 }
 
-/// Pair in flight.
 #[derive(Clone, Copy, Debug)]
 struct Flight {
     sent_at: Time,
@@ -88,46 +88,23 @@ impl Member {
     }
 }
 
-/// The segments of a pair that one ACK newly delivered, and whether one of them was retransmitted.
+/// The segments of the pair in flight that an ACK newly delivers, and whether one of them was retransmitted.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct PairDelivery {
-    starts: Option<(u64, u64)>,
+struct Delivered {
     first: bool,
     second: bool,
     retransmitted: bool,
 }
 
-impl PairDelivery {
-    pub(super) fn note(&mut self, record: &Record) {
-        let Some((first, second)) = self.starts else { return };
-        if record.start == first || record.start == second {
-            self.first |= record.start == first;
-            self.second |= record.start == second;
-            self.retransmitted |= record.is_retransmitted();
-        }
-    }
-}
-
 impl Pairs {
-    /// Returns an empty record, to be filled in while an ACK is processed.
-    pub(super) fn delivery(&self) -> PairDelivery {
-        PairDelivery { starts: self.flight.map(|f| (f.first.start, f.second.start)), ..PairDelivery::default() }
-    }
-
-    /// Returns whether a D-SACK lies within one of the newest pairs.
-    pub(super) fn holds(&self, left: u64, right: u64) -> bool {
+    fn holds(&self, left: u64, right: u64) -> bool {
         self.ranges.iter().any(|range| range.0 <= left && right <= range.1)
     }
 
     /// Processes an ACK that arrived at `at`, and returns the sample that it completes. `reports` is `None` if the
     /// peer does not report arrivals.
-    pub(super) fn on_ack(
-        &mut self,
-        at: Time,
-        alone: bool,
-        delivery: PairDelivery,
-        reports: Option<&Reports>,
-    ) -> Option<PairSample> {
+    fn measure(&mut self, at: Time, alone: bool, reports: Option<&Reports>) -> Option<PairSample> {
+        let delivery = std::mem::take(&mut self.delivered);
         let flight = self.flight.as_mut()?;
         if let Some(reports) = reports {
             flight.first.take(reports);
@@ -187,7 +164,7 @@ impl Pairs {
     }
 
     /// Returns the second segment of a pair, if it is to be sent right after the first.
-    pub(super) fn take_second(&mut self, now: Time) -> Option<Second> {
+    fn take_second(&mut self, now: Time) -> Option<Second> {
         let second = self.second.take()?;
         if self.flight.is_some_and(|flight| now > flight.sent_at + MAX_SEPARATION) {
             self.flight = None;
@@ -196,8 +173,7 @@ impl Pairs {
         Some(second)
     }
 
-    /// Returns statistics and the current estimate.
-    pub(super) fn info(&self) -> PairInfo {
+    fn statistics(&self) -> PairInfo {
         PairInfo {
             capacity: self.probe.capacity(),
             converged: self.probe.converged(),
@@ -207,83 +183,120 @@ impl Pairs {
             latest: self.latest,
         }
     }
-}
 
-/// Returns whether a pair and the segment before it may be sent.
-fn may_pair(out: &SendLoop<'_>, fill: &Fill<'_>, room: u64) -> bool {
-    let Some(pairs) = &out.ext.pairs else { return false };
-    let mss = u64::from(out.pmtu.mss());
-    pairs.flight.is_none()
-        && !out.loss.in_episode()
-        && out.snd.board().sacked_bytes() == 0
-        && !out.snd.is_cwr_due()
-        && !out.snd.persist.is_due()
-        && out.snd.unsent_before_rc3() > 3 * mss
-        && out.snd.usable_window() >= 3 * mss
-        && room.saturating_add(out.loss.pipe(out.snd.board())) >= LEAST_WINDOW * mss
-        && (pairs.separated == Some(out.snd.nxt()) || pairs.probe.may_send(fill.now))
-}
-
-/// Sends the segment before a pair, or the pair's first segment, if a pair is due.
-pub(super) fn transmit_pair(out: &mut SendLoop<'_>, fill: &mut Fill<'_>, room: u64) -> Option<FillStep> {
-    if !may_pair(out, fill, room) {
-        return None;
+    fn may_pair(&self, out: &SendLoop<'_>, now: Time, room: u64) -> bool {
+        let mss = u64::from(out.pmtu.mss());
+        self.flight.is_none()
+            && !out.loss.in_episode()
+            && out.snd.board().sacked_bytes() == 0
+            && !out.snd.is_cwr_due()
+            && !out.snd.persist.is_due()
+            && out.snd.unsent_before_ahead() > 3 * mss
+            && out.snd.usable_window() >= 3 * mss
+            && room.saturating_add(out.loss.pipe(out.snd.board())) >= LEAST_WINDOW * mss
+            && (self.separated == Some(out.snd.nxt()) || self.probe.may_send(now))
     }
-    let [separator, first, second] = SHORTER.map(|bytes| out.pmtu.mss().saturating_sub(bytes).max(1));
-    if out.ext.pairs.as_ref().is_some_and(|pairs| pairs.separated == Some(out.snd.nxt())) {
-        if !fill.batch.is_empty() {
-            return Some(FillStep::Last);
-        }
-        if room < u64::from(first) + u64::from(second) {
-            // Wait for ACKs of the data in flight, which make room.
-            return (out.loss.pipe(out.snd.board()) > 0).then_some(FillStep::Stop(SendLimit::Cwnd));
-        }
-        transmit_first(out, fill, first, second);
-    } else if room < u64::from(separator) {
-        return None;
-    } else if fill.admits(separator, out.ecn()) {
-        transmit_separator(out, fill, separator);
-    }
-    Some(FillStep::Last)
-}
 
-/// Sends the segment before a pair, which is the last one of its batch.
-fn transmit_separator(out: &mut SendLoop<'_>, fill: &mut Fill<'_>, len: u16) {
-    let before = out.loss.pipe(out.snd.board());
-    let NewSegment { tx, start, .. } = out.snd.send_new(len, false);
-    fill.push(fill.template.flags, out.numbers.sequence(start), start, len);
-    out.loss.on_new_data();
-    out.stats.bytes_sent += u64::from(len);
-    out.control_loop().report_sent(fill.now, tx, len, before, SegmentKind::Data);
-    if let Some(pairs) = &mut out.ext.pairs {
-        pairs.separated = Some(out.snd.nxt());
-    }
-}
-
-/// Sends the first segment of a pair, which is second in the stream.
-fn transmit_first(out: &mut SendLoop<'_>, fill: &mut Fill<'_>, first: u16, second: u16) {
-    let ecn = out.ecn();
-    let before = out.loss.pipe(out.snd.board());
-    let NewPair { first_tx, second_tx, start, middle, end } = out.snd.send_flipped(second, first);
-    fill.admits(first, ecn);
-    fill.push(fill.template.flags, out.numbers.sequence(middle), middle, first);
-    for _ in 0..2 {
+    fn send_separator(&mut self, out: &mut SendLoop<'_>, fill: &mut Fill<'_>, len: u16) {
+        let before = out.loss.pipe(out.snd.board());
+        let NewSegment { tx, start, .. } = out.snd.send_new(len, false);
+        fill.push(fill.template.flags, out.numbers.sequence(start), start, len);
         out.loss.on_new_data();
+        out.stats.bytes_sent += u64::from(len);
+        out.control_loop().report_sent(fill.now, tx, len, before, SegmentKind::Data);
+        self.separated = Some(out.snd.nxt());
     }
-    out.stats.bytes_sent += u64::from(first) + u64::from(second);
-    out.control_loop().report_sent(fill.now, first_tx, first, before, SegmentKind::Data);
-    out.control_loop().report_sent(fill.now, second_tx, second, before + u64::from(first), SegmentKind::Data);
-    let datagram = fill.header_len + usize::from(second);
-    if let Some(pairs) = &mut out.ext.pairs {
-        pairs.flight = Some(Flight {
+
+    fn send_first(&mut self, out: &mut SendLoop<'_>, fill: &mut Fill<'_>, first: u16, second: u16) {
+        let ecn = out.ecn();
+        let before = out.loss.pipe(out.snd.board());
+        let NewPair { first_tx, second_tx, start, middle, end } = out.snd.send_flipped(second, first);
+        fill.admits(first, ecn);
+        fill.push(fill.template.flags, out.numbers.sequence(middle), middle, first);
+        for _ in 0..2 {
+            out.loss.on_new_data();
+        }
+        out.stats.bytes_sent += u64::from(first) + u64::from(second);
+        out.control_loop().report_sent(fill.now, first_tx, first, before, SegmentKind::Data);
+        out.control_loop().report_sent(fill.now, second_tx, second, before + u64::from(first), SegmentKind::Data);
+        let datagram = fill.header_len + usize::from(second);
+        self.flight = Some(Flight {
             sent_at: fill.now,
             bytes: Bytes::from(datagram) + out.pmtu.ip_overhead(),
             first: Member::new(middle),
             second: Member::new(start),
         });
-        pairs.second = Some(Second { start, len: second, ecn });
-        pairs.ranges.rotate_right(1);
-        pairs.ranges[0] = (start, end);
-        pairs.probe.on_sent(fill.now);
+        self.second = Some(Second { start, len: second, ecn });
+        self.ranges.rotate_right(1);
+        self.ranges[0] = (start, end);
+        self.probe.on_sent(fill.now);
+    }
+}
+
+impl Extension for Pairs {
+    fn takes_records(&self) -> bool {
+        true
+    }
+
+    fn on_delivered(&mut self, record: &Record) {
+        let Some(flight) = self.flight else { return };
+        let [first, second] = [flight.first, flight.second].map(|member| member.start == record.start);
+        if first || second {
+            self.delivered.first |= first;
+            self.delivered.second |= second;
+            self.delivered.retransmitted |= record.is_retransmitted();
+        }
+    }
+
+    fn on_ack(&mut self, ack: &AckFacts<'_>, _: &mut Sender, claims: &mut Claims) {
+        self.sample = self.measure(ack.segment.received_at(), !ack.segment.meta.coalesced, ack.reports);
+        claims.is_swapped |= ack.dsack.is_some_and(|(left, right)| self.holds(left, right));
+    }
+
+    fn complete(&mut self, event: &mut Ack<'_>) {
+        event.pair = self.sample.take();
+    }
+
+    fn send_new(&mut self, out: &mut SendLoop<'_>, fill: &mut Fill<'_>, room: u64) -> Option<FillStep> {
+        if !self.may_pair(out, fill.now, room) {
+            return None;
+        }
+        let [separator, first, second] = SHORTER.map(|bytes| out.pmtu.mss().saturating_sub(bytes).max(1));
+        if self.separated == Some(out.snd.nxt()) {
+            if !fill.batch.is_empty() {
+                return Some(FillStep::Last);
+            }
+            if room < u64::from(first) + u64::from(second) {
+                // Wait for ACKs of the data in flight, which make room.
+                return (out.loss.pipe(out.snd.board()) > 0).then_some(FillStep::Stop(SendLimit::Cwnd));
+            }
+            self.send_first(out, fill, first, second);
+        } else if room < u64::from(separator) {
+            return None;
+        } else if fill.admits(separator, out.ecn()) {
+            self.send_separator(out, fill, separator);
+        }
+        Some(FillStep::Last)
+    }
+
+    /// Sends the second segment of a pair right after the first.
+    fn send(&mut self, turn: Turn, host: &mut Host<'_>, out: &mut Outgoing<'_>) -> Sent {
+        if turn != Turn::First {
+            return Sent::Nothing(None);
+        }
+        let second = self.take_second(out.now);
+        let Some(second) = second.filter(|_| host.life.state.is_synchronized()) else { return Sent::Nothing(None) };
+        let header = host.data_header(out.now, second.start);
+        out.batch.push(&header, second.start, second.len);
+        out.batch.ecn = second.ecn;
+        Sent::InWindow
+    }
+
+    fn is_passive(&self) -> bool {
+        false
+    }
+
+    fn info(&self, _: &Sender, info: &mut Info) {
+        info.pairs = Some(self.statistics());
     }
 }

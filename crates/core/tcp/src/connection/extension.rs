@@ -1,0 +1,428 @@
+//! Interface of extensions: what only some connections do besides TCP, with options, segments and samples of their own.
+//!
+//! The files of extensions lie in the folder `extension`. Most connections have none: each place that asks them is one
+//! test of an empty list.
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
+
+use std::fmt::Debug;
+use std::mem;
+
+use longhaul_cc::{Ack, AckFrequency, Control, Granted, Needs, NetworkHeaderKind, PathEvent};
+use longhaul_units::{Span, Time};
+use longhaul_wire::{Flags, Header};
+
+use super::acking::{AckSegment, SackOption};
+use super::arrivals::{ArrivalTimes, Reports};
+use super::ecn_check::EcnCheck;
+use super::send_loop::{Fill, FillStep};
+use super::{Headers, Host, Negotiated, SendLoop, Sender, Timer};
+use crate::{Batch, Config, Info, Record, SegmentMeta, State, TimestampClock};
+
+mod ack_frequency;
+mod network;
+mod pairs;
+mod probes;
+mod rc3;
+mod sent_timestamps;
+
+use ack_frequency::AckRequests;
+use network::Network;
+pub(super) use network::SynRequest;
+use pairs::Pairs;
+use probes::Probes;
+use rc3::Rc3;
+
+/// What a connection does besides TCP. An extension is made for the handshake if it has options on the SYN, and after the
+/// handshake otherwise.
+pub(super) trait Extension: Debug + Send {
+    /// Adds what was negotiated to `granted`. Returns whether the connection keeps the extension.
+    fn agree(&mut self, _negotiated: Negotiated, _granted: &mut Granted) -> bool {
+        true
+    }
+
+    /// Adds options to a header. Returns whether it has, so that the header must be trimmed to the available space.
+    fn decorate(&mut self, _header: &mut Header, _carrier: Carrier<'_>) -> bool {
+        false
+    }
+
+    /// Reads the options of an acceptable segment, before what it acknowledges is processed.
+    fn on_segment(&mut self, _heard: &Heard<'_>, _host: &mut Host<'_>) {}
+
+    /// Returns whether it is told of each segment that an ACK newly delivers.
+    fn takes_records(&self) -> bool {
+        false
+    }
+
+    fn on_delivered(&mut self, _record: &Record) {}
+
+    /// Processes an ACK after the segments that it delivers, and adds to `claims` which part of it concerns the extension.
+    fn on_ack(&mut self, _ack: &AckFacts<'_>, _snd: &mut Sender, _claims: &mut Claims) {}
+
+    fn complete(&mut self, _event: &mut Ack<'_>) {}
+
+    /// Acts after an acceptable segment was processed. Returns whether there is something to
+    /// [complete](Self::complete) an event with, for which none may be under way.
+    fn settle(&mut self, _host: &mut Host<'_>) -> bool {
+        false
+    }
+
+    /// Follows a new answer of the controller.
+    fn follow(&mut self, _now: Time, _control: &Control, _snd: &mut Sender) {}
+
+    fn on_timeout(&mut self) {}
+
+    /// Sends the next new segment in place of TCP, if one is due that differs from TCP's.
+    fn send_new(&mut self, _out: &mut SendLoop<'_>, _fill: &mut Fill<'_>, _room: u64) -> Option<FillStep> {
+        None
+    }
+
+    /// Fills an empty batch with segments of its own.
+    fn send(&mut self, _turn: Turn, _host: &mut Host<'_>, _out: &mut Outgoing<'_>) -> Sent {
+        Sent::Nothing(None)
+    }
+
+    /// Learns that a batch is sent whose segments have this TSval.
+    fn on_batch(&mut self, _stamp: u32) {}
+
+    /// Returns whether a pure ACK has to be sent, because data segments do not carry its options.
+    fn needs_ack(&self) -> bool {
+        false
+    }
+
+    /// Returns the number of option bytes on each data segment.
+    fn data_options(&self) -> u16 {
+        0
+    }
+
+    /// Returns whether it sends segments only in answer to others, so that the connection may rest.
+    fn is_passive(&self) -> bool {
+        true
+    }
+
+    fn info(&self, _snd: &Sender, _info: &mut Info) {}
+}
+
+/// What a header is for.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Carrier<'a> {
+    Syn(SynRequest),
+    SynAck(SynRequest),
+    /// All data segments of a batch, under this answer of the controller, with our TTL.
+    Data(&'a Control, u8),
+    PureAck,
+}
+
+/// Acceptable segment, SYNs included.
+#[derive(Clone, Copy)]
+pub(super) struct Heard<'a> {
+    pub(super) now: Time,
+    pub(super) meta: &'a SegmentMeta,
+    pub(super) header: &'a Header,
+    pub(super) state: State,
+    pub(super) has_data: bool,
+    /// The offset that it acknowledges.
+    pub(super) ack: u64,
+}
+
+/// What an ACK says.
+pub(super) struct AckFacts<'a> {
+    pub(super) segment: &'a AckSegment<'a>,
+    pub(super) sack: SackOption<'a>,
+    pub(super) dsack: Option<(u64, u64)>,
+    pub(super) reports: Option<&'a Reports>,
+    pub(super) delivered: u64,
+    /// Data below this offset was retransmitted in the last episodes of recovery.
+    pub(super) retransmitted_to: u64,
+    pub(super) clock: TimestampClock,
+    pub(super) age: Span,
+    pub(super) rto: Span,
+}
+
+/// Which part of an ACK concerns extensions.
+#[derive(Debug, Default)]
+pub(super) struct Claims {
+    /// The ACK was, or may have been, triggered by something else than data of the window, so it is no duplicate ACK.
+    pub(super) has_own_cause: bool,
+    /// The D-SACK is no sign of a spurious retransmission.
+    pub(super) owns_dsack: bool,
+    /// The D-SACK is for data that the sender itself has reordered.
+    pub(super) is_swapped: bool,
+    /// The ACK answers a segment of an extension.
+    pub(super) is_answer: bool,
+    /// That segment filled a hole.
+    pub(super) fills_hole: bool,
+    pub(super) event: Option<PathEvent>,
+}
+
+/// When extensions may send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Turn {
+    /// Before anything else.
+    First,
+    /// When nothing else but an ACK is due.
+    Last,
+}
+
+/// Batch to be filled.
+pub(super) struct Outgoing<'a> {
+    pub(super) now: Time,
+    pub(super) batch: &'a mut Batch,
+    pub(super) max_segments: usize,
+}
+
+/// What extensions have sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sent {
+    /// Nothing. They want to be asked again at this time.
+    Nothing(Option<Time>),
+    /// Data within the congestion window.
+    InWindow,
+    /// Segments outside the congestion window.
+    Beside,
+}
+
+/// The extensions of a connection, and those options that any connection may have.
+#[derive(Debug, Default)]
+pub(super) struct Extensions {
+    pub(super) ecn_check: EcnCheck,
+    /// State of the arrival-times option, if negotiated.
+    pub(super) arrivals: Option<Box<ArrivalTimes>>,
+    list: List,
+    takes_records: bool,
+    is_active: bool,
+}
+
+pub(super) type List = Vec<Box<dyn Extension>>;
+
+impl Extensions {
+    pub(super) fn wake(ecn_check: EcnCheck, has_arrivals: bool, list: List) -> Self {
+        Self { ecn_check, arrivals: has_arrivals.then(Box::default), list, ..Self::default() }
+    }
+
+    /// Returns the list, without which nothing may be sent any more.
+    pub(super) fn into_list(self) -> List {
+        self.list
+    }
+
+    #[inline]
+    pub(super) fn note_arrival(&mut self, start: i64, at: Time, coalesced: bool) {
+        if let Some(arrivals) = &mut self.arrivals {
+            arrivals.note(start.max(1) as u64, at, coalesced);
+        }
+    }
+
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// Returns the check of ECN, and the extensions that are told of each segment that an ACK delivers.
+    #[inline]
+    pub(super) fn on_delivery(&mut self) -> (&mut EcnCheck, &mut [Box<dyn Extension>]) {
+        (&mut self.ecn_check, if self.takes_records { &mut self.list } else { &mut [] })
+    }
+
+    /// Returns the extensions, to be asked in order.
+    #[inline]
+    pub(super) fn each(&mut self) -> impl Iterator<Item = &mut Box<dyn Extension>> {
+        self.list.iter_mut()
+    }
+
+    #[inline]
+    pub(super) fn is_passive(&self) -> bool {
+        !self.is_active
+    }
+
+    #[inline]
+    pub(super) fn takes_records(&self) -> bool {
+        self.takes_records
+    }
+
+    #[inline]
+    pub(super) fn needs_ack(&self) -> bool {
+        self.list.iter().any(|extension| extension.needs_ack())
+    }
+
+    pub(super) fn data_options(&self) -> u16 {
+        self.list.iter().map(|extension| extension.data_options()).sum()
+    }
+
+    /// Adds options to a header. Returns whether it must be trimmed.
+    #[inline]
+    pub(super) fn decorate(&mut self, header: &mut Header, carrier: Carrier<'_>) -> bool {
+        let mut is_decorated = false;
+        for extension in &mut self.list {
+            is_decorated |= extension.decorate(header, carrier);
+        }
+        is_decorated
+    }
+
+    pub(super) fn describe(&self, snd: &Sender, info: &mut Info) {
+        self.list.iter().for_each(|extension| extension.info(snd, info));
+    }
+
+    /// Makes the extensions that our SYN offers because the controller needs them. Their nonces are drawn from the secret
+    /// `seed`.
+    pub(super) fn offer(&mut self, needs: &Needs, seed: u64) {
+        if wanted_header(needs).is_some() {
+            self.list.push(Box::new(Network::new(seed)));
+        }
+    }
+
+    /// Makes the extensions that the peer's SYN offers.
+    pub(super) fn accept(&mut self, negotiated: Negotiated, seed: u64) {
+        if negotiated.network {
+            self.list.push(Box::new(Network::new(seed)));
+        }
+    }
+
+    /// Starts the extensions that the controller or the application needs and both sides support, and adds them to
+    /// `granted`.
+    pub(super) fn start(&mut self, negotiated: Negotiated, needs: &Needs, config: &Config, granted: &mut Granted) {
+        granted.arrival_times = self.arrivals.is_some();
+        self.list.retain_mut(|extension| extension.agree(negotiated, granted));
+        // A peer that permits network feedback also honours ACK rate requests (`docs/wire.md`), and may request another
+        // ACK frequency itself.
+        let wanted = wanted_frequency(needs);
+        if negotiated.ack_rate || negotiated.network {
+            granted.ack_frequency = wanted != AckFrequency::Usual;
+            self.list.push(Box::new(AckRequests::new(wanted)));
+        }
+        // The answer to a pair is read from SACK blocks.
+        let wants_pairs = config.probe_pairs || needs.required.pairs || needs.preferred.pairs;
+        granted.pairs = negotiated.sack && wants_pairs;
+        if granted.pairs {
+            self.list.push(Box::<Pairs>::default());
+        }
+        // An answer to a probe is a D-SACK or an echoed timestamp.
+        granted.probes = wants_probes(needs) && negotiated.sack && negotiated.timestamps;
+        granted.probe_echo = negotiated.probe_echo;
+        if granted.probes {
+            self.list.push(Box::new(Probes::new(negotiated.probe_echo)));
+            self.list.push(Box::<Rc3>::default());
+        }
+        self.takes_records = self.list.iter().any(|extension| extension.takes_records());
+        self.is_active = !self.list.iter().all(|extension| extension.is_passive());
+    }
+}
+
+#[cold]
+pub(super) fn send_new(out: &mut SendLoop<'_>, fill: &mut Fill<'_>, room: u64) -> Option<FillStep> {
+    let mut list = mem::take(&mut out.ext.list);
+    let step = list.iter_mut().find_map(|extension| extension.send_new(out, fill, room));
+    out.ext.list = list;
+    step
+}
+
+fn wanted_frequency(needs: &Needs) -> AckFrequency {
+    needs.required.ack_frequency.max(needs.preferred.ack_frequency)
+}
+
+pub(super) fn offers_ack_rate(needs: &Needs, config: &Config) -> bool {
+    config.extensions && wanted_frequency(needs) != AckFrequency::Usual
+}
+
+pub(super) fn wants_probes(needs: &Needs) -> bool {
+    needs.required.probes || needs.preferred.probes
+}
+
+fn wanted_header(needs: &Needs) -> Option<NetworkHeaderKind> {
+    needs.required.network_header.or(needs.preferred.network_header)
+}
+
+/// Returns the kind of router feedback that our SYN offers: the one that the controller wants, if the application vouches for
+/// the routers.
+pub(super) fn offered_header(needs: &Needs, config: &Config) -> Option<NetworkHeaderKind> {
+    wanted_header(needs).filter(|_| config.extensions && config.routers_answer)
+}
+
+impl Host<'_> {
+    #[cold]
+    pub(super) fn hear(&mut self, heard: &Heard<'_>) {
+        let mut list = mem::take(&mut self.ext.list);
+        list.iter_mut().for_each(|extension| extension.on_segment(heard, self));
+        self.ext.list = list;
+    }
+
+    #[cold]
+    pub(super) fn settle(&mut self) -> bool {
+        let mut list = mem::take(&mut self.ext.list);
+        let mut has_news = false;
+        for extension in &mut list {
+            has_news |= extension.settle(self);
+        }
+        self.ext.list = list;
+        has_news
+    }
+
+    #[cold]
+    pub(super) fn send(&mut self, turn: Turn, mut out: Outgoing<'_>) -> Sent {
+        let mut list = mem::take(&mut self.ext.list);
+        let mut next: Option<Time> = None;
+        let sent = list.iter_mut().find_map(|extension| match extension.send(turn, self, &mut out) {
+            Sent::Nothing(due) => {
+                next = next.into_iter().chain(due).min();
+                None
+            }
+            sent => Some(sent),
+        });
+        self.ext.list = list;
+        if turn == Turn::Last && sent.is_none() {
+            self.timers.set(Timer::Extension, next);
+        }
+        sent.unwrap_or(Sent::Nothing(next))
+    }
+
+    /// Returns the header of a segment without text that carries options of an extension.
+    pub(super) fn textless_header(&mut self, now: Time) -> Header {
+        let flags = Flags::ACK | self.rcv.acks.echo_flag();
+        let mut headers = self.headers();
+        let offset = headers.textless_offset();
+        headers.header(now, flags, offset)
+    }
+
+    pub(super) fn data_header(&mut self, now: Time, start: u64) -> Header {
+        let flags = Flags::ACK | self.rcv.acks.echo_flag();
+        self.headers().header(now, flags, start)
+    }
+
+    fn headers(&mut self) -> Headers<'_> {
+        let Self { negotiated, numbers, snd, rcv, pmtu, ext, timers, stats, .. } = self;
+        Headers { negotiated, numbers, snd, rcv, pmtu, ext, timers, stats }
+    }
+
+    pub(super) fn send_loop(&mut self) -> SendLoop<'_> {
+        let Self { config, negotiated, numbers, rtt, snd, loss, cc, pmtu, ext, timers, stats, .. } = self;
+        SendLoop { config, negotiated, numbers, rtt, snd, loss, cc, pmtu, ext, timers, stats }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn started(negotiated: Negotiated, needs: &Needs, config: &Config) -> (Extensions, Granted) {
+        let (mut ext, mut granted) = (Extensions::default(), Granted::basic());
+        ext.start(negotiated, needs, config, &mut granted);
+        (ext, granted)
+    }
+
+    /// What a controller needs is granted only if the peer supports the options on which it relies.
+    #[test]
+    fn extensions_need_the_options_they_rely_on() {
+        let (mut needs, config) = (Needs::default(), Config::default());
+        (needs.preferred.probes, needs.preferred.pairs) = (true, true);
+        for (sack, timestamps) in [(false, false), (false, true), (true, false), (true, true)] {
+            let (ext, granted) = started(Negotiated { sack, timestamps, ..Negotiated::default() }, &needs, &config);
+            assert_eq!((granted.pairs, granted.probes), (sack, sack && timestamps));
+            // Copies and data of the tail are two extensions.
+            assert_eq!(ext.list.len(), usize::from(sack) + 2 * usize::from(sack && timestamps));
+        }
+        let all = Negotiated { sack: true, timestamps: true, ack_rate: true, ..Negotiated::default() };
+        let (ext, granted) = started(all, &Needs::default(), &config);
+        assert!(!granted.pairs && !granted.probes && !granted.ack_frequency, "nothing is needed");
+        assert_eq!(ext.list.len(), 1, "but the peer may request another ACK frequency");
+        let config = Config { probe_pairs: true, ..Config::default() };
+        assert!(started(all, &Needs::default(), &config).1.pairs, "the application wants pairs");
+    }
+}
