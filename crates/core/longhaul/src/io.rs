@@ -294,12 +294,6 @@ pub(crate) struct Outgoing<'a> {
     pub(crate) slices: &'a [IoSlice<'a>],
 }
 
-/// Copies slices into `buffer`, one after the other, in place of what it contained.
-fn join(slices: &[IoSlice<'_>], buffer: &mut Vec<u8>) {
-    buffer.clear();
-    slices.iter().for_each(|slice| buffer.extend_from_slice(slice));
-}
-
 /// The result of one receive call: one datagram, or several from the same sender, each `stride` bytes long except
 /// possibly the last.
 #[derive(Clone, Copy, Debug)]

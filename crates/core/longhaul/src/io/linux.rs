@@ -21,7 +21,6 @@ use self::timers::SocketTimer;
 use super::{Buffers, Fault, Incoming, Outgoing, Role, Writable, clock, pool};
 use crate::error::from_host;
 
-mod joining;
 mod timers;
 
 /// Messages per receive call. Each may consist of 64 datagrams merged by the kernel.
@@ -108,14 +107,12 @@ impl Io {
 
     /// Sends datagrams; fails with `WouldBlock` if the send buffer is full.
     pub(crate) fn send(&self, outgoing: &Outgoing<'_>) -> io::Result<()> {
-        joining::send(outgoing.slices, clock::now, |slices| {
-            self.socket.send(&Transmit {
-                destination: (self.role != Role::Connected).then_some(outgoing.destination),
-                tos: outgoing.tos,
-                src_ip: outgoing.src_ip,
-                segment_size: outgoing.segment_size,
-                slices,
-            })
+        self.socket.send(&Transmit {
+            destination: (self.role != Role::Connected).then_some(outgoing.destination),
+            tos: outgoing.tos,
+            src_ip: outgoing.src_ip,
+            segment_size: outgoing.segment_size,
+            slices: outgoing.slices,
         })
     }
 

@@ -18,7 +18,7 @@ use quinn_udp::{EcnCodepoint, RecvMeta, Transmit, UdpSocketState};
 use tokio::io::Interest;
 use tokio::time::Sleep;
 
-use super::{Buffers, Fault, Incoming, Outgoing, Role, Writable, canonical, clock, join, pool};
+use super::{Buffers, Fault, Incoming, Outgoing, Role, Writable, canonical, clock, pool};
 use crate::error::from_host;
 
 /// Messages per receive call.
@@ -117,7 +117,8 @@ impl Io {
         let contents = match outgoing.slices {
             [whole] => whole,
             slices => {
-                join(slices, &mut scratch);
+                scratch.clear();
+                slices.iter().for_each(|slice| scratch.extend_from_slice(slice));
                 scratch.as_slice()
             }
         };
