@@ -33,7 +33,6 @@ options! {
         sizes: (u32, u32) = (700, 900);
         /// Largest size to which packets may grow in bytes.
         largest: u32 = 1400;
-        /// Number of samples that a run requires.
         least: u32 = 40;
         /// Number of trains after which a run gives up.
         most: u32 = 100;
@@ -43,7 +42,6 @@ options! {
         agreement: f64 = 0.05;
         /// Queueing delay up to which a pair counts as undistorted, relative to its dispersion.
         share: f64 = 0.05;
-        /// Largest number of runs.
         runs: u32 = 8;
         /// Mean time between trains. Each interval is varied by up to 25 %, so that trains do not synchronize with
         /// periodic traffic.

@@ -30,7 +30,6 @@ use crate::turns::Limits;
 options! {
     /// Constants of the method. Sizes are those of IP packets.
     pub(crate) struct PathChirpConfig {
-        /// Packet size.
         size: Bytes = Bytes(1200);
         /// Ratio of successive gaps.
         spread: f64 = 1.2;
@@ -58,7 +57,6 @@ options! {
         chirps: u32 = 400;
         /// Definition of excursions and of valid chirps.
         excursions: ExcursionRule = ExcursionRule::default();
-        /// Conditions under which the session gives up.
         limits: Limits = Limits::default();
     }
 }

@@ -35,9 +35,7 @@ options! {
         packets: u32 = 100;
         /// Streams per fleet, N.
         streams: u32 = 12;
-        /// Largest packet size.
         largest: Bytes = Bytes(1500);
-        /// Smallest packet size.
         smallest: Bytes = Bytes(200);
         /// Shortest gap, between the largest packets at the highest rate.
         least_gap: Span = Span::from_micros(7);
@@ -61,11 +59,8 @@ options! {
         repeats: u32 = 3;
         /// Number of fleets that ends the session.
         fleets: u32 = 60;
-        /// Evaluation of a stream.
         stream: StreamRule = StreamRule::default();
-        /// Evaluation of a fleet.
         fleet: FleetRule = FleetRule::default();
-        /// Conditions under which the session gives up.
         limits: Limits = Limits::default();
     }
 }

@@ -29,7 +29,6 @@ use crate::turns::Limits;
 options! {
     /// Constants of the method. Sizes are those of IP packets.
     pub(crate) struct PathrateConfig {
-        /// Largest packet size.
         largest: Bytes = Bytes(1500);
         /// Smallest packet size of Phase I.
         smallest: Bytes = Bytes(550);
@@ -81,11 +80,8 @@ options! {
         coalesced_gap: f64 = 0.25;
         /// Number of long trains under interrupt coalescence.
         coalesced_trains: u32 = 40;
-        /// Width of bins.
         bins: BinRule = BinRule::default();
-        /// Definition of a mode.
         modes: ModeRule = ModeRule::default();
-        /// Conditions under which the session gives up.
         limits: Limits = Limits { time: Span::from_secs(1800), ..Limits::default() };
     }
 }

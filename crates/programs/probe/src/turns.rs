@@ -38,7 +38,7 @@ pub(crate) trait Session {
     fn learn(&mut self, packets: &[Option<Arrived>]);
 
     /// Ends the session early. Only [`Session::estimate`] is called after that.
-    fn stop(&mut self);
+    fn stop(&mut self) {}
 
     fn estimate(&self) -> Estimate;
 }

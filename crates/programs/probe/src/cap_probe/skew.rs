@@ -1,11 +1,9 @@
 //! Drift of the receiver's clock relative to the sender's, from one-way delays.
 
-/// A one-way delay with an arbitrary offset.
+/// A one-way delay with an arbitrary offset, and its time, both in seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Point {
-    /// Time in seconds.
     pub(super) at: f64,
-    /// Delay in seconds.
     pub(super) delay: f64,
 }
 

@@ -7,8 +7,9 @@ use longhaul_units::{Rate, Span};
 
 use super::PathChirpConfig;
 use super::rules::{chirp, chirp_estimate, gaps, noise};
+use crate::pathrate::rules::around;
 use crate::turns::{Limits, Plan, Session};
-use crate::{Arrived, Estimate, MethodKind, RateRange};
+use crate::{Arrived, Estimate, MethodKind};
 
 /// Number of standard deviations around the mean that contain 95 % of a normal distribution.
 const NORMAL_95: f64 = 1.96;
@@ -101,19 +102,14 @@ impl Session for Procedure {
         self.ended |= self.converged() || self.chirps >= self.config.chirps;
     }
 
-    fn stop(&mut self) {
-        self.ended = true;
-    }
-
     fn estimate(&self) -> Estimate {
         let both = self.interval(|sample| sample.early).zip(self.interval(|sample| sample.late));
         let Some(((early, early_half), (late, late_half))) = both else { return Estimate::default() };
         // The first rate at which delays rise exceeds the available bandwidth, and the rate before does not.
         let (low, high) =
             ((early - early_half).max(0.0) / self.config.spread, late.max(early) + late_half.max(early_half));
-        let rate = |bytes: f64| Rate::from_bytes_per_sec(bytes.round() as u64);
         Estimate {
-            available: Some(RateRange { low: rate(low), value: rate(early), high: rate(high) }),
+            available: Some(around(early, (low, high))),
             converged: self.converged(),
             confidence: if self.kept.len() < 2 { 0.0 } else { (low / high).clamp(0.0, 1.0) },
             ..Estimate::default()

@@ -1,13 +1,13 @@
 //! Sequence of Pathload's trains: one train back to back for the first rate, then fleets of streams.
 
-use longhaul_units::{Bytes, Rate, Span};
+use longhaul_units::{Bytes, Span};
 
 use super::PathloadConfig;
 use super::rules::{Stream, Trend, Verdict, aborts, fleet_verdict, stream_trend};
 use super::search::Search;
-use crate::pathrate::rules::bursts;
+use crate::pathrate::rules::{around, bursts};
 use crate::turns::{Limits, Plan, Session};
-use crate::{Arrived, Estimate, MethodKind, RateRange, Train};
+use crate::{Arrived, Estimate, MethodKind, Train};
 
 /// Gaps of the first train below this fraction of the mean gap count as back to back, as in Pathrate.
 const BACK_TO_BACK: f64 = 0.25;
@@ -129,10 +129,6 @@ impl Session for Procedure {
         }
     }
 
-    fn stop(&mut self) {
-        self.ended = true;
-    }
-
     fn estimate(&self) -> Estimate {
         let Some(search) = &self.search else { return Estimate::default() };
         let low = search.low();
@@ -140,19 +136,14 @@ impl Session for Procedure {
             Some(high) => {
                 let (from, to) = search.grey.unwrap_or((low, high));
                 Estimate {
-                    available: Some(range((low, f64::midpoint(from, to), high))),
+                    available: Some(around(f64::midpoint(from, to), (low, high))),
                     converged: search.converged(),
                     confidence: (low / high * search.support()).clamp(0.0, 1.0),
                     ..Estimate::default()
                 }
             }
-            None if low > 0.0 => Estimate { available: Some(range((low, low, low))), ..Estimate::default() },
+            None if low > 0.0 => Estimate { available: Some(around(low, (low, low))), ..Estimate::default() },
             None => Estimate::default(),
         }
     }
-}
-
-fn range((low, value, high): (f64, f64, f64)) -> RateRange {
-    let rate = |bytes: f64| Rate::from_bytes_per_sec(bytes.round() as u64);
-    RateRange { low: rate(low), value: rate(value), high: rate(high) }
 }

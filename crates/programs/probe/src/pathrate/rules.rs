@@ -189,7 +189,7 @@ fn bell(sorted: &[f64], (start, count): (usize, usize), width: f64, noise: f64) 
 }
 
 /// Returns a rate with a range that includes it; negative rates become zero.
-pub(super) fn around(value: f64, (low, high): (f64, f64)) -> RateRange {
+pub(crate) fn around(value: f64, (low, high): (f64, f64)) -> RateRange {
     let rate = |bytes: f64| Rate::from_bytes_per_sec(bytes.round() as u64);
     RateRange { low: rate(low.min(value)), value: rate(value), high: rate(high.max(value)) }
 }
