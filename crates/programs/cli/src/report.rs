@@ -28,32 +28,6 @@ impl Stopwatch {
     }
 }
 
-/// A calendar time with a resolution of one millisecond.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct WallClock(u64);
-
-impl WallClock {
-    /// Returns the present time, or the epoch if the system's clock is before it.
-    #[expect(clippy::disallowed_methods, reason = "reports for people say when it was")]
-    pub(crate) fn now() -> Self {
-        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-        Self(since.unwrap_or_default().as_millis() as u64)
-    }
-
-    pub(crate) fn millis(self) -> u64 {
-        self.0
-    }
-
-    pub(crate) fn seconds(self) -> u64 {
-        self.0 / 1000
-    }
-
-    /// Formats the time as an HTTP date (RFC 9110, section 5.6.7): `Sun, 06 Nov 1994 08:49:37 GMT`.
-    pub(crate) fn http_date(self) -> String {
-        httpdate::fmt_http_date(std::time::UNIX_EPOCH + Duration::from_millis(self.0))
-    }
-}
-
 /// A delivered file as its sender saw it: one line of `send --json`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Sent {
@@ -158,19 +132,6 @@ pub(crate) fn time(time: Option<Duration>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn at(seconds: u64) -> WallClock {
-        WallClock(seconds * 1000)
-    }
-
-    /// RFC 9110's example, the epoch, and a leap day in a century year.
-    #[test]
-    fn dates_are_those_of_the_calendar() {
-        assert_eq!(at(784_111_777).http_date(), "Sun, 06 Nov 1994 08:49:37 GMT");
-        assert_eq!(at(0).http_date(), "Thu, 01 Jan 1970 00:00:00 GMT");
-        assert_eq!(at(951_868_799).http_date(), "Tue, 29 Feb 2000 23:59:59 GMT");
-        assert_eq!(at(1_795_246_979).http_date(), "Sat, 21 Nov 2026 07:42:59 GMT");
-    }
 
     #[test]
     fn a_rate_needs_time() {

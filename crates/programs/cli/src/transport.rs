@@ -105,6 +105,13 @@ impl TransportArgs {
         matches!(self.congestion, Some(Choice::List))
     }
 
+    pub(crate) fn congestion_name(&self) -> Option<String> {
+        match &self.congestion {
+            Some(Choice::Use(congestion)) => Some(congestion.to_string()),
+            _ => None,
+        }
+    }
+
     /// Returns the options without captures and logs.
     pub(crate) fn unlogged(&self) -> Self {
         let qlog_environment = QlogEnvironment::default();

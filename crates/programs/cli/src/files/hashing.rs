@@ -41,7 +41,7 @@ impl Hashing {
     }
 }
 
-/// Flag that tells a hashing thread to stop.
+/// Flag that tells a thread to stop.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Stop(Arc<AtomicBool>);
 

@@ -1,9 +1,7 @@
 //! Client of a test, which determines the parameters.
 
-use std::future::{Future, poll_fn};
 use std::io;
 use std::net::SocketAddr;
-use std::task::Poll;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -193,7 +191,7 @@ impl Test<'_> {
                 Ok::<_, anyhow::Error>(Stream { sends, channel: Channel::Tcp(stream), opening })
             });
         }
-        all(connecting).await
+        session::all(connecting).await
     }
 
     /// Opens the UDP sockets, and announces them to the server until it starts the test.
@@ -220,25 +218,6 @@ impl Test<'_> {
             .map(|((socket, _), sends)| Stream { sends, channel: Channel::Udp(socket), opening: Vec::new() })
             .collect())
     }
-}
-
-/// Returns the results of all futures in their order, or the first error.
-async fn all<T>(futures: Vec<impl Future<Output = Result<T>>>) -> Result<Vec<T>> {
-    let mut running: Vec<_> = futures.into_iter().map(|future| (Box::pin(future), None)).collect();
-    poll_fn(|cx| {
-        for (future, result) in running.iter_mut().filter(|(_, result)| result.is_none()) {
-            if let Poll::Ready(ready) = future.as_mut().poll(cx)? {
-                *result = Some(ready);
-            }
-        }
-        if running.iter().any(|(_, result)| result.is_none()) {
-            Poll::Pending
-        } else {
-            Poll::Ready(Ok::<_, anyhow::Error>(()))
-        }
-    })
-    .await?;
-    Ok(running.into_iter().filter_map(|(_, result)| result).collect())
 }
 
 fn expect_start(message: Message) -> Result<()> {

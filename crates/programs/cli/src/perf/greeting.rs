@@ -7,7 +7,7 @@ use std::time::Duration;
 use longhaul::{TcpListener, TcpStream};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::mpsc;
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::protocol::{self, Hello, Message, Params};
@@ -36,22 +36,13 @@ impl Arrival {
     }
 }
 
-/// Listener that reads the hello of each connection, and the parameters of the test on control connections. Closes when
-/// dropped.
-pub(crate) struct Door(JoinHandle<()>);
+/// Task of a listener, which closes when this is dropped.
+pub(crate) type Door = JoinSet<()>;
 
-impl Drop for Door {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
-}
-
-impl Door {
-    /// Sends each connection with a valid hello to `arrivals`. A failure of the listener is sent, too, and ends the
-    /// task.
-    pub(crate) fn open(listener: TcpListener, arrivals: mpsc::Sender<io::Result<Arrival>>) -> Self {
-        Self(tokio::spawn(welcome(listener, arrivals)))
-    }
+/// Sends each connection with a valid hello to `arrivals`, and with it the parameters of the test that a control
+/// connection requests. A failure of the listener is sent, too, and ends the task.
+pub(crate) fn open(listener: TcpListener, arrivals: mpsc::Sender<io::Result<Arrival>>) -> Door {
+    Door::from_iter([welcome(listener, arrivals)])
 }
 
 async fn welcome(listener: TcpListener, arrivals: mpsc::Sender<io::Result<Arrival>>) {

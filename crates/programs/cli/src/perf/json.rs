@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Result;
 use serde::Serialize;
@@ -13,7 +14,7 @@ use super::protocol::{Direction, Params, Protocol};
 use super::results::{Interval, Results, StreamInterval, StreamResult, Sum, UdpSample};
 use super::session::Facts;
 use super::text::{Reporter, bits_per_second, by_role, stream_id};
-use crate::report::{WallClock, json_line};
+use crate::report::json_line;
 
 /// Creates a value that serializes as an object with these members, in this order.
 macro_rules! object {
@@ -81,13 +82,16 @@ fn start(report: &Reporter) -> impl Serialize {
         }
     });
     let Facts { mss, buffers: (send, receive), .. } = start.streams.first().copied().unwrap_or_default();
-    let now = WallClock::now();
+    let now = milliseconds_since_1970();
     let peer = || object! { host: &start.peer.0, port: start.peer.1 };
     object! {
         connected: connected.collect::<Vec<_>>(),
         version: concat!("longhaul perf ", env!("CARGO_PKG_VERSION")),
         system_info: system_info(),
-        timestamp: object! { time: now.http_date(), timemillisecs: now.millis(), timesecs: now.seconds() },
+        timestamp: object! {
+            time: httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_millis(now)),
+            timemillisecs: now, timesecs: now / 1000,
+        },
         #[serde(flatten)] connecting: client.then(|| object! { connecting_to: peer() }),
         #[serde(flatten)] accepted: (!client).then(|| object! { accepted_connection: peer() }),
         cookie: &start.cookie,
@@ -99,6 +103,11 @@ fn start(report: &Reporter) -> impl Serialize {
         test_start: test_start(params),
         longhaul: object! { congestion: &params.congestion, poisson: params.poisson, seed: params.seed },
     }
+}
+
+#[expect(clippy::disallowed_methods, reason = "reports for people say when it was")]
+fn milliseconds_since_1970() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64
 }
 
 fn test_start(params: &Params) -> impl Serialize {

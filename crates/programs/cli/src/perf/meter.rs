@@ -1,7 +1,7 @@
 //! Measurement of a stream: the stream's task counts, and reports read the counters.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use longhaul::TcpInfo;
@@ -106,7 +106,8 @@ impl Rtts {
 /// Computes the intervals and the result of a stream.
 #[derive(Debug, Default)]
 pub(crate) struct Reader {
-    sender: bool,
+    pub(crate) sender: bool,
+    pub(crate) meter: Arc<Meter>,
     base: Gauge,
     last: Gauge,
 }
@@ -118,14 +119,14 @@ impl Reader {
     }
 
     /// Starts the measurement and its first interval.
-    pub(crate) fn begin(&mut self, meter: &Meter) {
-        self.last = meter.with(|gauge| gauge.clone());
+    pub(crate) fn begin(&mut self) {
+        self.last = self.meter.with(|gauge| gauge.clone());
         self.base = self.last.clone();
     }
 
     /// Ends the interval and returns it.
-    pub(crate) fn interval(&mut self, meter: &Meter) -> StreamInterval {
-        let now = meter.with(|gauge| Gauge { rtts: Rtts::default(), ..gauge.clone() });
+    pub(crate) fn interval(&mut self) -> StreamInterval {
+        let now = self.meter.with(|gauge| Gauge { rtts: Rtts::default(), ..gauge.clone() });
         let last = std::mem::replace(&mut self.last, now);
         let (now, last) = (&self.last, &last);
         StreamInterval {
@@ -137,14 +138,14 @@ impl Reader {
     }
 
     /// Returns whether bytes were counted since the last interval.
-    pub(crate) fn has_news(&self, meter: &Meter) -> bool {
-        meter.with(|gauge| gauge.bytes > self.last.bytes)
+    pub(crate) fn has_news(&self) -> bool {
+        self.meter.with(|gauge| gauge.bytes > self.last.bytes)
     }
 
     /// Excludes everything up to the end of the last interval from the result. To be called right after
     /// [`interval`](Self::interval).
-    pub(crate) fn omit(&mut self, meter: &Meter) {
-        meter.with(|gauge| {
+    pub(crate) fn omit(&mut self) {
+        self.meter.with(|gauge| {
             gauge.rtts = Rtts::default();
             (gauge.max_snd_cwnd, gauge.max_snd_wnd) = (0, 0);
         });
@@ -152,8 +153,8 @@ impl Reader {
     }
 
     /// Returns the result of a stream that ended `seconds` after the start of the measurement.
-    pub(crate) fn result(&self, meter: &Meter, seconds: f64) -> StreamResult {
-        let now = meter.with(|gauge| gauge.clone());
+    pub(crate) fn result(&self, seconds: f64) -> StreamResult {
+        let now = self.meter.with(|gauge| gauge.clone());
         StreamResult {
             sender: self.sender,
             bytes: now.bytes - self.base.bytes,
@@ -245,22 +246,22 @@ mod tests {
 
     #[test]
     fn intervals_and_the_result_add_up_and_what_is_omitted_does_not_count() {
-        let meter = Meter::default();
         let mut reader = Reader::new(false);
+        let meter = Arc::clone(&reader.meter);
         let udp = |packets, lost| Some(UdpSample { packets, lost, out_of_order: 0, jitter_ms: 0.5 });
         meter.with(|gauge| gauge.count(1000, 0.2));
         meter.with(|gauge| gauge.udp = udp(10, 3));
-        assert_eq!(reader.interval(&meter).bytes, 1000);
-        reader.omit(&meter);
+        assert_eq!(reader.interval().bytes, 1000);
+        reader.omit();
         meter.with(|gauge| gauge.count(20, 1.2));
         meter.with(|gauge| gauge.udp = udp(12, 3));
-        let interval = reader.interval(&meter);
+        let interval = reader.interval();
         assert_eq!((interval.bytes, interval.udp), (20, udp(2, 0)));
         meter.with(|gauge| gauge.count(3, 1.5));
         meter.with(|gauge| gauge.udp = udp(13, 1));
-        let interval = reader.interval(&meter);
+        let interval = reader.interval();
         assert_eq!((interval.bytes, interval.udp), (3, udp(1, -2)));
-        let result = reader.result(&meter, 0.5);
+        let result = reader.result(0.5);
         assert_eq!((result.bytes, result.udp), (23, udp(3, -2)));
         assert_eq!((result.first_byte, result.last_byte), (Some(0.2), Some(1.5)));
     }

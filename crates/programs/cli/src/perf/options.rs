@@ -10,7 +10,7 @@ use super::limits::Limits;
 use super::protocol::{Direction, Params, Protocol};
 use super::units::{Scale, parse_rate, parse_scale, parse_size};
 use crate::address;
-use crate::transport::{Choice, TransportArgs};
+use crate::transport::TransportArgs;
 
 /// Default block length over TCP in bytes, as in iperf3.
 const TCP_LENGTH: u64 = 128 << 10;
@@ -257,10 +257,7 @@ impl Options {
             poisson: test.poisson,
             seed: test.seed,
             interval: self.interval.unwrap_or(1.0),
-            congestion: match &self.transport.congestion {
-                Some(Choice::Use(congestion)) => Some(congestion.to_string()),
-                _ => None,
-            },
+            congestion: self.transport.congestion_name(),
             window: test.window,
             mss: test.set_mss,
             tos: test.tos.or(test.dscp).unwrap_or(0),

@@ -37,8 +37,6 @@ pub(crate) enum Channel {
 struct Half<'a, F> {
     params: &'a Params,
     timing: Timing,
-    sends: Vec<bool>,
-    meters: Vec<Arc<Meter>>,
     readers: Vec<Reader>,
     usage: usage::Meter,
     last_usage: usage::Reading,
@@ -58,15 +56,12 @@ pub(crate) async fn run<F: FnMut(Event<'_>)>(
     control: &Mutex<impl AsyncWrite + Unpin>,
     observe: &mut F,
 ) -> Result<Results> {
-    let _cancel = timing.cancel_on_drop();
+    let _cancel = timing.cancelled.on_drop();
     let usage = usage::Meter::start();
     let first_usage = usage.read();
-    let sends: Vec<_> = streams.iter().map(|stream| stream.sends).collect();
     let mut half = Half {
         params,
-        sends: sends.clone(),
-        meters: sends.iter().map(|_| Arc::default()).collect(),
-        readers: sends.iter().map(|&sends| Reader::new(sends)).collect(),
+        readers: streams.iter().map(|stream| Reader::new(stream.sends)).collect(),
         usage,
         last_usage: first_usage,
         last: 0.0,
@@ -90,7 +85,7 @@ pub(crate) async fn run<F: FnMut(Event<'_>)>(
             let _ = stop.send((number, at));
         };
         let place = if stream.sends { 0 } else { received.next().unwrap_or(0) };
-        let Some(meter) = half.meters.get(number).map(Arc::clone) else { return };
+        let Some(meter) = half.readers.get(number).map(|reader| Arc::clone(&reader.meter)) else { return };
         tasks.spawn(stream_task(stream, meter, timing.clone(), params, (done.clone(), place), number, stopped));
     };
     for (number, stream) in streams.into_iter().enumerate() {
@@ -121,8 +116,8 @@ pub(crate) async fn run<F: FnMut(Event<'_>)>(
     let cpu = half.usage.read().since(&first_usage);
     // A test that ended before the measurement started has duration zero.
     let base = half.base.unwrap_or(f64::MAX);
-    let results = half.readers.iter().zip(&half.meters).zip(ends);
-    let streams = results.map(|((reader, meter), end)| reader.result(meter, (end - base).max(0.0))).collect();
+    let results = half.readers.iter().zip(ends);
+    let streams = results.map(|(reader, end)| reader.result((end - base).max(0.0))).collect();
     Ok(Results { streams, cpu, ..Results::default() })
 }
 
@@ -173,14 +168,14 @@ impl<F: FnMut(Event<'_>)> Half<'_, F> {
         stops: &mut mpsc::UnboundedReceiver<(usize, f64)>,
         control: &Mutex<impl AsyncWrite + Unpin>,
     ) -> Result<Vec<f64>> {
-        let mut ends = vec![None; self.sends.len()];
-        let mut senders = self.sends.iter().filter(|&&sends| sends).count();
+        let mut ends = vec![None; self.readers.len()];
+        let mut senders = self.readers.iter().filter(|reader| reader.sender).count();
         while ends.contains(&None) {
             tokio::select! {
                 biased;
                 Some((number, at)) = stops.recv() => {
                     ends.get_mut(number).map(|end| end.replace(at));
-                    let sends = self.sends.get(number) == Some(&true);
+                    let sends = self.readers.get(number).is_some_and(|reader| reader.sender);
                     senders = senders.saturating_sub(sends.into());
                     if senders == 0 && sends {
                         self.tell_done(control).await?;
@@ -196,13 +191,13 @@ impl<F: FnMut(Event<'_>)> Half<'_, F> {
     /// Records the state at the start, to exclude earlier activity of the connection, such as waiting, from the
     /// measurement.
     fn note_start(&mut self, number: usize, channel: &Channel) {
-        let Some((reader, meter)) = self.readers.get_mut(number).zip(self.meters.get(number)) else { return };
+        let Some(reader) = self.readers.get_mut(number) else { return };
         if let Channel::Tcp(tcp) = channel
             && let Ok(info) = tcp.info()
         {
-            meter.with(|gauge| gauge.sample(info));
+            reader.meter.with(|gauge| gauge.sample(info));
         }
-        reader.begin(meter);
+        reader.begin();
     }
 
     /// Returns the end of the next interval in seconds after the start, or `None` if it ends with the streams.
@@ -218,7 +213,7 @@ impl<F: FnMut(Event<'_>)> Half<'_, F> {
             return Some(regular.map_or(omit, |regular| regular.min(omit)));
         }
         // If this end only sends, the last interval ends exactly when the streams stop.
-        let last = self.timing.end().filter(|_| !self.sends.contains(&false));
+        let last = self.timing.end().filter(|_| self.readers.iter().all(|reader| reader.sender));
         regular.filter(|regular| last.is_none_or(|last| *regular < last - 0.001))
     }
 
@@ -234,16 +229,13 @@ impl<F: FnMut(Event<'_>)> Half<'_, F> {
         self.interval(now);
         if self.base.is_none() && now >= f64::from(self.params.omit) {
             self.base = Some(now);
-            for (reader, meter) in self.readers.iter_mut().zip(&self.meters) {
-                reader.omit(meter);
-            }
+            self.readers.iter_mut().for_each(Reader::omit);
             self.timing.count_from_now();
         }
     }
 
     fn interval(&mut self, now: f64) {
-        let streams: Vec<_> =
-            self.readers.iter_mut().zip(&self.meters).map(|(reader, meter)| reader.interval(meter)).collect();
+        let streams = self.readers.iter_mut().map(Reader::interval).collect();
         let usage = self.usage.read();
         let offset = self.base.unwrap_or_default();
         let interval = Interval {
@@ -264,7 +256,7 @@ impl<F: FnMut(Event<'_>)> Half<'_, F> {
     /// Ends the last interval, unless it is negligibly short and empty.
     fn last_interval(&mut self, end: f64) {
         let long = end - self.last >= self.params.interval.max(0.1) / 10.0;
-        let some = self.readers.iter().zip(&self.meters).any(|(reader, meter)| reader.has_news(meter));
+        let some = self.readers.iter().any(Reader::has_news);
         if long || some {
             let end = if end > self.last { end } else { self.timing.elapsed() };
             self.interval(end);
@@ -275,8 +267,8 @@ impl<F: FnMut(Event<'_>)> Half<'_, F> {
         if self.params.protocol == protocol::Protocol::Tcp {
             return Ok(());
         }
-        let sent = self.meters.iter().zip(&self.sends).filter(|(_, sends)| **sends);
-        let sent = sent.map(|(meter, _)| meter.with(|gauge| gauge.udp.map_or(0, |udp| udp.packets))).collect();
+        let senders = self.readers.iter().filter(|reader| reader.sender);
+        let sent = senders.map(|reader| reader.meter.with(|gauge| gauge.udp.map_or(0, |udp| udp.packets))).collect();
         Ok(protocol::write(&mut *control.lock().await, &Message::Done(sent)).await?)
     }
 }

@@ -18,7 +18,7 @@ use super::session::{self, Event, Terms};
 use super::text::Reporter;
 use super::{tcp, udp};
 use crate::output;
-use crate::transport::{self, Choice};
+use crate::transport;
 
 /// Maximum number of connections that have sent a hello and wait: more than the streams of any test.
 const WAITING: usize = 512;
@@ -35,7 +35,7 @@ pub(crate) async fn run(options: &Options) -> Result<()> {
     let listener = listen(options).context("unable to start listener for connections")?;
     let address = listener.local_addr()?;
     let (sender, mut arrivals) = mpsc::channel(WAITING);
-    let door = Door::open(listener, sender.clone());
+    let door = greeting::open(listener, sender.clone());
     // Control connections of completed and refused tests that the clients have not closed yet.
     let (mut ending, mut refused) = (JoinSet::new(), JoinSet::new());
     for number in 1_u64.. {
@@ -221,7 +221,7 @@ impl Test<'_> {
                 let listener =
                     socket.bind(at(first)).and_then(|()| socket.listen(params.client_sends().len() as u32))?;
                 let port = listener.local_addr()?.port();
-                Ok((vec![port], Prepared::Tcp(Some(Door::open(listener, self.to_test.clone())))))
+                Ok((vec![port], Prepared::Tcp(Some(greeting::open(listener, self.to_test.clone())))))
             }
             Protocol::Udp => {
                 let numbers = 0..params.client_sends().len() as u16;
@@ -239,10 +239,7 @@ impl Test<'_> {
 
     /// Returns whether the listener's settings, which apply to all its connections, suit the test.
     fn suits(&self, params: &Params) -> bool {
-        let own = match &self.options.transport.congestion {
-            Some(Choice::Use(congestion)) => Some(congestion.to_string()),
-            _ => None,
-        };
+        let own = self.options.transport.congestion_name();
         let sends = params.direction != Direction::Forward;
         let plain = params.window.is_none() && (!sends || params.mss.is_none() && params.tos == 0);
         plain && (!sends || params.congestion.is_none() || params.congestion == own)
@@ -262,19 +259,11 @@ impl Test<'_> {
         let door = match prepared {
             Prepared::Tcp(door) => door,
             Prepared::Udp(sockets) => {
-                let mut answering = JoinSet::new();
-                for (number, socket) in sockets.into_iter().enumerate() {
+                let answering = sockets.into_iter().enumerate().map(|(number, socket)| {
                     let hello = Hello::new(&self.hello.cookie, Some(number as u16));
-                    answering.spawn(async move { (number, udp::answer(socket, &hello, client).await) });
-                }
-                let mut sockets: Vec<_> = sends.iter().map(|_| None).collect();
-                while let Some(answered) = answering.join_next().await {
-                    let (number, socket) = answered.context("a socket failed")?;
-                    if let Some(place) = sockets.get_mut(number) {
-                        *place = Some(socket?);
-                    }
-                }
-                let streams = sockets.into_iter().flatten().zip(sends);
+                    async move { Ok(udp::answer(socket, &hello, client).await?) }
+                });
+                let streams = session::all(answering).await?.into_iter().zip(sends);
                 return Ok((streams.map(|(socket, sends)| stream(sends, Channel::Udp(socket))).collect(), None));
             }
         };

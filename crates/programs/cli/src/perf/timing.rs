@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use super::protocol::Params;
+use crate::files::hashing::Stop;
 use crate::report::Stopwatch;
 
 /// Times at which a stream starts and ends.
@@ -22,7 +23,8 @@ pub(crate) struct Timing {
     budget: Arc<Budget>,
     /// Whether sent bytes count. They do not during the omitted time.
     counting: Arc<AtomicBool>,
-    cancelled: Arc<AtomicBool>,
+    /// Whether the test has failed. Threads, which do not end with their task, have to check it.
+    pub(crate) cancelled: Stop,
     stop: Arc<watch::Sender<bool>>,
 }
 
@@ -36,7 +38,7 @@ impl Timing {
             seconds: (params.bytes.is_none() && params.seconds > 0.0).then_some(params.seconds),
             budget: Arc::new(Budget::new(params.bytes)),
             counting: Arc::new(AtomicBool::new(params.omit == 0)),
-            cancelled: Arc::default(),
+            cancelled: Stop::default(),
             stop: Arc::new(watch::Sender::new(false)),
         }
     }
@@ -85,26 +87,8 @@ impl Timing {
         if self.counting.load(Ordering::Relaxed) { self.budget.take(most) } else { most }
     }
 
-    pub(crate) fn is_cancelled(&self) -> bool {
-        self.cancelled.load(Ordering::Relaxed)
-    }
-
     pub(crate) fn count_from_now(&self) {
         self.counting.store(true, Ordering::Relaxed);
-    }
-
-    /// Returns a guard that cancels the test when dropped. The guard is needed because threads do not end with their
-    /// task.
-    pub(crate) fn cancel_on_drop(&self) -> CancelOnDrop {
-        CancelOnDrop(Arc::clone(&self.cancelled))
-    }
-}
-
-pub(crate) struct CancelOnDrop(Arc<AtomicBool>);
-
-impl Drop for CancelOnDrop {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
     }
 }
 

@@ -154,7 +154,7 @@ async fn send_paced(
             return sleeper.until(end).await;
         }
         let bytes = timing.take(length);
-        if bytes == 0 || timing.is_cancelled() || timing.is_stopped() {
+        if bytes == 0 || timing.cancelled.is_set() || timing.is_stopped() {
             break;
         }
         sleeper.until(time).await?;

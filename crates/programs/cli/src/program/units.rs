@@ -4,19 +4,15 @@ use std::time::Duration;
 
 use longhaul_units::Rate;
 
+use crate::perf::units;
+
 /// Parses a rate in bits per second: a number, which may have a fraction, and one of the suffixes `k`, `M` and `G` of
 /// either case, which are powers of 1000.
 pub(super) fn parse_rate(text: &str) -> Result<Rate, String> {
-    let (digits, factor) = match text.char_indices().next_back() {
-        Some((at, 'k' | 'K')) => (text.get(..at), 1e3),
-        Some((at, 'm' | 'M')) => (text.get(..at), 1e6),
-        Some((at, 'g' | 'G')) => (text.get(..at), 1e9),
-        _ => (Some(text), 1.0),
-    };
-    let digits = digits.filter(|digits| digits.starts_with(|c: char| c.is_ascii_digit() || c == '.'));
-    let bits = digits.and_then(|digits| digits.parse::<f64>().ok()).map(|number| number * factor);
-    match bits {
-        Some(bits) if (8.0..1e15).contains(&bits) => Ok(Rate::from_bits_per_sec(bits as u64)),
+    match units::parse_rate(text) {
+        Ok(bits) if (8..1_000_000_000_000_000).contains(&bits) && !text.ends_with(['t', 'T']) => {
+            Ok(Rate::from_bits_per_sec(bits))
+        }
         _ => Err(format!("{text:?} is not a rate in bits per second, such as 500k, 20M or 1G")),
     }
 }
