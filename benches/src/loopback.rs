@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::thread;
 
 use anyhow::{Context, Result};
-use longhaul_sys::linux::{NetNs, VethPair};
+use longhaul_netns::{NetNs, VethPair};
 use serde::{Deserialize, Serialize};
 
 use crate::bulk;

@@ -10,7 +10,7 @@ use std::time::Duration;
 use std::{env, thread};
 
 use anyhow::{Context, Result, bail};
-use longhaul_sys::linux::NetNs;
+use longhaul_netns::NetNs;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 

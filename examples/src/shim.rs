@@ -18,7 +18,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use longhaul_sys::linux::{Meta, RecvBatch, Transmit, Tun, UdpSocket};
+use longhaul_netns::Tun;
+use longhaul_sys::linux::{Meta, RecvBatch, Transmit, UdpSocket};
 use longhaul_sys::pool::RecvPool;
 use longhaul_wire::shim::{FromTcp, IpFields, MAX_GROWTH, tcp_from_udp, udp_from_tcp};
 use rand_chacha::ChaCha8Rng;

@@ -31,7 +31,7 @@ mod linux {
     use anyhow::{Context, Result};
     use clap::Parser;
     use longhaul_examples::shim::{Impairment, Routes, Shim};
-    use longhaul_sys::linux::{NetNs, Tun};
+    use longhaul_netns::{NetNs, Tun};
 
     /// Relay between longhaul's datagrams and this machine's own TCP, over a TUN device.
     #[derive(Debug, Parser)]

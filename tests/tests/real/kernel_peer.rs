@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use longhaul::{Config, TcpInfo, TcpListener, TcpStream};
 use longhaul_examples::shim::{Impairment, Routes, Shim};
-use longhaul_sys::linux::{NetNs, Tun};
+use longhaul_netns::{NetNs, Tun};
 use socket2::SockRef;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::task::spawn_blocking;

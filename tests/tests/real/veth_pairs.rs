@@ -11,7 +11,7 @@ use longhaul_cc::{
     Ack, BuildParams, Congestion, Controller, ControllerFactory, Granted, NeedError, Needs, Path, SegmentKind, Sent,
     TxId,
 };
-use longhaul_sys::linux::{NetNs, VethPair};
+use longhaul_netns::{NetNs, VethPair};
 use longhaul_units::Bytes;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::oneshot;

@@ -2,11 +2,10 @@
 //!
 //! * [`clock`]: conversion of the kernel's receive timestamps to the monotonic clock (pure arithmetic, all platforms).
 //! * [`pool`]: receive buffers that are converted to [`bytes::Bytes`] without a copy (all platforms).
-//! * `linux`: UDP sockets with control messages and batches, timerfd, CPU clocks, TUN devices, network namespaces and
-//!   veth pairs.
+//! * `linux`: UDP sockets with control messages and batches, timerfd and CPU clocks.
 //!
-//! All unsafe code of longhaul is in one file, `linux/syscall.rs`, whose functions are safe to call. Control messages,
-//! socket addresses and interface requests are encoded and decoded as plain bytes.
+//! All unsafe code of the library is in one file, `linux/syscall.rs`, whose functions are safe to call. Control messages
+//! and socket addresses are encoded and decoded as plain bytes.
 #![deny(unsafe_code)]
 
 pub mod clock;

@@ -52,12 +52,6 @@ impl RecvPool {
         }
     }
 
-    /// Returns the length of each buffer in bytes.
-    #[must_use]
-    pub fn buffer_len(&self) -> usize {
-        self.shared.buffer_len
-    }
-
     /// Returns the number of buffers in use for receiving or as [`Bytes`], not counting spare ones.
     #[must_use]
     pub fn live(&self) -> usize {
@@ -93,7 +87,7 @@ impl RecvPool {
 impl fmt::Debug for RecvPool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RecvPool")
-            .field("buffer_len", &self.buffer_len())
+            .field("buffer_len", &self.shared.buffer_len)
             .field("live", &self.live())
             .field("kept", &self.kept())
             .field("spare", &self.spare())

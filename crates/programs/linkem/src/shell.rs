@@ -24,7 +24,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use longhaul_link::spec::Path;
-use longhaul_sys::linux::{NetNs, Processes, terminate};
+use longhaul_netns::{NetNs, Processes, terminate};
 use longhaul_units::Span;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;

@@ -8,7 +8,7 @@ use std::process::Command;
 
 use crate::common::soon;
 use longhaul::{TcpConnector, TcpListener, TcpStream};
-use longhaul_sys::linux::{NetNs, VethPair, veth};
+use longhaul_netns::{NetNs, VethPair, veth};
 
 fn ip(arguments: &str) {
     let status = Command::new("ip").args(arguments.split(' ')).status().unwrap();

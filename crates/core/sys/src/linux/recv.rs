@@ -83,18 +83,6 @@ impl RecvBatch {
         }
     }
 
-    /// Returns the number of messages received by the last [`UdpSocket::recv`].
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.metas.len()
-    }
-
-    /// Returns whether there are no messages.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.metas.is_empty()
-    }
-
     /// Iterates over the messages of the last [`UdpSocket::recv`], in the order of arrival.
     pub fn messages(&mut self) -> impl Iterator<Item = Received<'_>> {
         self.metas.iter().zip(&mut self.buffers).map(|(meta, buffer)| Received { meta, buffer })
@@ -106,17 +94,11 @@ impl RecvBatch {
         self.metas.clear();
         self.buffers.iter_mut().for_each(RecvBuffer::forget);
     }
-
-    /// Clears the messages and returns the buffers to the pool, for sockets that may be idle for a long time.
-    pub fn release(&mut self) {
-        self.metas.clear();
-        self.buffers.iter_mut().for_each(RecvBuffer::release);
-    }
 }
 
 impl fmt::Debug for RecvBatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RecvBatch").field("len", &self.len()).finish_non_exhaustive()
+        f.debug_struct("RecvBatch").field("len", &self.metas.len()).finish_non_exhaustive()
     }
 }
 

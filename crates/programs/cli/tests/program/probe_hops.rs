@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 use std::process::{Command, Output};
 
-use longhaul_sys::linux::{NetNs, veth};
+use longhaul_netns::{NetNs, veth};
 use serde_json::Value;
 use tempfile::TempDir;
 

@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use anyhow::{Context, Result, anyhow};
 use longhaul_link::spec::Path;
-use longhaul_sys::linux::NetNs;
+use longhaul_netns::NetNs;
 use longhaul_units::Span;
 
 use super::network::{self, Network};
@@ -28,7 +28,7 @@ pub struct Behind {
 
 impl Behind {
     /// Creates the namespace and starts the link. With `receive_hold`, the outer device merges packets from the inside,
-    /// as [`Link::set_receive_hold`](longhaul_sys::linux::Link::set_receive_hold) tells.
+    /// as [`Link::set_receive_hold`](longhaul_netns::Link::set_receive_hold) tells.
     ///
     /// # Errors
     /// Returns an error if this is not permitted, if there are no TUN devices, or if the link is invalid.

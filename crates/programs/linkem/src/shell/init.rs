@@ -9,7 +9,7 @@ use std::process::{self, Command, ExitCode, ExitStatus};
 use std::thread;
 use std::time::Duration;
 
-use longhaul_sys::linux::{die_with_parent, own_mounts, terminate, wait_any};
+use longhaul_netns::{die_with_parent, own_mounts, terminate, wait_any};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
 

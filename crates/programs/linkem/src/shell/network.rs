@@ -9,7 +9,7 @@ use std::fs;
 use std::io::{self, ErrorKind};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use longhaul_sys::linux::{NetNs, Tun};
+use longhaul_netns::{NetNs, Tun};
 use longhaul_units::Span;
 
 use super::route::{self, Route};

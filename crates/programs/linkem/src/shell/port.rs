@@ -3,7 +3,8 @@
 use std::io::{self, ErrorKind};
 
 use longhaul_link::spec::Direction;
-use longhaul_sys::linux::{Poll, Tun};
+use longhaul_netns::Tun;
+use longhaul_sys::linux::Poll;
 use longhaul_units::Time;
 
 use super::packet::IpPacket;

@@ -1,20 +1,19 @@
 //! Network namespaces.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
 use std::panic::resume_unwind;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::thread;
 
-use rustix::mount::{UnmountFlags, mount_bind, unmount};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-use super::link::Link;
-use super::syscall::{Namespace, unshare};
+use crate::link::Link;
+use crate::syscall::{Namespace, unshare};
 
 /// Path of the opening thread's own namespace.
-pub(super) const OWN: &str = "/proc/thread-self/ns/net";
+pub(crate) const OWN: &str = "/proc/thread-self/ns/net";
 /// Directory of the named namespaces of `ip netns`.
 const NAMED: &str = "/run/netns";
 
@@ -33,13 +32,16 @@ impl NetNs {
         Ok(Self { file: File::open(OWN)? })
     }
 
-    /// Opens the namespace that [`create`](Self::create) or `ip netns add` created with this name.
+    /// Opens the namespace that `ip netns add` created with this name.
     ///
     /// # Errors
     /// Returns the system's error if the namespace does not exist, and `InvalidInput` if `name` is not a plain file
     /// name.
     pub fn open(name: &str) -> io::Result<Self> {
-        Ok(Self { file: File::open(path(name)?)? })
+        if name.is_empty() || name.contains(['/', '\0']) || name == "." || name == ".." {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a namespace name"));
+        }
+        Ok(Self { file: File::open(Path::new(NAMED).join(name))? })
     }
 
     /// Creates an anonymous namespace with its loopback interface up. The calling thread stays in its own namespace.
@@ -49,39 +51,6 @@ impl NetNs {
     /// Returns the system's error if this is not permitted or there are too many namespaces.
     pub fn anonymous() -> io::Result<Self> {
         in_thread(new_namespace)
-    }
-
-    /// Creates a namespace like [`anonymous`](Self::anonymous), with a name for [`open`](Self::open) and `ip -n NAME`.
-    /// The namespace exists at least until [`delete`](Self::delete).
-    ///
-    /// # Errors
-    /// Returns the system's error if this is not permitted or the name exists, and `InvalidInput` if `name` is not a
-    /// plain file name.
-    pub fn create(name: &str) -> io::Result<Self> {
-        let path = path(name)?;
-        fs::create_dir_all(NAMED)?;
-        File::create_new(&path)?;
-        let created = in_thread(|| {
-            let namespace = new_namespace()?;
-            mount_bind(OWN, &path)?;
-            Ok(namespace)
-        });
-        if created.is_err() {
-            // If removing the file fails, too, the first error is the one to report.
-            let _ = fs::remove_file(&path);
-        }
-        created
-    }
-
-    /// Removes the name. The namespace itself exists as long as it is in use.
-    ///
-    /// # Errors
-    /// Returns the system's error if the namespace does not exist or this is not permitted, and `InvalidInput` if
-    /// `name` is not a plain file name.
-    pub fn delete(name: &str) -> io::Result<()> {
-        let path = path(name)?;
-        unmount(&path, UnmountFlags::DETACH)?;
-        fs::remove_file(path)
     }
 
     /// Moves the calling thread to the namespace. Sockets, devices and child processes that the thread creates
@@ -117,12 +86,4 @@ fn in_thread<R: Send>(work: impl FnOnce() -> io::Result<R> + Send) -> io::Result
         let thread = thread::Builder::new().name("netns".to_owned()).spawn_scoped(scope, work)?;
         thread.join().unwrap_or_else(|panic| resume_unwind(panic))
     })
-}
-
-fn path(name: &str) -> io::Result<PathBuf> {
-    let plain = !name.is_empty() && !name.contains(['/', '\0']) && name != "." && name != "..";
-    if !plain {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a namespace name"));
-    }
-    Ok(Path::new(NAMED).join(name))
 }

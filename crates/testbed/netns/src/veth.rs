@@ -6,8 +6,8 @@ use std::net::Ipv4Addr;
 use std::os::fd::AsRawFd;
 use std::process::{self, Command};
 
-use super::link::Link;
-use super::netns::{NetNs, OWN};
+use crate::link::Link;
+use crate::netns::{NetNs, OWN};
 
 const MTU: u16 = 1500;
 const NEAR: &str = "near";

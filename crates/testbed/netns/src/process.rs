@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, set_parent_process_death_signal, wait};
 
-use super::syscall::{Namespace, schedule_first, unshare};
+use crate::syscall::{Namespace, unshare};
 
 /// PID namespace for the children of the thread that creates it.
 ///
@@ -49,16 +49,6 @@ pub fn own_mounts(fresh: &[(&str, &str)]) -> io::Result<()> {
     mount_change("/", MountPropagationFlags::REC | MountPropagationFlags::DOWNSTREAM)?;
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
     fresh.iter().try_for_each(|(kind, target)| Ok(mount(*kind, *target, *kind, flags, None)?))
-}
-
-/// Gives the calling thread real-time priority (`SCHED_RR`), so that it runs before all threads of ordinary priority.
-/// Use this for a thread that must wake up on time and is mostly idle. By default, Linux limits real-time threads to 95
-/// % of CPU time. Needs `CAP_SYS_NICE` or an `RLIMIT_RTPRIO`.
-///
-/// # Errors
-/// Returns the system's error if this is not permitted.
-pub fn run_first() -> io::Result<()> {
-    schedule_first()
 }
 
 /// Sends `SIGTERM` to a process.

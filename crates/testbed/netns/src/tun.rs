@@ -5,8 +5,8 @@ use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::os::unix::fs::OpenOptionsExt;
 
-use super::link::{InterfaceRequest, Link};
-use super::syscall::{InterfaceCall, ioctl_interface};
+use crate::link::{InterfaceRequest, Link};
+use crate::syscall::{InterfaceCall, ioctl_interface};
 
 /// TUN device in the network namespace in which it was opened. Each read or write is an IP packet without a link-layer
 /// header. The kernel removes the device when this is dropped, unless it is persistent.

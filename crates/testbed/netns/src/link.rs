@@ -2,16 +2,15 @@
 
 use std::fs;
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::net::{Ipv4Addr, UdpSocket};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use super::addr::{RawAddr, array};
-use super::syscall::{InterfaceCall, ioctl_interface};
+use crate::syscall::{InterfaceCall, ioctl_interface};
 
 /// The kernel's `struct ifreq`: the NUL-terminated name of the interface, and the argument or result.
 #[repr(C, align(8))]
-pub(super) struct InterfaceRequest {
+pub(crate) struct InterfaceRequest {
     name: [u8; libc::IFNAMSIZ],
     value: [u8; 24],
 }
@@ -21,7 +20,7 @@ const _: () = assert!(align_of::<InterfaceRequest>() >= align_of::<libc::ifreq>(
 
 impl InterfaceRequest {
     /// Creates a request for the interface `name`. Fails if the name is too long for the kernel.
-    pub(super) fn new(name: &str) -> io::Result<Self> {
+    pub(crate) fn new(name: &str) -> io::Result<Self> {
         let mut request = Self { name: [0; libc::IFNAMSIZ], value: [0; 24] };
         let fits = name.len() < libc::IFNAMSIZ && !name.contains('\0');
         match request.name.get_mut(..name.len()) {
@@ -34,19 +33,19 @@ impl InterfaceRequest {
     }
 
     /// Returns the name. The kernel replaces a pattern such as `tun%d` by the name of the interface that it created.
-    pub(super) fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         let len = self.name.iter().position(|&byte| byte == 0).unwrap_or(self.name.len());
         String::from_utf8_lossy(self.name.get(..len).unwrap_or_default()).into_owned()
     }
 
-    pub(super) fn set(&mut self, value: &[u8]) {
+    pub(crate) fn set(&mut self, value: &[u8]) {
         for (to, from) in self.value.iter_mut().zip(value) {
             *to = *from;
         }
     }
 
     fn flags(&self) -> i16 {
-        i16::from_ne_bytes(array(&self.value, 0))
+        i16::from_ne_bytes([self.value[0], self.value[1]])
     }
 }
 
@@ -80,8 +79,8 @@ impl Link {
     /// # Errors
     /// Returns the system's error if the interface does not exist.
     pub fn index(&self) -> io::Result<u32> {
-        let request = self.request(InterfaceCall::GetIndex, &[])?;
-        Ok(u32::from_ne_bytes(array(&request.value, 0)))
+        let [a, b, c, d, ..] = self.request(InterfaceCall::GetIndex, &[])?.value;
+        Ok(u32::from_ne_bytes([a, b, c, d]))
     }
 
     /// Sets the interface up.
@@ -139,8 +138,8 @@ impl Link {
                 return Err(io::Error::new(io::ErrorKind::InvalidInput, "prefix longer than an address"));
             }
         };
-        self.request(InterfaceCall::SetAddress, socket_address(address).as_bytes())?;
-        self.request(InterfaceCall::SetNetmask, socket_address(Ipv4Addr::from(mask)).as_bytes())?;
+        self.request(InterfaceCall::SetAddress, &socket_address(address))?;
+        self.request(InterfaceCall::SetNetmask, &socket_address(Ipv4Addr::from(mask)))?;
         Ok(())
     }
 
@@ -152,8 +151,10 @@ impl Link {
     }
 }
 
-fn socket_address(address: Ipv4Addr) -> RawAddr {
-    RawAddr::encode(SocketAddr::from((address, 0)), false)
+/// Returns the first bytes of a `struct sockaddr_in` with port 0.
+fn socket_address(address: Ipv4Addr) -> [u8; 8] {
+    let ([f, g], [a, b, c, d]) = ((libc::AF_INET as u16).to_ne_bytes(), address.octets());
+    [f, g, 0, 0, a, b, c, d]
 }
 
 #[cfg(test)]
