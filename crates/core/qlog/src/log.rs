@@ -322,6 +322,6 @@ impl<S: Sink + std::fmt::Debug + Send> Observer for Log<S> {
     }
 }
 
-fn millis(span: Span) -> f64 {
+pub(crate) fn millis(span: Span) -> f64 {
     span.as_nanos() as f64 / 1e6
 }
