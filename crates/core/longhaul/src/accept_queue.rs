@@ -2,9 +2,9 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
+use crate::sync::Mutex;
 use crate::waiters::{Key, WakerSet, key};
 
 /// Shard numbers, one for each connection that waits to be accepted, in the order in which the handshakes ended. The
@@ -15,34 +15,29 @@ pub(crate) struct AcceptQueue(Mutex<Queue>);
 #[derive(Debug, Default)]
 struct Queue {
     shards: VecDeque<u32>,
-    /// Tasks that wait in `accept`.
     tasks: WakerSet,
     /// The error of the first shard whose socket has failed.
     failed: Option<io::ErrorKind>,
 }
 
 impl AcceptQueue {
-    fn lock(&self) -> MutexGuard<'_, Queue> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Adds a connection of a shard, and moves a waiting task to `wake`.
     pub(crate) fn push(&self, shard: u32, wake: &mut Vec<Waker>) {
-        let mut queue = self.lock();
+        let mut queue = self.0.lock();
         queue.shards.push_back(shard);
         queue.tasks.take_one(wake);
     }
 
     /// Records that a shard has failed, and moves the waiting tasks to `wake`.
     pub(crate) fn fail(&self, kind: io::ErrorKind, wake: &mut Vec<Waker>) {
-        let mut queue = self.lock();
+        let mut queue = self.0.lock();
         queue.failed.get_or_insert(kind);
         queue.tasks.take(wake);
     }
 
     /// Returns a queue for one shard alone, as its shard 0, with the connections that wait here.
     pub(crate) fn of_shard(&self, shard: u32) -> Self {
-        let queue = self.lock();
+        let queue = self.0.lock();
         let waiting = queue.shards.iter().filter(|next| **next == shard).count();
         let shards = std::iter::repeat_n(0, waiting).collect();
         Self(Mutex::new(Queue { shards, tasks: WakerSet::default(), failed: None }))
@@ -50,7 +45,7 @@ impl AcceptQueue {
 
     /// Ready with the shard of the next connection, or with the error of a failed shard. A future that waits has a key.
     pub(crate) fn poll_pop(&self, cx: &Context<'_>, key: Option<Key>) -> Poll<io::Result<u32>> {
-        let mut queue = self.lock();
+        let mut queue = self.0.lock();
         if let Some(kind) = queue.failed {
             return Poll::Ready(Err(kind.into()));
         }
@@ -72,7 +67,7 @@ impl AcceptQueue {
 
     /// Removes a future that has been dropped. If it had been woken for a connection that is still there, another task is.
     fn forget(&self, key: Key) {
-        let mut queue = self.lock();
+        let mut queue = self.0.lock();
         let (former, mut wake) = (queue.tasks.forget(key), Vec::new());
         if former.is_none() && !queue.shards.is_empty() {
             queue.tasks.take_one(&mut wake);

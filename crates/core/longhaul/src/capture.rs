@@ -11,7 +11,7 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use longhaul_units::{Span, Time};
 use longhaul_wire::pcap;
@@ -19,6 +19,7 @@ use longhaul_wire::shim::{IpFields, MAX_GROWTH, tcp_from_udp};
 
 use crate::disk::{CHUNK, DiskFile};
 use crate::io::{Incoming, Io, Outgoing};
+use crate::sync::Mutex;
 
 /// Limits on how long, and in how many bytes, sent segments are held back for received ones that are older but have
 /// not been read yet.
@@ -30,7 +31,6 @@ const FLUSH_INTERVAL: Span = Span::from_millis(500);
 /// A capture that all shards of a listener write.
 pub(crate) type SharedCapture = Arc<Mutex<Capture>>;
 
-/// A running capture.
 #[derive(Debug)]
 pub(crate) struct Capture {
     path: PathBuf,

@@ -33,182 +33,140 @@ impl Default for Config {
     }
 }
 
-/// Congestion control and path.
-impl Config {
+/// Implements setters of [`Config`]: the documentation of the group, and of each setter its documentation, name,
+/// argument, and how the argument changes the settings.
+macro_rules! setters {
+    ($(#[$about:meta])* impl Config; $($(#[$doc:meta])* $name:ident($value:ident: $type:ty) |$config:ident| $change:expr;)*) => {
+        $(#[$about])*
+        impl Config {
+            $(
+                $(#[$doc])*
+                pub fn $name(&mut self, $value: $type) -> &mut Self {
+                    let $config = &mut *self;
+                    $change;
+                    self
+                }
+            )*
+        }
+    };
+}
+
+setters! {
+    /// Congestion control and path.
+    impl Config;
+
     /// Chooses the congestion controller, which cannot be changed once the connection exists. Connecting and listening
     /// fail if it is not safe on a shared network and has not been [allowed](Self::allow_unsafe_congestion). Default:
     /// [`Congestion::copa_cubic`].
-    pub fn congestion(&mut self, congestion: Congestion) -> &mut Self {
-        self.engine.congestion = congestion.0;
-        self
-    }
+    congestion(congestion: Congestion) |config| config.engine.congestion = congestion.0;
 
     /// Allows congestion controllers for controlled environments only: those that take more than a fair share of the
     /// capacity, or that rely on answers which routers in the Internet do not give. Use them only on a network of
     /// your own. Default: off.
-    pub fn allow_unsafe_congestion(&mut self, allow: bool) -> &mut Self {
-        self.allow_unsafe = allow;
-        self
-    }
+    allow_unsafe_congestion(allow: bool) |config| config.allow_unsafe = allow;
 
     /// Uses this metrics cache (RFC 9040), which seeds new connections from earlier ones to the same host. Default:
     /// `None`, each connection starts without any history.
-    pub fn path_cache(&mut self, cache: Option<PathCache>) -> &mut Self {
-        self.engine.path_cache = cache.map(|cache| cache.0);
-        self
-    }
+    path_cache(cache: Option<PathCache>) |config| config.engine.path_cache = cache.map(|cache| cache.0);
 
     /// Limits the pacing rate; `None` means no limit. Default: `None`.
-    pub fn max_pacing_rate(&mut self, bytes_per_second: Option<u64>) -> &mut Self {
-        self.engine.max_pacing_rate = to_rate(bytes_per_second);
-        self
-    }
+    max_pacing_rate(bytes_per_second: Option<u64>) |config| config.engine.max_pacing_rate = to_rate(bytes_per_second);
 
     /// Sets whether to negotiate ECN (RFC 3168). Default: on.
-    pub fn ecn(&mut self, enabled: bool) -> &mut Self {
-        self.engine.ecn = enabled;
-        self
-    }
+    ecn(enabled: bool) |config| config.engine.ecn = enabled;
 
     /// Sets the UDP payload size that is assumed to pass every path: path MTU discovery starts from it and falls back
     /// to it (BASE_PLPMTU; RFC 8899, section 5.1.2). At most [`max_plpmtu`](Self::max_plpmtu). Default: 1232 bytes.
-    pub fn base_plpmtu(&mut self, bytes: u16) -> &mut Self {
-        self.engine.base_plpmtu = bytes;
-        self
-    }
+    base_plpmtu(bytes: u16) |config| config.engine.base_plpmtu = bytes;
 
     /// Sets the largest UDP payload that path MTU discovery probes for, and lowers [`base_plpmtu`](Self::base_plpmtu)
     /// to it. If both are equal, discovery is disabled. Default: 1472 bytes, which fill an Ethernet frame.
-    pub fn max_plpmtu(&mut self, bytes: u16) -> &mut Self {
-        self.engine.max_plpmtu = bytes;
-        self.engine.base_plpmtu = self.engine.base_plpmtu.min(bytes);
-        self
-    }
+    max_plpmtu(bytes: u16) |config| {
+        config.engine.max_plpmtu = bytes;
+        config.engine.base_plpmtu = config.engine.base_plpmtu.min(bytes);
+    };
 }
 
-/// Buffers and writes.
-impl Config {
+setters! {
+    /// Buffers and writes.
+    impl Config;
+
     /// Sets the capacity of the send buffer, which holds unsent and unacknowledged data. Default: 64 MiB.
-    pub fn send_buffer(&mut self, bytes: usize) -> &mut Self {
-        self.engine.send_buffer = bytes;
-        self
-    }
+    send_buffer(bytes: usize) |config| config.engine.send_buffer = bytes;
 
     /// Limits unsent data: further writes wait, so that the data stays with the application until it can be sent.
-    /// Default: `None`, which means 256 KiB while congestion control limits the sender, or 64 KiB where many connections of a
-    /// socket are busy, and 4 MiB while the peer's window does.
-    pub fn notsent_lowat(&mut self, bytes: Option<usize>) -> &mut Self {
-        self.engine.notsent_lowat = bytes;
-        self
-    }
+    /// Default: `None`, which means 256 KiB while congestion control limits the sender, or 64 KiB where many
+    /// connections of a socket are busy, and 4 MiB while the peer's window does.
+    notsent_lowat(bytes: Option<usize>) |config| config.engine.notsent_lowat = bytes;
 
     /// Sets the initial size of the receive window. The default of 4 MiB covers 100 Mb/s with an RTT of 335 ms, so that
     /// a sender that already knows the rate of the path can use it in the first round trip.
-    pub fn recv_buffer(&mut self, bytes: usize) -> &mut Self {
-        self.engine.recv_buffer = bytes;
-        self
-    }
+    recv_buffer(bytes: usize) |config| config.engine.recv_buffer = bytes;
 
     /// Sets the size up to which auto-tuning grows the receive window, at most 1 GiB (RFC 7323, section 2.2). Default:
     /// 64 MiB.
-    pub fn recv_buffer_max(&mut self, bytes: usize) -> &mut Self {
-        self.engine.recv_buffer_max = bytes;
-        self
-    }
+    recv_buffer_max(bytes: usize) |config| config.engine.recv_buffer_max = bytes;
 
     /// Disables the Nagle algorithm (RFC 9293, section 3.7.4): small writes are sent at once instead of being gathered
     /// while another one is in flight. Default: off.
-    pub fn nodelay(&mut self, nodelay: bool) -> &mut Self {
-        self.engine.nagle = !nodelay;
-        self
-    }
+    nodelay(nodelay: bool) |config| config.engine.nagle = !nodelay;
 }
 
-/// Acknowledgments and options of TCP.
-impl Config {
+setters! {
+    /// Acknowledgments and options of TCP.
+    impl Config;
+
     /// Limits the delay of an ACK (RFC 9293, section 3.8.6.3: less than 500 ms); zero disables delayed ACKs. Default:
     /// 40 ms.
-    pub fn ack_delay(&mut self, delay: Duration) -> &mut Self {
-        self.engine.ack_delay = delay.into();
-        self
-    }
+    ack_delay(delay: Duration) |config| config.engine.ack_delay = delay.into();
 
-    /// Sends an ACK after this many full-sized segments without waiting for [`ack_delay`](Self::ack_delay), or after one
-    /// receive batch if that is larger. 0 and 1 acknowledge every segment. RFC 5681, section 4.2, recommends at most
-    /// 2. Default: 2.
-    pub fn ack_every(&mut self, segments: u8) -> &mut Self {
-        self.engine.ack_every = segments;
-        self
-    }
+    /// Sends an ACK after this many full-sized segments without waiting for [`ack_delay`](Self::ack_delay), or after
+    /// one receive batch if that is larger. 0 and 1 acknowledge every segment. RFC 5681, section 4.2, recommends at
+    /// most 2. Default: 2.
+    ack_every(segments: u8) |config| config.engine.ack_every = segments;
 
     /// Sets whether to offer SACK (RFC 2018). Default: on.
-    pub fn sack(&mut self, enabled: bool) -> &mut Self {
-        self.engine.sack = enabled;
-        self
-    }
+    sack(enabled: bool) |config| config.engine.sack = enabled;
 
     /// Sets whether to offer timestamps (RFC 7323). Default: on.
-    pub fn timestamps(&mut self, enabled: bool) -> &mut Self {
-        self.engine.timestamps = enabled;
-        self
-    }
+    timestamps(enabled: bool) |config| config.engine.timestamps = enabled;
 
     /// Sets whether to offer window scaling (RFC 7323). Default: on.
-    pub fn window_scaling(&mut self, enabled: bool) -> &mut Self {
-        self.engine.window_scaling = enabled;
-        self
-    }
+    window_scaling(enabled: bool) |config| config.engine.window_scaling = enabled;
 }
 
-/// Timeouts.
-impl Config {
+setters! {
+    /// Timeouts.
+    impl Config;
+
     /// Sends keep-alive probes on an idle connection (RFC 9293, section 3.8.4); `None` disables them. Default: `None`.
-    pub fn keep_alive(&mut self, keep_alive: Option<KeepAlive>) -> &mut Self {
-        self.engine.keep_alive = keep_alive.map(KeepAlive::to_engine);
-        self
-    }
+    keep_alive(keep_alive: Option<KeepAlive>) |config| config.engine.keep_alive = keep_alive.map(KeepAlive::to_engine);
 
     /// Sets the user timeout (RFC 5482): the connection is aborted when data has stayed unacknowledged for this long.
     /// Default: `None`, about 15 minutes.
-    pub fn user_timeout(&mut self, timeout: Option<Duration>) -> &mut Self {
-        self.engine.user_timeout = timeout.map(Span::from);
-        self
-    }
+    user_timeout(timeout: Option<Duration>) |config| config.engine.user_timeout = timeout.map(Span::from);
 
     /// Announces the user timeout to the peer and takes the peer's into account (ENABLED in RFC 5482). If
     /// [`user_timeout`](Self::user_timeout) is not set, the connection adopts the longer of the peer's timeout and 15
     /// minutes, but at most 1 hour. Default: off.
-    pub fn user_timeout_option(&mut self, enabled: bool) -> &mut Self {
-        self.engine.user_timeout_option = enabled;
-        self
-    }
+    user_timeout_option(enabled: bool) |config| config.engine.user_timeout_option = enabled;
 
     /// Adopts the peer's user timeout even if [`user_timeout`](Self::user_timeout) is set (CHANGEABLE in RFC 5482). The
     /// connection then uses the longer of the two, at least 100 s and at most 1 hour. Default: off.
-    pub fn user_timeout_changeable(&mut self, changeable: bool) -> &mut Self {
-        self.engine.user_timeout_changeable = changeable;
-        self
-    }
+    user_timeout_changeable(changeable: bool) |config| config.engine.user_timeout_changeable = changeable;
 
     /// Sets the number of SYN retransmissions before the attempt fails. RFC 9293, section 3.8.3, requires a default of
     /// at least 3 minutes. Default: 7.
-    pub fn syn_retries(&mut self, retries: u32) -> &mut Self {
-        self.engine.syn_retries = retries;
-        self
-    }
+    syn_retries(retries: u32) |config| config.engine.syn_retries = retries;
 
     /// Sets the duration of TIME-WAIT, twice the maximum segment lifetime. Default: 60 s.
-    pub fn time_wait(&mut self, duration: Duration) -> &mut Self {
-        self.engine.time_wait = duration.into();
-        self
-    }
+    time_wait(duration: Duration) |config| config.engine.time_wait = duration.into();
 
     /// Limits the time that a closed connection waits in FIN-WAIT-2 for the peer's FIN. Default: 60 s.
-    pub fn fin_wait2_timeout(&mut self, timeout: Duration) -> &mut Self {
-        self.engine.fin_wait2_timeout = timeout.into();
-        self
-    }
+    fin_wait2_timeout(timeout: Duration) |config| config.engine.fin_wait2_timeout = timeout.into();
+}
 
+impl Config {
     /// Creates the settings from the engine's, for the tools of this repository.
     #[cfg(feature = "_internals")]
     #[doc(hidden)]
@@ -267,6 +225,9 @@ impl Default for KeepAlive {
         Self { idle: idle.into(), interval: interval.into(), probes }
     }
 }
+
+#[cfg(feature = "unstable-experiments")]
+pub(crate) use setters;
 
 /// Converts a rate in bytes per second, where `None` means unlimited.
 pub(crate) fn to_rate(bytes_per_second: Option<u64>) -> Rate {

@@ -138,7 +138,6 @@ pub(crate) async fn connect_over(socket: std::net::UdpSocket, addr: SocketAddr, 
     connected(stream).await
 }
 
-/// Creates an endpoint with `setup` on `socket`.
 fn endpoint(
     socket: std::net::UdpSocket,
     setup: Setup,
@@ -176,7 +175,6 @@ fn check(addr: SocketAddr) -> io::Result<()> {
     Ok(())
 }
 
-/// Opens a connection and sends its SYN.
 pub(crate) fn open(
     shared: &Arc<Shared>,
     habits: &Habits,

@@ -153,9 +153,7 @@ impl TcpConnector {
     }
 
     /// Returns the local address of the connector, or that of its first shard; the others have other ports.
-    ///
-    /// # Errors
-    /// Never fails; it returns a `Result` for compatibility with tokio.
+    #[doc = errors!(never)]
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         Ok(self.first().local)
     }

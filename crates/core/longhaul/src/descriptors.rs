@@ -49,17 +49,13 @@ impl TcpListener {
     }
 
     /// Returns the TTL or hop limit of sent packets.
-    ///
-    /// # Errors
-    /// Fails with the system's error.
+    #[doc = errors!(system)]
     pub fn ttl(&self) -> io::Result<u32> {
         self.first().ttl()
     }
 
     /// Sets the TTL or hop limit of sent packets, including those of the connections.
-    ///
-    /// # Errors
-    /// Fails with the system's error.
+    #[doc = errors!(system)]
     pub fn set_ttl(&self, ttl: u32) -> io::Result<()> {
         self.set_ttl_of_all(ttl)
     }

@@ -5,9 +5,11 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
+
+use crate::sync::Mutex;
 
 /// Data is passed to the thread once this many bytes have been collected.
 pub(crate) const CHUNK: usize = 64 << 10;
@@ -34,7 +36,6 @@ impl DiskFile {
         Arc::new(Self { path, file: Mutex::new(open), failed: AtomicBool::new(false) })
     }
 
-    /// Returns whether writing has failed.
     pub(crate) fn has_failed(&self) -> bool {
         self.failed.load(Ordering::Relaxed)
     }
@@ -63,7 +64,7 @@ impl DiskFile {
             && !self.submit(&mut chunk)
             && let Some(queue) = queue()
         {
-            let mut last = last_chunks();
+            let mut last = LAST.lock();
             if last.len() < QUEUE {
                 last.push((Arc::clone(self), chunk));
             }
@@ -84,7 +85,7 @@ impl DiskFile {
     }
 
     fn append(&self, data: &[u8]) -> io::Result<()> {
-        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut file = self.file.lock();
         let file = match &mut *file {
             Some(file) => file,
             none => {
@@ -108,10 +109,6 @@ enum Message {
 
 /// The last chunks of files that ended while the queue was full. They are written after everything in the queue.
 static LAST: Mutex<Vec<(Arc<DiskFile>, Vec<u8>)>> = Mutex::new(Vec::new());
-
-fn last_chunks() -> MutexGuard<'static, Vec<(Arc<DiskFile>, Vec<u8>)>> {
-    LAST.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// Returns the queue of the writing thread, which is started on the first call; `None` if that failed.
 fn queue() -> Option<&'static SyncSender<Message>> {
@@ -137,7 +134,7 @@ fn write_all(queue: &Receiver<Message>) {
             Ok(message) => message,
             Err(_) => {
                 // The queue is empty: write the last chunks of files, then acknowledge.
-                let last = std::mem::take(&mut *last_chunks());
+                let last = std::mem::take(&mut *LAST.lock());
                 last.iter().for_each(|(file, data)| file.write(data));
                 for done in barriers.drain(..) {
                     // The waiting thread may have given up.

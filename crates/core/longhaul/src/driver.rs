@@ -3,8 +3,8 @@
 use std::future::Future;
 use std::io::ErrorKind;
 use std::pin::{Pin, pin};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, MutexGuard};
 use std::task::{Context, Poll};
 
 use longhaul_units::{Span, Time};
@@ -13,10 +13,10 @@ mod moderation;
 
 use self::moderation::Moderation;
 use crate::error::from_host;
-use crate::io::{Fault, Io, IoReceiver, Writable};
+use crate::io::{Fault, Io, Receiver, Writable};
 use crate::shared::{Receiving, Shared, State, Turn};
+use crate::sync::MutexGuard;
 
-/// Receive calls per poll of the driver.
 const RECEIVES_PER_POLL: usize = 16;
 /// Bytes received before the answers are sent, if there is more to receive.
 const SETTLED_BYTES: usize = 256 << 10;
@@ -35,7 +35,7 @@ static ORPHANS: AtomicUsize = AtomicUsize::new(0);
 
 pub(crate) struct Driver {
     shared: Arc<Shared>,
-    receiver: IoReceiver,
+    receiver: Box<dyn Receiver>,
     moderation: Moderation,
     /// Whether the next send is left to the next poll, after the tasks that are being woken.
     defers: bool,
@@ -44,11 +44,14 @@ pub(crate) struct Driver {
 }
 
 impl Driver {
-    /// Spawns the driver of an endpoint on the current runtime.
-    pub(crate) fn spawn(shared: Arc<Shared>) {
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
         let receiver = shared.io.receiver();
         let moderation = Moderation::new(shared.buffers.recv);
-        tokio::spawn(Self { shared, receiver, moderation, defers: false, is_orphan: false });
+        Self { shared, receiver, moderation, defers: false, is_orphan: false }
+    }
+
+    pub(crate) fn spawn(shared: Arc<Shared>) {
+        tokio::spawn(Self::new(shared));
     }
 
     /// Receives until the socket is empty or [`RECEIVES_PER_POLL`] calls have been made; `at_once` makes the first call
@@ -61,17 +64,16 @@ impl Driver {
         for _ in 0..RECEIVES_PER_POLL {
             let mut guard = None;
             let mut now = Time::ZERO;
-            let polled =
-                shared.io.poll_recv(cx, &mut self.receiver, std::mem::take(&mut at_once), |incoming, drops| {
-                    let state = guard.get_or_insert_with(|| {
-                        now = Io::now();
-                        shared.lock()
-                    });
-                    // An empty datagram may belong to another shard.
-                    unsettled += incoming.data.len().max(1);
-                    self.moderation.note(incoming.rx_time.unwrap_or(now), incoming.data.len(), incoming.stride);
-                    state.receive(&shared, now, &incoming, drops);
+            let polled = self.receiver.poll_recv(cx, std::mem::take(&mut at_once), &mut |incoming, drops| {
+                let state = guard.get_or_insert_with(|| {
+                    now = Io::now();
+                    shared.lock()
                 });
+                // An empty datagram may belong to another shard.
+                unsettled += incoming.data.len().max(1);
+                self.moderation.note(incoming.rx_time.unwrap_or(now), incoming.data.len(), incoming.stride);
+                state.receive(&shared, now, &incoming, drops);
+            });
             match polled {
                 Poll::Pending => {
                     again = false;
@@ -109,7 +111,7 @@ impl Driver {
     /// made.
     fn poll_errors(&mut self, cx: &mut Context<'_>) {
         let shared = Arc::clone(&self.shared);
-        while shared.io.poll_error(cx, &mut self.receiver).is_ready() {
+        while self.receiver.poll_error(cx).is_ready() {
             let mut state = shared.lock();
             let now = Io::now();
             state.fetch_errors(&shared, now);
@@ -131,7 +133,6 @@ impl Driver {
         }
     }
 
-    /// Removes the socket from [`ORPHANS`].
     fn stop_counting(&mut self) {
         if std::mem::take(&mut self.is_orphan) {
             ORPHANS.fetch_sub(1, Ordering::Relaxed);
@@ -215,7 +216,7 @@ impl Future for Driver {
             if state.read_at.is_some() {
                 state.stats.read_pauses += 1;
             } else {
-                match shared.io.poll_watch(cx, &mut self.receiver) {
+                match self.receiver.poll_watch(cx) {
                     Poll::Pending => {}
                     Poll::Ready(Ok(())) => again = true,
                     // The kernel has no memory for the registration.
@@ -242,13 +243,13 @@ impl Future for Driver {
             Turn::Done => {}
             Turn::More => again = true,
             Turn::Blocked => {
-                let retry = || {
+                let mut retry = || {
                     let mut state = shared.lock();
                     let turn = state.transmit(&shared, Io::now());
                     state.arm(&shared);
                     turn != Turn::Blocked
                 };
-                match shared.io.poll_writable(cx, &mut self.receiver, retry) {
+                match self.receiver.poll_writable(cx, &mut retry) {
                     Poll::Ready(Writable::Yes) => again = true,
                     // Readiness cannot be relied on (see `Writable::Unknown`): retry after a pause.
                     Poll::Ready(Writable::Unknown) => {

@@ -55,7 +55,6 @@ pub fn connection_error(error: &io::Error) -> Option<ConnectionError> {
     timed_out.or_else(|| inner.downcast_ref::<ConnectionError>().copied())
 }
 
-/// Returns the error kind for an ICMP or local error on the path.
 fn kind_of(error: HostError) -> ErrorKind {
     match error {
         HostError::Refused => ErrorKind::ConnectionRefused,

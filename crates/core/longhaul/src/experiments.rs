@@ -5,64 +5,45 @@ use std::time::Duration;
 
 use longhaul_units::Bytes;
 
-use crate::config::Config;
+use crate::config::{Config, setters};
 use crate::info::TcpInfo;
 use crate::info::experiments::TcpExperiments;
 use crate::socket::TcpSocket;
 use crate::stream::TcpStream;
 
-/// Experiments.
-impl Config {
-    /// Limits the congestion window. Default: 4 GiB.
-    pub fn max_cwnd(&mut self, bytes: u64) -> &mut Self {
-        self.engine.max_cwnd = bytes;
-        self
-    }
+setters! {
+    /// Experiments.
+    impl Config;
 
-    /// Sets the minimum margin of the retransmission timeout above the RTT. RFC 6298 requires a timeout of at least 1 s;
-    /// deployed stacks use 200 ms above the RTT, which is safe with timestamps, F-RTO and Eifel detection. Default:
+    /// Limits the congestion window. Default: 4 GiB.
+    max_cwnd(bytes: u64) |config| config.engine.max_cwnd = bytes;
+
+    /// Sets the minimum margin of the retransmission timeout above the RTT. RFC 6298 requires a timeout of at least 1
+    /// s; deployed stacks use 200 ms above the RTT, which is safe with timestamps, F-RTO and Eifel detection. Default:
     /// 200 ms.
-    pub fn min_rto(&mut self, margin: Duration) -> &mut Self {
-        self.engine.min_rto = margin.into();
-        self
-    }
+    min_rto(margin: Duration) |config| config.engine.min_rto = margin.into();
 
     /// States that the routers of the path answer network feedback requests. Otherwise Quick-Start, RCP and XCP send no
     /// requests. Routers on the Internet do not answer. Default: off.
-    pub fn routers_answer(&mut self, answer: bool) -> &mut Self {
-        self.engine.routers_answer = answer;
-        self
-    }
+    routers_answer(answer: bool) |config| config.engine.routers_answer = answer;
 
     /// States the TTL or hop limit of sent packets, if it was changed on the socket. Receivers use it to count the
     /// routers that did not process a request. Default: 64.
-    pub fn ttl(&mut self, hops: u8) -> &mut Self {
-        self.engine.ttl = hops;
-        self
-    }
+    ttl(hops: u8) |config| config.engine.ttl = hops;
 
     /// Asks the peer to report the arrival times of segments even if the congestion controller does not use them. The
     /// request is part of the SYN, so that an accepted connection gets reports only if the peer asked for them, too.
     /// Default: off.
-    pub fn arrival_times(&mut self, enabled: bool) -> &mut Self {
-        self.engine.arrival_times = enabled;
-        self
-    }
+    arrival_times(enabled: bool) |config| config.engine.arrival_times = enabled;
 
     /// Measures the capacity of the narrow link with flipped pairs of segments (TCPProbe) even if the congestion
     /// controller does not use it. At most one pair is sent per round trip. This requires a peer that supports SACK;
     /// [`arrival_times`](Self::arrival_times) makes it more accurate. Default: off.
-    pub fn probe_pairs(&mut self, enabled: bool) -> &mut Self {
-        self.engine.probe_pairs = enabled;
-        self
-    }
+    probe_pairs(enabled: bool) |config| config.engine.probe_pairs = enabled;
 
     /// Sets whether to offer longhaul's experimental options. Without them, nothing reveals that this end is longhaul.
     /// Default: on.
-    pub fn extensions(&mut self, enabled: bool) -> &mut Self {
-        self.engine.extensions = enabled;
-        self
-    }
+    extensions(enabled: bool) |config| config.engine.extensions = enabled;
 }
 
 /// Experiments.
@@ -79,13 +60,12 @@ impl TcpSocket {
 impl TcpStream {
     /// Shares with this connection what other connections to the same host have found: `bytes` is its part of their
     /// congestion windows (ensemble sharing; RFC 9040, section 7). With the controller `bbr`, it takes the place of the
-    /// initial window if it is larger and the connection is still in its first start-up. Other controllers ignore it, and so
-    /// do connections with data in flight.
+    /// initial window if it is larger and the connection is still in its first start-up. Other controllers ignore it,
+    /// and so do connections with data in flight.
     ///
-    /// The window is sent at once, so that the sum of what an application shares must not exceed what it knows of the path.
-    ///
-    /// # Errors
-    /// Fails with `NotConnected` if the connection no longer exists.
+    /// The window is sent at once, so that the sum of what an application shares must not exceed what it knows of the
+    /// path.
+    #[doc = errors!(gone)]
     pub fn share_window(&self, bytes: u64) -> io::Result<()> {
         self.handle.share_window(Bytes(bytes))
     }

@@ -2,8 +2,8 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -15,6 +15,7 @@ use tokio::task::coop;
 use crate::error::{from_blocked, from_connection};
 use crate::io::Io;
 use crate::shared::Shared;
+use crate::sync::Mutex;
 use crate::waiters::Waiters;
 
 mod ops;
@@ -83,10 +84,7 @@ impl Handle {
     ) -> Poll<io::Result<R>> {
         // Dropped after the lock is released.
         let mut former = None;
-        let mut state = self.shared.lock();
-        if let Some(kind) = state.fatal {
-            return Poll::Ready(Err(kind.into()));
-        }
+        let mut state = self.shared.lock_alive()?;
         let now = Io::now();
         let result = state.with(now, self.id, |connection, waiters| {
             let result = act(connection);
@@ -126,10 +124,7 @@ impl Handle {
     ///
     /// The ACK of the handshake waits for the application's first write, or for the driver's turn.
     pub(crate) fn poll_connected(&self, cx: &Context<'_>) -> Poll<io::Result<()>> {
-        let state = self.shared.lock();
-        if let Some(kind) = state.fatal {
-            return Poll::Ready(Err(kind.into()));
-        }
+        let state = self.shared.lock_alive()?;
         if !driver_follows() {
             self.shared.settle(state, Io::now());
         } else {
@@ -192,7 +187,7 @@ impl Drop for Handle {
         let mut state = self.shared.lock();
         let now = Io::now();
         state.handles -= 1;
-        if *self.linger.get_mut().unwrap_or_else(PoisonError::into_inner) == Some(Duration::ZERO) {
+        if *self.linger.get_mut() == Some(Duration::ZERO) {
             state.with(now, self.id, |connection, _| connection.abort());
         }
         state.endpoint.release(now, self.id);

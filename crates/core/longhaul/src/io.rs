@@ -1,6 +1,6 @@
 //! The UDP socket and the timer of an endpoint.
 //!
-//! There are two implementations with the same methods, of which [`UdpBackend`] chooses. Sending never waits: it is done
+//! There are two implementations, of which [`UdpBackend`] chooses. Sending never waits: it is done
 //! by whichever task holds the endpoint's lock. Only the driver task waits for readiness.
 
 mod clock;
@@ -10,7 +10,8 @@ mod portable;
 
 use std::io::{self, IoSlice};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
-use std::sync::OnceLock;
+use std::ops::Deref;
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -24,7 +25,6 @@ const SPARE_BUFFERS: usize = 256;
 /// Receive buffers that unread data may occupy: 512 MiB. Beyond that, data is copied out of them.
 const KEPT_BUFFERS: usize = 8192;
 
-/// Returns the pool of receive buffers, which all sockets of the process share.
 fn pool() -> &'static RecvPool {
     static POOL: OnceLock<RecvPool> = OnceLock::new();
     POOL.get_or_init(|| RecvPool::new(SPARE_BUFFERS, KEPT_BUFFERS))
@@ -67,76 +67,97 @@ fn tests_want_quinn() -> bool {
 }
 
 /// A UDP socket and the timer of its endpoint.
-#[derive(Debug)]
-pub(crate) enum Io {
-    #[cfg(target_os = "linux")]
-    System(linux::Io),
-    Quinn(Box<portable::Io>),
+pub(crate) struct Io {
+    socket: Arc<dyn Socket>,
+    pub(crate) role: Role,
+    #[cfg(test)]
+    pub(crate) is_system: bool,
 }
 
-/// State of an [`Io`] used by the driver task only.
-pub(crate) enum IoReceiver {
-    #[cfg(target_os = "linux")]
-    System(linux::Receiver),
-    Quinn(Box<portable::Receiver>),
+/// What both implementations have in common.
+pub(crate) trait Socket: Send + Sync {
+    #[cfg(unix)]
+    fn descriptor(&self) -> std::os::fd::BorrowedFd<'_>;
+
+    /// Returns a reference for setting options of the UDP socket.
+    fn options(&self) -> socket2::SockRef<'_>;
+
+    fn local_addr(&self) -> io::Result<SocketAddr>;
+
+    /// Returns how many datagrams segmentation offload sends at once.
+    fn max_segments(&self) -> usize;
+
+    /// Requests socket buffer sizes and returns those that were granted.
+    fn set_buffers(&self, wanted: Buffers) -> io::Result<Buffers>;
+
+    /// Sends datagrams; fails with `WouldBlock` if the send buffer is full.
+    fn send(&self, outgoing: &Outgoing<'_>) -> io::Result<()>;
+
+    /// Passes errors reported on the path since the last call to `each`, with the destination of the datagram concerned
+    /// where it is known. Returns whether there were any.
+    fn take_errors(&self, each: &mut dyn FnMut(Option<SocketAddr>, HostError)) -> bool;
+
+    /// Sets the timer, of which there is one per endpoint.
+    fn arm(&self, at: Option<Time>) -> io::Result<()>;
+
+    /// Ready once the timer has fired.
+    fn poll_timer(&self, cx: &mut Context<'_>) -> Poll<()>;
+
+    fn fault(&self, error: &io::Error) -> Fault;
+
+    fn receiver(self: Arc<Self>) -> Box<dyn Receiver>;
 }
 
-impl IoReceiver {
-    /// Ends the wait for room in the send buffer.
-    pub(crate) fn unblock(&mut self) {
-        match self {
-            #[cfg(target_os = "linux")]
-            Self::System(receiver) => receiver.unblock(),
-            Self::Quinn(_) => {}
-        }
+/// The part of a socket that only the driver task uses.
+pub(crate) trait Receiver: Send {
+    /// Receives what is available and calls `each` for every message, with the count of datagrams that the kernel has
+    /// dropped where it is known. Ready with whether there may be more, or with an error. `at_once` receives although
+    /// the runtime may not have reported the socket as readable.
+    fn poll_recv(
+        &mut self,
+        cx: &mut Context<'_>,
+        at_once: bool,
+        each: &mut dyn FnMut(Incoming<'_>, Option<u32>),
+    ) -> Poll<io::Result<bool>>;
+
+    /// Watches the socket, after [`poll_recv`](Self::poll_recv) has found it empty, so that arriving data wakes the
+    /// driver. Ready if there is data already, or with an error. By default, receive calls watch the socket.
+    fn poll_watch(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Pending
     }
 
     /// Stops watching the socket, so that arriving data wakes nothing. Returns whether that is possible.
-    pub(crate) fn stop_watching(&mut self) -> bool {
-        match self {
-            #[cfg(target_os = "linux")]
-            Self::System(receiver) => receiver.stop_watching(),
-            Self::Quinn(_) => false,
-        }
+    fn stop_watching(&mut self) -> bool {
+        false
     }
-}
 
-/// Evaluates an expression with the implementation in use.
-macro_rules! with {
-    ($self:ident, $io:ident => $value:expr) => {
-        match $self {
-            #[cfg(target_os = "linux")]
-            Self::System($io) => $value,
-            Self::Quinn($io) => $value,
-        }
-    };
-}
+    /// Ready when the socket may accept datagrams again, which `retry` tests.
+    fn poll_writable(&mut self, cx: &mut Context<'_>, retry: &mut dyn FnMut() -> bool) -> Poll<Writable>;
 
-/// The same with the receiver of the same implementation.
-macro_rules! with_receiver {
-    ($self:ident, $receiver:ident, $io:ident => $value:expr) => {
-        match ($self, $receiver) {
-            #[cfg(target_os = "linux")]
-            (Self::System($io), IoReceiver::System($receiver)) => $value,
-            (Self::Quinn($io), IoReceiver::Quinn($receiver)) => $value,
-            #[cfg(target_os = "linux")]
-            _ => unreachable!("a receiver belongs to the socket that created it"),
-        }
-    };
+    /// Ends the wait for room in the send buffer.
+    fn unblock(&mut self) {}
+
+    /// Ready when the system has reported an error on the path, which [`Socket::take_errors`] fetches.
+    fn poll_error(&mut self, cx: &mut Context<'_>) -> Poll<()>;
 }
 
 impl Io {
     /// Takes over a socket. Must be called within a tokio runtime.
     pub(crate) fn new(socket: UdpSocket, role: Role, backend: UdpBackend) -> io::Result<Self> {
-        #[cfg(target_os = "linux")]
-        if backend.is_system()? {
-            return linux::Io::new(socket, role).map(Self::System);
-        }
-        backend.is_system()?;
-        portable::Io::new(socket, role).map(Box::new).map(Self::Quinn)
+        let is_system = backend.is_system()?;
+        let socket: Arc<dyn Socket> = match is_system {
+            #[cfg(target_os = "linux")]
+            true => Arc::new(linux::Socket::new(socket, role)?),
+            _ => Arc::new(portable::Socket::new(socket, role)?),
+        };
+        Ok(Self {
+            socket,
+            role,
+            #[cfg(test)]
+            is_system,
+        })
     }
 
-    /// Returns the current time on the clock of all sockets.
     pub(crate) fn now() -> Time {
         clock::now()
     }
@@ -147,117 +168,19 @@ impl Io {
         (Time::from_nanos(pair.monotonic), pair.realtime)
     }
 
-    pub(crate) fn role(&self) -> Role {
-        with!(self, io => io.role())
-    }
-
-    /// Returns the descriptor of the UDP socket.
-    #[cfg(unix)]
-    pub(crate) fn descriptor(&self) -> std::os::fd::BorrowedFd<'_> {
-        with!(self, io => io.descriptor())
-    }
-
-    pub(crate) fn receiver(&self) -> IoReceiver {
-        match self {
-            #[cfg(target_os = "linux")]
-            Self::System(io) => IoReceiver::System(io.receiver()),
-            Self::Quinn(io) => IoReceiver::Quinn(Box::new(io.receiver())),
-        }
-    }
-
-    /// Returns a reference for setting options of the UDP socket.
-    pub(crate) fn options(&self) -> socket2::SockRef<'_> {
-        with!(self, io => io.options())
-    }
-
-    pub(crate) fn local_addr(&self) -> io::Result<SocketAddr> {
-        with!(self, io => io.local_addr())
-    }
-
-    /// Returns how many datagrams segmentation offload sends at once.
-    pub(crate) fn max_segments(&self) -> usize {
-        with!(self, io => io.max_segments())
-    }
-
-    /// Requests socket buffer sizes and returns those that were granted.
-    pub(crate) fn set_buffers(&self, wanted: Buffers) -> io::Result<Buffers> {
-        with!(self, io => io.set_buffers(wanted))
-    }
-
-    /// Sends datagrams; fails with `WouldBlock` if the send buffer is full.
-    pub(crate) fn send(&self, outgoing: &Outgoing<'_>) -> io::Result<()> {
-        with!(self, io => io.send(outgoing))
-    }
-
-    /// Watches the socket, after [`poll_recv`](Self::poll_recv) has found it empty, so that arriving data wakes the
-    /// driver. Ready if there is data already, or with an error.
-    pub(crate) fn poll_watch(&self, cx: &mut Context<'_>, receiver: &mut IoReceiver) -> Poll<io::Result<()>> {
-        match (self, receiver) {
-            #[cfg(target_os = "linux")]
-            (Self::System(io), IoReceiver::System(receiver)) => io.poll_watch(cx, receiver),
-            // Receive calls watch the socket.
-            _ => {
-                let _ = cx;
-                Poll::Pending
-            }
-        }
-    }
-
-    /// Ready when the socket may accept datagrams again, which `retry` tests.
-    pub(crate) fn poll_writable(
-        &self,
-        cx: &mut Context<'_>,
-        receiver: &mut IoReceiver,
-        retry: impl FnOnce() -> bool,
-    ) -> Poll<Writable> {
-        with_receiver!(self, receiver, io => io.poll_writable(cx, receiver, retry))
-    }
-
-    /// Ready when the system has reported an error on the path, which [`take_errors`](Self::take_errors) fetches.
-    pub(crate) fn poll_error(&self, cx: &mut Context<'_>, receiver: &mut IoReceiver) -> Poll<()> {
-        with_receiver!(self, receiver, io => io.poll_error(cx, receiver))
-    }
-
-    /// Passes errors reported on the path since the last call to `each`, with the destination of the datagram concerned
-    /// where it is known. Returns whether there were any.
-    pub(crate) fn take_errors(&self, each: impl FnMut(Option<SocketAddr>, HostError)) -> bool {
-        with!(self, io => io.take_errors(each))
-    }
-
-    /// Receives what is available and calls `each` for every message, with the count of datagrams that the kernel has
-    /// dropped where it is known. Ready with whether there may be more, or with an error. `at_once` receives although
-    /// the runtime may not have reported the socket as readable.
-    pub(crate) fn poll_recv(
-        &self,
-        cx: &mut Context<'_>,
-        receiver: &mut IoReceiver,
-        at_once: bool,
-        each: impl FnMut(Incoming<'_>, Option<u32>),
-    ) -> Poll<io::Result<bool>> {
-        with_receiver!(self, receiver, io => io.poll_recv(cx, receiver, at_once, each))
-    }
-
-    /// Sets the timer, of which there is one per endpoint.
-    pub(crate) fn arm(&self, at: Option<Time>) -> io::Result<()> {
-        with!(self, io => io.arm(at))
-    }
-
-    /// Ready once the timer has fired.
-    pub(crate) fn poll_timer(&self, cx: &mut Context<'_>) -> Poll<()> {
-        with!(self, io => io.poll_timer(cx))
-    }
-
-    /// Classifies an error of this socket.
-    pub(crate) fn fault(&self, error: &io::Error) -> Fault {
-        match self {
-            #[cfg(target_os = "linux")]
-            Self::System(_) => linux::Io::fault(error),
-            Self::Quinn(_) => portable::Io::fault(error),
-        }
+    pub(crate) fn receiver(&self) -> Box<dyn Receiver> {
+        Arc::clone(&self.socket).receiver()
     }
 }
 
-/// The use of a UDP socket.
+impl Deref for Io {
+    type Target = dyn Socket;
+
+    fn deref(&self) -> &Self::Target {
+        &*self.socket
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     /// Not connected: serves a listener and its connections.
@@ -322,7 +245,6 @@ pub(crate) struct Buffers {
     pub(crate) recv: usize,
 }
 
-/// Classification of socket errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     WouldBlock,
@@ -352,7 +274,7 @@ mod tests {
 
     fn is_quinn(backend: UdpBackend) -> bool {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-        matches!(Io::new(socket, Role::Listener, backend).unwrap(), Io::Quinn(_))
+        !Io::new(socket, Role::Listener, backend).unwrap().is_system
     }
 
     /// CI runs this with and without `LONGHAUL_UDP=quinn`: tests of sockets would pass if the variable were ignored.
@@ -366,6 +288,6 @@ mod tests {
         }
         let socket = crate::TcpSocket::new_v4().unwrap();
         socket.set_udp_backend(UdpBackend::Quinn);
-        assert!(matches!(socket.listen(1).unwrap().first().io, Io::Quinn(_)));
+        assert!(!socket.listen(1).unwrap().first().io.is_system);
     }
 }

@@ -73,6 +73,19 @@
 #![warn(clippy::exhaustive_enums, clippy::exhaustive_structs)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+/// Sections on errors that the documentation of many methods has in common.
+macro_rules! errors {
+    (never) => {
+        "\n# Errors\nNever fails; it returns a `Result` for compatibility with tokio."
+    };
+    (gone) => {
+        "\n# Errors\nFails with `NotConnected` if the connection no longer exists."
+    };
+    (system) => {
+        "\n# Errors\nFails with the system's error."
+    };
+}
+
 mod accept_queue;
 mod capture;
 mod chunks;
@@ -104,6 +117,7 @@ mod shards;
 mod shared;
 mod socket;
 mod stream;
+mod sync;
 mod waiters;
 
 pub use chunks::Chunks;

@@ -129,7 +129,6 @@ fn machine_memory() -> Option<usize> {
     least
 }
 
-/// Returns `MemTotal` of `/proc/meminfo` in bytes.
 fn total_memory(text: &str) -> Option<usize> {
     let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
     let kilobytes: usize = line.trim().strip_suffix("kB")?.trim().parse().ok()?;

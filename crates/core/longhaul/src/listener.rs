@@ -239,9 +239,7 @@ impl TcpListener {
     }
 
     /// Returns the local address of the listener.
-    ///
-    /// # Errors
-    /// Never fails; it returns a `Result` for compatibility with tokio.
+    #[doc = errors!(never)]
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         Ok(self.first().local)
     }

@@ -31,7 +31,6 @@ pub struct ListenerInfo {
 }
 
 impl ListenerInfo {
-    /// Adds a shard.
     pub(crate) fn add(&mut self, state: &State) {
         let stats = state.endpoint.stats();
         self.connections.push(state.endpoint.len());

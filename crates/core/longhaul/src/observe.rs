@@ -1,7 +1,6 @@
 //! Observers of connections: tracing and qlog.
 
 use std::net::SocketAddr;
-use std::sync::PoisonError;
 
 use longhaul_tcp::{ConnId, Event, IncomingObservers, Observer, Tuple};
 use longhaul_units::Time;
@@ -54,11 +53,9 @@ impl Observers {
     }
 }
 
-/// Factory of the observers of a listener's connections.
 #[derive(Debug)]
 pub(crate) struct Incoming {
     pub(crate) observers: Observers,
-    /// The listener's address.
     pub(crate) local: SocketAddr,
 }
 
@@ -96,7 +93,7 @@ impl State {
 
     fn flush_captures(&mut self) {
         for capture in &self.captures {
-            capture.lock().unwrap_or_else(PoisonError::into_inner).flush();
+            capture.lock().flush();
         }
     }
 }

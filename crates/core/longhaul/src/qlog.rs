@@ -5,7 +5,7 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use longhaul_qlog::{Log, Reference, Start};
 use longhaul_tcp::{ConnectionEvent, Observer};
@@ -13,6 +13,7 @@ use longhaul_units::{Span, Time};
 
 use crate::io::Io;
 use crate::observe::Role;
+use crate::sync::Mutex;
 use writer::Records;
 
 #[cfg(test)]
@@ -40,7 +41,7 @@ impl Place {
     fn is_free(&self) -> bool {
         match self {
             Self::Dir(_) => true,
-            Self::File(file) => file.lock().unwrap_or_else(PoisonError::into_inner).is_some(),
+            Self::File(file) => file.lock().is_some(),
         }
     }
 
@@ -48,7 +49,7 @@ impl Place {
     fn take(&self, file_name: &str) -> Option<PathBuf> {
         match self {
             Self::Dir(dir) => Some(dir.join(file_name)),
-            Self::File(file) => file.lock().unwrap_or_else(PoisonError::into_inner).take(),
+            Self::File(file) => file.lock().take(),
         }
     }
 }

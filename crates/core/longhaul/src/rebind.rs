@@ -9,11 +9,12 @@
 use std::collections::HashMap;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, LazyLock, Weak};
 
 use crate::listener::TcpListener;
 use crate::setup::Setup;
 use crate::shared::{Shared, State};
+use crate::sync::Mutex;
 
 /// Sockets that have, or have had, a listener, by local address: all of its shards.
 static LISTENED: LazyLock<Mutex<HashMap<SocketAddr, Vec<Weak<Shared>>>>> = LazyLock::new(Mutex::default);
@@ -21,14 +22,10 @@ static LISTENED: LazyLock<Mutex<HashMap<SocketAddr, Vec<Weak<Shared>>>>> = LazyL
 /// Number of entries above which those of closed sockets are removed.
 const SWEEP: usize = 64;
 
-fn listened() -> MutexGuard<'static, HashMap<SocketAddr, Vec<Weak<Shared>>>> {
-    LISTENED.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// Records the sockets of a listener, so that a later listener can take them over.
 pub(crate) fn remember(shards: &[Arc<Shared>]) {
     let Some(first) = shards.first() else { return };
-    let mut listened = listened();
+    let mut listened = LISTENED.lock();
     if listened.len() >= SWEEP {
         listened.retain(|_, sockets| sockets.iter().any(|socket| socket.strong_count() > 0));
     }
@@ -38,7 +35,7 @@ pub(crate) fn remember(shards: &[Arc<Shared>]) {
 /// Returns the sockets bound to exactly this address that have connections but no listener and are driven by the
 /// current runtime.
 pub(crate) fn abandoned(addr: SocketAddr) -> Vec<Arc<Shared>> {
-    let all: Vec<_> = listened().get(&addr).into_iter().flatten().filter_map(Weak::upgrade).collect();
+    let all: Vec<_> = LISTENED.lock().get(&addr).into_iter().flatten().filter_map(Weak::upgrade).collect();
     let runtime = tokio::runtime::Handle::try_current().map(|runtime| runtime.id());
     let ours = |shared: &Arc<Shared>| runtime.as_ref().is_ok_and(|id| *id == shared.runtime);
     all.into_iter().filter(|shared| ours(shared) && is_free(&shared.lock())).collect()

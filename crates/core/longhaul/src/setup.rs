@@ -50,19 +50,16 @@ pub(crate) struct Habits {
 }
 
 impl Setup {
-    /// Returns the chosen congestion controller.
     pub(crate) fn congestion(&self) -> Congestion {
         Congestion(self.config.engine.congestion.clone())
     }
 
-    /// Returns the default settings of a listener or connector with this number of sockets.
     pub(crate) fn sharded(shards: usize) -> io::Result<Self> {
         let mut setup = Self::default();
         setup.set_shards(shards)?;
         Ok(setup)
     }
 
-    /// Sets the number of sockets of a listener or connector.
     pub(crate) fn set_shards(&mut self, shards: usize) -> io::Result<()> {
         if !(1..=MAX_SHARDS).contains(&shards) {
             let text = format!("a listener or connector has 1 to {MAX_SHARDS} shards, not {shards}");
@@ -81,7 +78,6 @@ impl Setup {
         Err(io::Error::new(io::ErrorKind::InvalidInput, UnsafeCongestion { name: congestion.name() }))
     }
 
-    /// Returns the configuration of the endpoint on a socket with the address `local`.
     pub(crate) fn endpoint_config(&self, local: SocketAddr) -> io::Result<EndpointConfig> {
         let mut config = EndpointConfig::of_socket(secret()?, local);
         config.backlog = self.backlog.unwrap_or(config.backlog);

@@ -12,7 +12,6 @@ use crate::setup::{Setup, secret};
 use crate::shared::Shared;
 use crate::socket::TcpSocket;
 
-/// Maximum number of shards of a listener or connector.
 pub(crate) const MAX_SHARDS: usize = 256;
 
 /// Whether the system distributes the datagrams for one address among the sockets that are bound to it.

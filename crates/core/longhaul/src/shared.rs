@@ -6,7 +6,7 @@
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::Arc;
 use std::task::{Context, Waker};
 
 use longhaul_tcp::{Batch, ConnId, Connection, Destination, Endpoint, EndpointEvent, Event, HostError, Tuple};
@@ -18,6 +18,7 @@ use crate::disk::WaitForDisk;
 use crate::handle::driver_follows;
 use crate::io::{Buffers, Io};
 use crate::shards::Shards;
+use crate::sync::{Mutex, MutexGuard};
 use crate::waiters::{Waiters, WakerSet};
 
 mod receive;
@@ -37,7 +38,6 @@ const LAST_PAUSE: std::time::Duration = std::time::Duration::from_millis(1);
 /// Number of connections that are woken to be reset before their resets are sent.
 const RESTING_PER_TURN: usize = 64;
 
-/// Counters of a socket's errors.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct SocketStats {
     /// Datagrams the kernel dropped because the socket's receive buffer was full.
@@ -45,7 +45,6 @@ pub(crate) struct SocketStats {
     /// Sends that the kernel refused for lack of memory or another transient reason.
     pub(crate) send_faults: u64,
     pub(crate) too_long: u64,
-    /// Pauses in receiving.
     pub(crate) read_pauses: u64,
     /// Messages for a connection of another shard.
     pub(crate) forwarded: u64,
@@ -73,7 +72,6 @@ pub(crate) struct State {
     forwarded: Vec<Forwarded>,
     /// Whether an event has been collected after which applications often write at once.
     reply_expected: bool,
-    /// Wakes the driver task.
     driver: Option<Waker>,
     batch: Batch,
     /// The destination of a batch that the socket has not accepted yet.
@@ -98,7 +96,6 @@ pub(crate) struct State {
     /// Whether the driver has ended or is about to end, so that the socket is no longer served.
     pub(crate) ended: bool,
     pub(crate) stats: SocketStats,
-    /// Batches passed to the socket.
     #[cfg(test)]
     pub(crate) batches: usize,
     /// Errors of the next send calls, the last one first.
@@ -118,7 +115,6 @@ pub(crate) struct State {
     pub(crate) client: Option<Tuple>,
 }
 
-/// How the driver receives in a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Receiving {
     /// Not at all: a pause is in force.
@@ -172,25 +168,24 @@ impl Shared {
             client: None,
         };
         // A connector tells its peers apart by their addresses alone, because the system chooses the local address.
-        let wildcard = local.ip().is_unspecified() && !io.role().is_client();
+        let wildcard = local.ip().is_unspecified() && !io.role.is_client();
         let runtime = tokio::runtime::Handle::current().id();
         Arc::new(Self { state: Mutex::new(state), io, local, runtime, wildcard, buffers, shards })
     }
 
-    /// Locks the state. Poisoning is ignored: the only foreign code that runs under the lock is that of the application's
-    /// buffers, which the engine calls where it is consistent
-    /// (`docs/decisions/0065-the-applications-code-under-the-lock.md`).
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
+    }
+
+    /// Locks the state, unless the socket has failed.
+    pub(crate) fn lock_alive(&self) -> io::Result<MutexGuard<'_, State>> {
+        let state = self.lock();
+        state.fatal.map_or(Ok(state), |kind| Err(kind.into()))
     }
 
     /// Locks the state, unless that would have to wait.
     pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, State>> {
-        match self.state.try_lock() {
-            Ok(state) => Some(state),
-            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
-            Err(TryLockError::WouldBlock) => None,
-        }
+        self.state.try_lock()
     }
 
     /// Runs `act` on a connection, sends the resulting segments, and wakes the tasks concerned.
@@ -245,7 +240,6 @@ impl Shared {
         State::wake(state);
     }
 
-    /// Returns the TTL or hop limit of sent packets.
     pub(crate) fn ttl(&self) -> io::Result<u32> {
         let udp = self.io.options();
         if self.local.is_ipv4() { udp.ttl_v4() } else { udp.unicast_hops_v6() }
@@ -291,7 +285,6 @@ impl State {
         self.endpoint.drive(now, id, |connection| act(connection, waiters))
     }
 
-    /// Begins a turn of the driver.
     pub(crate) fn begin_turn(&mut self, cx: &Context<'_>) -> Receiving {
         match &self.driver {
             Some(waker) if waker.will_wake(cx.waker()) => {}
@@ -324,7 +317,6 @@ impl State {
         self.ended
     }
 
-    /// Marks the socket as failed.
     pub(crate) fn fail(&mut self, error: &io::Error) {
         tracing::error!(%error, "the UDP socket failed");
         self.fatal = Some(error.kind());
@@ -376,7 +368,7 @@ impl State {
 
     /// Fetches errors reported on the path and passes them to the endpoint. Returns whether there were any.
     pub(crate) fn fetch_errors(&mut self, shared: &Shared, now: Time) -> bool {
-        shared.io.take_errors(|destination, error| self.on_host_error(now, destination, error))
+        shared.io.take_errors(&mut |destination, error| self.on_host_error(now, destination, error))
     }
 
     /// Passes an error on the path to `destination` to the endpoint. A connected socket has only one destination.

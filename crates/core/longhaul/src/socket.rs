@@ -3,7 +3,7 @@
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use socket2::{Domain, Protocol, Socket, Type};
@@ -19,6 +19,7 @@ use crate::qlog::Place;
 use crate::rebind;
 use crate::setup::Setup;
 use crate::stream::TcpStream;
+use crate::sync::{Mutex, MutexGuard};
 
 /// A TCP socket that is not yet connected or listening, like `tokio::net::TcpSocket`. It consists of a UDP socket and
 /// the settings for the TCP that the socket carries. A listener's settings apply to every connection that it accepts.
@@ -78,12 +79,12 @@ impl TcpSocket {
     }
 
     pub(crate) fn setup(&self) -> MutexGuard<'_, Setup> {
-        self.setup.lock().unwrap_or_else(PoisonError::into_inner)
+        self.setup.lock()
     }
 
     /// Returns the settings of connections, to be changed in place or replaced: `*socket.config() = config`.
     pub fn config(&mut self) -> &mut Config {
-        &mut self.setup.get_mut().unwrap_or_else(PoisonError::into_inner).config
+        &mut self.setup.get_mut().config
     }
 
     /// Chooses the implementation of the UDP socket.
@@ -105,9 +106,7 @@ impl TcpSocket {
     }
 
     /// Returns the size of the stream's send buffer in bytes.
-    ///
-    /// # Errors
-    /// Never fails; it returns a `Result` for compatibility with tokio.
+    #[doc = errors!(never)]
     pub fn send_buffer_size(&self) -> io::Result<u32> {
         Ok(u32::try_from(self.setup().config.engine.send_buffer).unwrap_or(u32::MAX))
     }
@@ -125,69 +124,53 @@ impl TcpSocket {
     }
 
     /// Returns the initial size of the receive window in bytes.
-    ///
-    /// # Errors
-    /// Never fails; it returns a `Result` for compatibility with tokio.
+    #[doc = errors!(never)]
     pub fn recv_buffer_size(&self) -> io::Result<u32> {
         Ok(u32::try_from(self.setup().config.engine.recv_buffer).unwrap_or(u32::MAX))
     }
 
     /// Enables keep-alive probes, sent to an idle peer after two hours as by kernel TCP. For other times, use
     /// [`Config::keep_alive`]: NATs expire idle UDP flows after some 30 s to 5 min.
-    ///
-    /// # Errors
-    /// Never fails; it returns a `Result` for compatibility with tokio.
+    #[doc = errors!(never)]
     pub fn set_keepalive(&self, keepalive: bool) -> io::Result<()> {
         self.setup().config.keep_alive(keepalive.then(KeepAlive::default));
         Ok(())
     }
 
     /// Returns whether keep-alive probes are enabled.
-    ///
-    /// # Errors
-    /// Never fails; it returns a `Result` for compatibility with tokio.
+    #[doc = errors!(never)]
     pub fn keepalive(&self) -> io::Result<bool> {
         Ok(self.setup().config.engine.keep_alive.is_some())
     }
 
     /// Disables the Nagle algorithm: small writes are sent at once and not gathered while another one is in flight.
-    ///
-    /// # Errors
-    /// Never fails; it returns a `Result` for compatibility with tokio.
+    #[doc = errors!(never)]
     pub fn set_nodelay(&self, nodelay: bool) -> io::Result<()> {
         self.setup().config.nodelay(nodelay);
         Ok(())
     }
 
     /// Returns whether the Nagle algorithm is disabled.
-    ///
-    /// # Errors
-    /// Never fails; it returns a `Result` for compatibility with tokio.
+    #[doc = errors!(never)]
     pub fn nodelay(&self) -> io::Result<bool> {
         Ok(!self.setup().config.engine.nagle)
     }
 
     /// Sets the linger option; see [`TcpStream::set_linger`].
-    ///
-    /// # Errors
-    /// Never fails; it returns a `Result` for compatibility with tokio.
+    #[doc = errors!(never)]
     pub fn set_linger(&self, linger: Option<Duration>) -> io::Result<()> {
         self.setup().linger = linger;
         Ok(())
     }
 
     /// Makes dropping the stream abort the connection; see [`TcpStream::set_zero_linger`].
-    ///
-    /// # Errors
-    /// Never fails; it returns a `Result` for compatibility with tokio.
+    #[doc = errors!(never)]
     pub fn set_zero_linger(&self) -> io::Result<()> {
         self.set_linger(Some(Duration::ZERO))
     }
 
     /// Returns the value set by [`set_linger`](Self::set_linger).
-    ///
-    /// # Errors
-    /// Never fails; it returns a `Result` for compatibility with tokio.
+    #[doc = errors!(never)]
     pub fn linger(&self) -> io::Result<Option<Duration>> {
         Ok(self.setup().linger)
     }
@@ -195,35 +178,27 @@ impl TcpSocket {
     /// Sets `SO_REUSEADDR` on the UDP socket. Listeners of kernel TCP set it because of connections in TIME-WAIT;
     /// here such connections hold the port for at most one second. For UDP the option does more: another socket of
     /// this host that sets it, too, can be bound to the same address and receive this socket's datagrams.
-    ///
-    /// # Errors
-    /// Fails with the system's error.
+    #[doc = errors!(system)]
     pub fn set_reuseaddr(&self, reuseaddr: bool) -> io::Result<()> {
         self.udp.set_reuse_address(reuseaddr)
     }
 
     /// Returns whether `SO_REUSEADDR` is set.
-    ///
-    /// # Errors
-    /// Fails with the system's error.
+    #[doc = errors!(system)]
     pub fn reuseaddr(&self) -> io::Result<bool> {
         self.udp.reuse_address()
     }
 
     /// Sets `SO_REUSEPORT` on the UDP socket: several listeners can share a port, and the kernel distributes
     /// connections among them by address. When one of the listeners is closed, its connections are lost.
-    ///
-    /// # Errors
-    /// Fails with the system's error.
+    #[doc = errors!(system)]
     #[cfg(unix)]
     pub fn set_reuseport(&self, reuseport: bool) -> io::Result<()> {
         self.udp.set_reuse_port(reuseport)
     }
 
     /// Returns whether `SO_REUSEPORT` is set.
-    ///
-    /// # Errors
-    /// Fails with the system's error.
+    #[doc = errors!(system)]
     #[cfg(unix)]
     pub fn reuseport(&self) -> io::Result<bool> {
         self.udp.reuse_port()
@@ -240,9 +215,7 @@ impl TcpSocket {
     }
 
     /// Returns the network interface set by [`bind_device`](Self::bind_device).
-    ///
-    /// # Errors
-    /// Fails with the system's error.
+    #[doc = errors!(system)]
     #[cfg(target_os = "linux")]
     pub fn device(&self) -> io::Result<Option<Vec<u8>>> {
         self.udp.device()
@@ -260,9 +233,7 @@ impl TcpSocket {
     }
 
     /// Returns the type of service of sent IPv4 packets.
-    ///
-    /// # Errors
-    /// Never fails; it returns a `Result` for compatibility with tokio.
+    #[doc = errors!(never)]
     pub fn tos_v4(&self) -> io::Result<u32> {
         Ok(u32::from(self.setup().dscp) << 2)
     }
@@ -276,9 +247,7 @@ impl TcpSocket {
     }
 
     /// Returns the traffic class of sent IPv6 packets.
-    ///
-    /// # Errors
-    /// Never fails; it returns a `Result` for compatibility with tokio.
+    #[doc = errors!(never)]
     pub fn tclass_v6(&self) -> io::Result<u32> {
         self.tos_v4()
     }
@@ -344,9 +313,7 @@ impl TcpSocket {
     }
 
     /// Returns the local address of the socket.
-    ///
-    /// # Errors
-    /// Fails with the system's error.
+    #[doc = errors!(system)]
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         if let Some(shared) = self.setup().takes_over.first() {
             return Ok(shared.local);
@@ -355,9 +322,7 @@ impl TcpSocket {
     }
 
     /// Returns and clears the pending error of the socket.
-    ///
-    /// # Errors
-    /// Fails with the system's error.
+    #[doc = errors!(system)]
     pub fn take_error(&self) -> io::Result<Option<io::Error>> {
         self.udp.take_error()
     }
@@ -423,7 +388,7 @@ impl TcpSocket {
     }
 
     pub(crate) fn into_parts(self) -> (std::net::UdpSocket, Setup) {
-        (self.udp.into(), self.setup.into_inner().unwrap_or_else(PoisonError::into_inner))
+        (self.udp.into(), self.setup.into_inner())
     }
 }
 

@@ -5,7 +5,7 @@ use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::{Buf, Bytes};
@@ -111,20 +111,16 @@ impl TcpStream {
         connect::connect_over(socket, addr, config.into()).await
     }
 
-    address_methods!(handle);
+    address_methods!();
 
     /// Returns a snapshot of the connection. The call takes about a microsecond.
-    ///
-    /// # Errors
-    /// Fails with `NotConnected` if the connection no longer exists.
+    #[doc = errors!(gone)]
     pub fn info(&self) -> io::Result<TcpInfo> {
         self.handle.tcp_info()
     }
 
     /// Returns the error that ended the connection, once.
-    ///
-    /// # Errors
-    /// Never fails; it returns a `Result` for compatibility with tokio.
+    #[doc = errors!(never)]
     pub fn take_error(&self) -> io::Result<Option<io::Error>> {
         Ok(self.handle.take_error())
     }
@@ -163,7 +159,7 @@ impl TcpStream {
     /// # Errors
     /// The same as `read` of `AsyncReadExt`.
     pub async fn read_bytes(&mut self, max: usize) -> io::Result<Bytes> {
-        poll_fn(|cx| self.handle.poll_read_bytes(cx, max)).await
+        self.handle.read_bytes(max).await
     }
 
     /// Ready with up to `max` bytes, as [`read_bytes`](Self::read_bytes) returns them.
@@ -201,7 +197,7 @@ impl TcpStream {
     /// # Errors
     /// The same as `read` of `AsyncReadExt`.
     pub async fn read_chunks(&mut self, chunks: &mut Chunks, max: usize) -> io::Result<usize> {
-        poll_fn(|cx| self.handle.poll_read_chunks(cx, chunks, max)).await
+        self.handle.read_chunks(chunks, max).await
     }
 
     /// Ready with the number of bytes that have been moved to `chunks`, as by [`read_chunks`](Self::read_chunks).

@@ -6,13 +6,11 @@ use std::task::{Context, Waker};
 /// The number of a future that waits for events.
 pub(crate) type Key = u64;
 
-/// Returns a new key.
 pub(crate) fn key() -> Key {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-/// The tasks that wait for one kind of event.
 #[derive(Debug, Default)]
 pub(crate) struct WakerSet {
     /// The task that polled last, as tokio's types keep it.
@@ -74,7 +72,6 @@ impl WakerSet {
     }
 }
 
-/// The waiting tasks of one connection.
 #[derive(Debug, Default)]
 pub(crate) struct Waiters {
     pub(crate) read: WakerSet,
@@ -82,7 +79,6 @@ pub(crate) struct Waiters {
     others: Option<Box<Others>>,
 }
 
-/// Tasks that wait for something other than data.
 #[derive(Debug, Default)]
 struct Others {
     write: WakerSet,
@@ -99,14 +95,12 @@ impl Waiters {
         &mut self.others.get_or_insert_default().state
     }
 
-    /// Moves the tasks that wait to write to `out`.
     pub(crate) fn take_write(&mut self, out: &mut Vec<Waker>) {
         if let Some(others) = &mut self.others {
             others.write.take(out);
         }
     }
 
-    /// Moves the tasks that wait for a change of the state to `out`.
     pub(crate) fn take_state(&mut self, out: &mut Vec<Waker>) {
         if let Some(others) = &mut self.others {
             others.state.take(out);
@@ -120,7 +114,6 @@ impl Waiters {
         [self.read.forget(key), write, state]
     }
 
-    /// Moves all waiting tasks to `out`.
     pub(crate) fn take_all(&mut self, out: &mut Vec<Waker>) {
         self.read.take(out);
         self.take_write(out);

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use bytes::{Buf, Bytes};
+use bytes::{Buf, BufMut, Bytes};
 use longhaul_tcp::{Blocked, Config, Connection, State};
 use longhaul_units::Rate;
 use tokio::io::{Interest, ReadBuf, Ready};
@@ -22,6 +22,8 @@ use crate::waiters::{self, Key, WakerSet};
 
 /// Maximum number of bytes that one read moves without a copy under the endpoint's lock.
 const MOVE_LIMIT: usize = 1 << 20;
+/// Maximum number of bytes that are read into a buffer that can grow: the size of one receive buffer.
+const GROWTH: usize = 64 << 10;
 
 /// A future that waits for events, and is forgotten when it is dropped.
 pub(crate) struct Waiting<'a> {
@@ -54,10 +56,7 @@ impl Handle {
 
     /// Runs `act`; fails with `WouldBlock` if it would block.
     fn attempt<R>(&self, act: impl FnOnce(&mut Connection) -> Result<R, Blocked>) -> io::Result<R> {
-        let mut state = self.shared.lock();
-        if let Some(kind) = state.fatal {
-            return Err(kind.into());
-        }
+        let mut state = self.shared.lock_alive()?;
         let now = Io::now();
         let result = state.with(now, self.id, |connection, _| {
             act(connection).map_err(|b| from_blocked(b, connection).unwrap_or(io::ErrorKind::WouldBlock.into()))
@@ -84,6 +83,12 @@ impl Handle {
         self.attempt(|connection| connection.read(max))
     }
 
+    pub(crate) fn try_read_buf<B: BufMut>(&self, buf: &mut B) -> io::Result<usize> {
+        let data = self.try_read_bytes(buf.remaining_mut().min(GROWTH))?;
+        buf.put_slice(&data);
+        Ok(data.len())
+    }
+
     pub(crate) fn try_write_vectored(&self, data: &[IoSlice<'_>]) -> io::Result<usize> {
         self.attempt(|connection| write_vectored(connection, data))
     }
@@ -104,6 +109,10 @@ impl Handle {
         self.poll(cx, Wait::Read, |connection| connection.read(max))
     }
 
+    pub(crate) async fn read_bytes(&self, max: usize) -> io::Result<Bytes> {
+        poll_fn(|cx| self.poll_read_bytes(cx, max)).await
+    }
+
     pub(crate) fn poll_read_chunks(
         &self,
         cx: &mut Context<'_>,
@@ -113,7 +122,10 @@ impl Handle {
         self.poll(cx, Wait::Read, |connection| connection.read_chunks(&mut chunks.0, max.min(MOVE_LIMIT)))
     }
 
-    /// Writes all of `data`.
+    pub(crate) async fn read_chunks(&self, chunks: &mut Chunks, max: usize) -> io::Result<usize> {
+        poll_fn(|cx| self.poll_read_chunks(cx, chunks, max)).await
+    }
+
     pub(crate) async fn write_bytes(&self, mut data: impl Buf) -> io::Result<()> {
         while data.has_remaining() {
             poll_fn(|cx| self.poll_write_bytes(cx, &mut data)).await?;
@@ -141,12 +153,33 @@ impl Handle {
         self.attempt(|connection| peek(connection, &mut buffer[..limit]))
     }
 
+    pub(crate) async fn peek(&self, buf: &mut [u8]) -> io::Result<usize> {
+        loop {
+            self.readable().await?;
+            match self.try_peek(buf) {
+                // Another task has read the data.
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                result => return result,
+            }
+        }
+    }
+
+    pub(crate) async fn ready(&self, interest: Interest) -> io::Result<Ready> {
+        let mut waiting = self.waiting();
+        poll_fn(move |cx| self.poll_ready(cx, interest, Some(&mut waiting))).await
+    }
+
+    pub(crate) async fn readable(&self) -> io::Result<()> {
+        self.ready(Interest::READABLE).await.map(drop)
+    }
+
+    pub(crate) async fn writable(&self) -> io::Result<()> {
+        self.ready(Interest::WRITABLE).await.map(drop)
+    }
+
     /// Runs `operation` if the connection is ready for `interest`; otherwise fails with `WouldBlock`.
     pub(crate) fn try_io<R>(&self, interest: Interest, operation: impl FnOnce() -> io::Result<R>) -> io::Result<R> {
-        let mut state = self.shared.lock();
-        if let Some(kind) = state.fatal {
-            return Err(kind.into());
-        }
+        let mut state = self.shared.lock_alive()?;
         let ready = state.with(Io::now(), self.id, |connection, _| readiness(connection, interest));
         drop(state);
         match ready {
@@ -179,10 +212,7 @@ impl Handle {
     ) -> Poll<io::Result<Ready>> {
         // Dropped after the lock is released.
         let mut former = [const { None }; 3];
-        let mut state = self.shared.lock();
-        if let Some(kind) = state.fatal {
-            return Poll::Ready(Err(kind.into()));
-        }
+        let mut state = self.shared.lock_alive()?;
         let now = Io::now();
         let ready = state.with(now, self.id, |connection, waiters| {
             let ready = readiness(connection, interest);
@@ -214,11 +244,7 @@ impl Handle {
     /// Ready when both directions have ended, or the connection has failed.
     pub(crate) fn poll_closed(&self, cx: &Context<'_>, future: &mut Waiting<'_>) -> Poll<io::Result<()>> {
         let mut former = [const { None }; 2];
-        let state = self.shared.lock();
-        if let Some(kind) = state.fatal {
-            return Poll::Ready(Err(kind.into()));
-        }
-        drop(state);
+        drop(self.shared.lock_alive()?);
         let closed = self.shared.look(self.id, |connection, waiters| match (connection.error(), connection.state()) {
             (Some(error), _) => Some(Err(from_connection(error, connection))),
             (None, State::Closed | State::TimeWait) => Some(Ok(())),
@@ -238,10 +264,7 @@ impl Handle {
 
     /// Queues the FIN. Fails if the connection has failed before.
     pub(crate) fn end_stream(&self) -> io::Result<()> {
-        let mut state = self.shared.lock();
-        if let Some(kind) = state.fatal {
-            return Err(kind.into());
-        }
+        let mut state = self.shared.lock_alive()?;
         let now = Io::now();
         let error = state.with(now, self.id, |connection, _| {
             connection.shutdown();
@@ -259,12 +282,10 @@ impl Handle {
         self.shared.drive(self.id, |connection, _| connection.abort());
     }
 
-    /// Applies `look` to the connection without changing it.
     pub(crate) fn read_setting<R>(&self, look: impl FnOnce(&Connection) -> R) -> io::Result<R> {
         self.shared.look(self.id, |connection, _| look(connection)).ok_or(io::ErrorKind::NotConnected.into())
     }
 
-    /// Changes the connection's settings.
     pub(crate) fn set(&self, change: impl FnOnce(&mut Config)) -> io::Result<()> {
         let done = self.shared.drive(self.id, |connection, _| connection.update_config(change));
         done.ok_or(io::ErrorKind::NotConnected.into())
@@ -287,15 +308,15 @@ impl Handle {
         let connection = state.endpoint.connection(self.id).ok_or(io::ErrorKind::NotConnected)?;
         let ceiling = Some(connection.config().max_pacing_rate).filter(|rate| *rate != Rate::MAX);
         let socket = SocketInfo::new(state.stats, self.shared.buffers);
-        Ok(TcpInfo::new(connection.info(Io::now()), socket, ceiling))
+        Ok(TcpInfo::new(&connection.info(Io::now()), socket, ceiling))
     }
 
     pub(crate) fn linger(&self) -> Option<Duration> {
-        *self.linger.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        *self.linger.lock()
     }
 
     pub(crate) fn set_linger(&self, linger: Option<Duration>) {
-        *self.linger.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = linger;
+        *self.linger.lock() = linger;
     }
 
     /// Returns the connection's error the first time it is called, then `None`.

@@ -1,49 +1,43 @@
 //! Serialisation of snapshots: durations as seconds, states and errors by name.
 
-use std::fmt::Display;
 use std::time::Duration;
 
-use longhaul_tcp::HostError;
+use longhaul_tcp::{HostError, RecoveryState, State as TcpState};
 use serde::{Serialize, Serializer};
 
-use super::LimitedBy;
+use super::experiments::{TcpAckRate, TcpExperiments, TcpNetwork, TcpPairs, TcpProbes, TcpSavedPath};
+use super::{LimitedBy, SocketInfo, TcpOptions, TcpStartup};
 
-/// A duration that may be unknown.
-pub(super) trait Seconds {
-    /// Returns the duration in seconds, if it is known.
-    fn seconds(&self) -> Option<f64>;
+/// A field of a snapshot.
+pub(super) trait Value {
+    /// Returns what the field serialises to.
+    fn plain(&self) -> impl Serialize;
 }
 
-impl Seconds for Duration {
-    fn seconds(&self) -> Option<f64> {
-        Some(self.as_secs_f64())
+pub(super) fn value<S: Serializer>(value: &impl Value, serializer: S) -> Result<S::Ok, S::Error> {
+    value.plain().serialize(serializer)
+}
+
+impl<T: Value> Value for Option<T> {
+    fn plain(&self) -> impl Serialize {
+        self.as_ref().map(T::plain)
     }
 }
 
-impl Seconds for Option<Duration> {
-    fn seconds(&self) -> Option<f64> {
-        self.map(|duration| duration.as_secs_f64())
-    }
+macro_rules! values {
+    ($($value:ident: $($type:ty)|+ => $plain:expr;)*) => {$($(
+        impl Value for $type {
+            fn plain(&self) -> impl Serialize {
+                let $value = self;
+                $plain
+            }
+        }
+    )+)*};
 }
 
-pub(super) fn seconds<S: Serializer>(duration: &impl Seconds, serializer: S) -> Result<S::Ok, S::Error> {
-    duration.seconds().serialize(serializer)
-}
-
-pub(super) fn name<S: Serializer>(error: &Option<HostError>, serializer: S) -> Result<S::Ok, S::Error> {
-    error.map(HostError::name).serialize(serializer)
-}
-
-pub(super) fn text<S: Serializer>(value: &impl Display, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_str(value)
-}
-
-pub(super) fn optional_text<T: Display, S: Serializer>(value: &Option<T>, serializer: S) -> Result<S::Ok, S::Error> {
-    value.as_ref().map(T::to_string).serialize(serializer)
-}
-
-impl Serialize for LimitedBy {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(self.fields().map(|(limit, time)| (limit.name(), time.as_secs_f64())))
-    }
+values! {
+    duration: Duration => duration.as_secs_f64();
+    named: HostError | RecoveryState | TcpState | TcpStartup => named.name();
+    same: bool | u8 | u32 | u64 | &'static str | String | TcpOptions | LimitedBy | SocketInfo => same;
+    part: TcpExperiments | TcpPairs | TcpProbes | TcpNetwork | TcpSavedPath | TcpAckRate => part;
 }

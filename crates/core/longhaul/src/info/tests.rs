@@ -114,7 +114,7 @@ fn each_field_has_the_value_of_its_source() {
         send_buffer_bytes: 49,
         recv_buffer_bytes: 50,
     };
-    let public = serde_json::to_value(TcpInfo::new(info, socket, Some(Rate::from_bytes_per_sec(44)))).unwrap();
+    let public = serde_json::to_value(TcpInfo::new(&info, socket, Some(Rate::from_bytes_per_sec(44)))).unwrap();
     let numbers: Value = serde_json::from_str(EXPECTED_NUMBERS).unwrap();
     let (mut seen, parts) = (public, expected_parts());
     let seen = seen.as_object_mut().unwrap();
@@ -127,7 +127,7 @@ fn each_field_has_the_value_of_its_source() {
 /// Features that are not in use are absent instead of zero.
 #[test]
 fn unused_features_are_absent() {
-    let public = TcpInfo::new(blank(), SocketInfo::default(), None);
+    let public = TcpInfo::new(&blank(), SocketInfo::default(), None);
     let &TcpExperiments { pairs, probes, network, saved_path, ack_rate, .. } = public.experiments();
     assert_eq!((pairs, probes, network, saved_path, ack_rate), (None, None, None, None, None));
     assert_eq!((public.snd_ssthresh_bytes, public.host_error, public.user_timeout), (None, None, None));

@@ -3,7 +3,6 @@
 use longhaul_sys::clock::ClockPair;
 use longhaul_units::Time;
 
-/// Returns the current time.
 pub(super) fn now() -> Time {
     Time::from_nanos(imp::monotonic())
 }
@@ -25,7 +24,6 @@ mod imp {
 
     use longhaul_sys::clock::ClockPair;
 
-    /// Nanoseconds since the first call.
     #[expect(clippy::disallowed_methods, reason = "this is the driver's clock")]
     pub(super) fn monotonic() -> u64 {
         static EPOCH: OnceLock<Instant> = OnceLock::new();

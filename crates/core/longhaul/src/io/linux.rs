@@ -31,14 +31,12 @@ thread_local! {
     static BATCH: Cell<Option<RecvBatch>> = const { Cell::new(None) };
 }
 
-#[derive(Debug)]
-pub(crate) struct Io {
+pub(super) struct Socket {
     socket: Arc<linux::UdpSocket>,
     timer: SocketTimer,
     role: Role,
 }
 
-/// Registers a descriptor with the runtime.
 #[allow(deprecated, reason = "from tokio 1.54 on: its successor is unsafe, for types that replace their descriptor")]
 fn watch<T: AsRawFd>(descriptor: T, interest: Interest) -> io::Result<AsyncFd<T>> {
     AsyncFd::with_interest(descriptor, interest)
@@ -46,23 +44,23 @@ fn watch<T: AsRawFd>(descriptor: T, interest: Interest) -> io::Result<AsyncFd<T>
 
 type Watched = AsyncFd<Arc<linux::UdpSocket>>;
 
-/// State used by the driver task only.
-pub(crate) struct Receiver {
+struct Receiver {
+    socket: Arc<linux::UdpSocket>,
+    role: Role,
     clock: ClockMap,
     /// The socket, while it is watched for data and errors.
     watched: Option<Arc<Watched>>,
     /// The socket has been found empty, or is new, and is not watched.
     empty: bool,
-    /// Waits for an error of the socket.
     error: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
     /// Another descriptor of the socket, while its send buffer is full. Interest in writing is not registered all the
     /// time, because the kernel would then wake the runtime for each packet that leaves the send buffer.
     full: Option<AsyncFd<OwnedFd>>,
 }
 
-impl Io {
+impl Socket {
     /// Takes over a socket. Must be called within a tokio runtime.
-    pub(crate) fn new(socket: UdpSocket, role: Role) -> io::Result<Self> {
+    pub(super) fn new(socket: UdpSocket, role: Role) -> io::Result<Self> {
         let socket = linux::UdpSocket::new(socket)?;
         if role.is_client() {
             // Without this option, a connected socket learns of closed ports only, and an unconnected one of no error
@@ -71,42 +69,31 @@ impl Io {
         }
         Ok(Self { socket: Arc::new(socket), timer: SocketTimer::new()?, role })
     }
+}
 
-    pub(crate) fn receiver(&self) -> Receiver {
-        // What has arrived already is read once the socket is watched.
-        Receiver { clock: ClockMap::new(clock::pair()), watched: None, empty: true, error: None, full: None }
-    }
-
-    pub(crate) const fn role(&self) -> Role {
-        self.role
-    }
-
-    /// Returns the descriptor of the UDP socket.
-    pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
+impl super::Socket for Socket {
+    fn descriptor(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
 
-    /// Returns a reference for setting options of the UDP socket.
-    pub(crate) fn options(&self) -> socket2::SockRef<'_> {
+    fn options(&self) -> socket2::SockRef<'_> {
         self.socket.as_ref().into()
     }
 
-    pub(crate) fn local_addr(&self) -> io::Result<SocketAddr> {
+    fn local_addr(&self) -> io::Result<SocketAddr> {
         Ok(self.socket.local_addr())
     }
 
-    pub(crate) fn max_segments(&self) -> usize {
+    fn max_segments(&self) -> usize {
         self.socket.max_gso_segments()
     }
 
-    /// Requests socket buffer sizes and returns those that were granted.
-    pub(crate) fn set_buffers(&self, wanted: Buffers) -> io::Result<Buffers> {
+    fn set_buffers(&self, wanted: Buffers) -> io::Result<Buffers> {
         let socket = &self.socket;
         Ok(Buffers { send: socket.set_send_buffer(wanted.send)?, recv: socket.set_recv_buffer(wanted.recv)? })
     }
 
-    /// Sends datagrams; fails with `WouldBlock` if the send buffer is full.
-    pub(crate) fn send(&self, outgoing: &Outgoing<'_>) -> io::Result<()> {
+    fn send(&self, outgoing: &Outgoing<'_>) -> io::Result<()> {
         self.socket.send(&Transmit {
             destination: (self.role != Role::Connected).then_some(outgoing.destination),
             tos: outgoing.tos,
@@ -116,31 +103,7 @@ impl Io {
         })
     }
 
-    /// Ready when the socket may accept datagrams again, which `retry` tests.
-    pub(crate) fn poll_writable(
-        &self,
-        cx: &mut Context<'_>,
-        receiver: &mut Receiver,
-        retry: impl FnOnce() -> bool,
-    ) -> Poll<Writable> {
-        poll_room(cx, &mut receiver.full, self.descriptor(), retry)
-    }
-
-    /// Ready when the system has reported an error on the path, which [`take_errors`](Self::take_errors) fetches.
-    pub(crate) fn poll_error(&self, cx: &mut Context<'_>, receiver: &mut Receiver) -> Poll<()> {
-        if !self.role.is_client() {
-            return Poll::Pending;
-        }
-        let Some(watched) = &receiver.watched else { return Poll::Pending };
-        let wait = receiver.error.get_or_insert_with(|| Box::pin(wait_for_error(Arc::clone(watched))));
-        ready!(wait.as_mut().poll(cx));
-        receiver.error = None;
-        Poll::Ready(())
-    }
-
-    /// Passes errors reported on the path since the last call to `each`, with the destination of the datagram
-    /// concerned. Returns whether there were any.
-    pub(crate) fn take_errors(&self, mut each: impl FnMut(Option<SocketAddr>, HostError)) -> bool {
+    fn take_errors(&self, each: &mut dyn FnMut(Option<SocketAddr>, HostError)) -> bool {
         let mut any = false;
         while let Ok(Some(report)) = self.socket.recv_path_error() {
             any = true;
@@ -158,20 +121,52 @@ impl Io {
         any
     }
 
-    /// Receives what is available and calls `each` for every message. Ready with whether there may be more, or with an
-    /// error.
-    pub(crate) fn poll_recv(
-        &self,
+    fn arm(&self, at: Option<Time>) -> io::Result<()> {
+        self.timer.arm(at);
+        Ok(())
+    }
+
+    fn poll_timer(&self, cx: &mut Context<'_>) -> Poll<()> {
+        self.timer.poll_fired(cx)
+    }
+
+    fn fault(&self, error: &io::Error) -> Fault {
+        match ErrorClass::of(error) {
+            ErrorClass::WouldBlock => Fault::WouldBlock,
+            ErrorClass::MessageTooLarge => Fault::TooLong,
+            ErrorClass::NoBuffers => Fault::NoBuffers,
+            ErrorClass::Refused => Fault::Refused,
+            ErrorClass::Unreachable => Fault::Soft,
+            _ => Fault::Fatal,
+        }
+    }
+
+    fn receiver(self: Arc<Self>) -> Box<dyn super::Receiver> {
+        Box::new(Receiver {
+            socket: Arc::clone(&self.socket),
+            role: self.role,
+            clock: ClockMap::new(clock::pair()),
+            watched: None,
+            // What has arrived already is read once the socket is watched.
+            empty: true,
+            error: None,
+            full: None,
+        })
+    }
+}
+
+impl super::Receiver for Receiver {
+    fn poll_recv(
+        &mut self,
         cx: &mut Context<'_>,
-        receiver: &mut Receiver,
         mut at_once: bool,
-        mut each: impl FnMut(Incoming<'_>, Option<u32>),
+        each: &mut dyn FnMut(Incoming<'_>, Option<u32>),
     ) -> Poll<io::Result<bool>> {
         loop {
-            let mut guard = match &receiver.watched {
+            let mut guard = match &self.watched {
                 Some(_) if std::mem::take(&mut at_once) => None,
                 Some(watched) => Some(ready!(watched.poll_read_ready(cx))?),
-                None if std::mem::take(&mut receiver.empty) => return Poll::Pending,
+                None if std::mem::take(&mut self.empty) => return Poll::Pending,
                 None => None,
             };
             let mut batch = BATCH.take().unwrap_or_else(|| RecvBatch::new(pool(), RECV_MESSAGES));
@@ -185,17 +180,17 @@ impl Io {
             };
             if received < RECV_MESSAGES {
                 // The socket is empty: data that arrives later sets readiness again.
-                receiver.empty = receiver.watched.is_none();
+                self.empty = self.watched.is_none();
                 guard.iter_mut().for_each(AsyncFdReadyGuard::clear_ready);
             }
             if received == 0 {
                 BATCH.set(Some(batch));
                 continue;
             }
-            receiver.clock.begin_batch(clock::pair());
+            self.clock.begin_batch(clock::pair());
             for mut message in batch.messages() {
                 let meta = *message.meta;
-                let rx_time = meta.timestamp.and_then(|t| receiver.clock.map(t)).map(Time::from_nanos);
+                let rx_time = meta.timestamp.and_then(|t| self.clock.map(t)).map(Time::from_nanos);
                 let shared = (meta.len > longhaul_sys::pool::BUFFER_LEN / 4).then(|| message.take());
                 let data = match &shared {
                     Some(shared) => shared.as_ref(),
@@ -221,36 +216,38 @@ impl Io {
         }
     }
 
-    /// Watches the socket. Ready if there is data already, or with an error.
-    pub(crate) fn poll_watch(&self, cx: &mut Context<'_>, receiver: &mut Receiver) -> Poll<io::Result<()>> {
-        if receiver.watched.is_some() {
+    fn poll_watch(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.watched.is_some() {
             return Poll::Pending;
         }
-        receiver.empty = false;
+        self.empty = false;
         let watched = watch(Arc::clone(&self.socket), Interest::READABLE | Interest::ERROR)?;
-        receiver.watched.insert(Arc::new(watched)).poll_read_ready(cx).map_ok(|_| ())
+        self.watched.insert(Arc::new(watched)).poll_read_ready(cx).map_ok(|_| ())
     }
 
-    /// Sets the timer, of which there is one per endpoint.
-    pub(crate) fn arm(&self, at: Option<Time>) -> io::Result<()> {
-        self.timer.arm(at);
-        Ok(())
+    fn stop_watching(&mut self) -> bool {
+        self.error = None;
+        self.watched = None;
+        true
     }
 
-    /// Ready once the timer has fired.
-    pub(crate) fn poll_timer(&self, cx: &mut Context<'_>) -> Poll<()> {
-        self.timer.poll_fired(cx)
+    fn poll_writable(&mut self, cx: &mut Context<'_>, retry: &mut dyn FnMut() -> bool) -> Poll<Writable> {
+        poll_room(cx, &mut self.full, self.socket.as_fd(), retry)
     }
 
-    pub(crate) fn fault(error: &io::Error) -> Fault {
-        match ErrorClass::of(error) {
-            ErrorClass::WouldBlock => Fault::WouldBlock,
-            ErrorClass::MessageTooLarge => Fault::TooLong,
-            ErrorClass::NoBuffers => Fault::NoBuffers,
-            ErrorClass::Refused => Fault::Refused,
-            ErrorClass::Unreachable => Fault::Soft,
-            _ => Fault::Fatal,
+    fn unblock(&mut self) {
+        self.full = None;
+    }
+
+    fn poll_error(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if !self.role.is_client() {
+            return Poll::Pending;
         }
+        let Some(watched) = &self.watched else { return Poll::Pending };
+        let wait = self.error.get_or_insert_with(|| Box::pin(wait_for_error(Arc::clone(watched))));
+        ready!(wait.as_mut().poll(cx));
+        self.error = None;
+        Poll::Ready(())
     }
 }
 
@@ -283,20 +280,6 @@ fn poll_room(
     guard.clear_ready();
     // Readiness has been cleared: poll again to register the waker.
     watched.poll_write_ready(cx).map(|_| Writable::Yes)
-}
-
-impl Receiver {
-    /// Ends the wait for room in the send buffer.
-    pub(crate) fn unblock(&mut self) {
-        self.full = None;
-    }
-
-    /// Stops watching the socket.
-    pub(crate) fn stop_watching(&mut self) -> bool {
-        self.error = None;
-        self.watched = None;
-        true
-    }
 }
 
 async fn wait_for_error(socket: Arc<Watched>) {

@@ -2,11 +2,10 @@
 //! tokio's timer with its resolution of 1 ms. The DSCP cannot be set, and data is copied into one buffer before it is
 //! sent.
 
-use std::fmt;
 use std::io::{self, IoSliceMut};
 use std::net::{SocketAddr, UdpSocket};
 use std::pin::Pin;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
@@ -20,11 +19,11 @@ use tokio::time::Sleep;
 
 use super::{Buffers, Fault, Incoming, Outgoing, Role, Writable, canonical, clock, pool};
 use crate::error::from_host;
+use crate::sync::Mutex;
 
-/// Messages per receive call.
 const RECV_MESSAGES: usize = 4;
 
-pub(crate) struct Io {
+pub(super) struct Socket {
     socket: tokio::net::UdpSocket,
     state: UdpSocketState,
     role: Role,
@@ -43,21 +42,15 @@ struct Timer {
     waker: Option<Waker>,
 }
 
-/// State used by the driver task only.
-pub(crate) struct Receiver {
+struct Receiver {
+    io: Arc<Socket>,
     buffers: [RecvBuffer; RECV_MESSAGES],
     clock: ClockMap,
 }
 
-impl fmt::Debug for Io {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Io").field("socket", &self.socket).finish_non_exhaustive()
-    }
-}
-
-impl Io {
+impl Socket {
     /// Takes over a socket. Must be called within a tokio runtime.
-    pub(crate) fn new(socket: UdpSocket, role: Role) -> io::Result<Self> {
+    pub(super) fn new(socket: UdpSocket, role: Role) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
         let state = UdpSocketState::new((&socket).into())?;
         let sleep = Box::pin(tokio::time::sleep(Duration::ZERO));
@@ -71,36 +64,27 @@ impl Io {
             scratch: Mutex::new(Vec::new()),
         })
     }
+}
 
-    pub(crate) const fn role(&self) -> Role {
-        self.role
-    }
-
-    /// Returns the descriptor of the UDP socket.
+impl super::Socket for Socket {
     #[cfg(unix)]
-    pub(crate) fn descriptor(&self) -> std::os::fd::BorrowedFd<'_> {
+    fn descriptor(&self) -> std::os::fd::BorrowedFd<'_> {
         std::os::fd::AsFd::as_fd(&self.socket)
     }
 
-    pub(crate) fn receiver(&self) -> Receiver {
-        Receiver { buffers: std::array::from_fn(|_| pool().buffer()), clock: ClockMap::new(clock::pair()) }
-    }
-
-    /// Returns a reference for setting options of the UDP socket.
-    pub(crate) fn options(&self) -> socket2::SockRef<'_> {
+    fn options(&self) -> socket2::SockRef<'_> {
         (&self.socket).into()
     }
 
-    pub(crate) fn local_addr(&self) -> io::Result<SocketAddr> {
+    fn local_addr(&self) -> io::Result<SocketAddr> {
         self.socket.local_addr().map(canonical)
     }
 
-    pub(crate) fn max_segments(&self) -> usize {
+    fn max_segments(&self) -> usize {
         if self.plain { 1 } else { self.state.max_gso_segments() }
     }
 
-    /// Requests socket buffer sizes and returns those that were granted.
-    pub(crate) fn set_buffers(&self, wanted: Buffers) -> io::Result<Buffers> {
+    fn set_buffers(&self, wanted: Buffers) -> io::Result<Buffers> {
         let socket = || (&self.socket).into();
         self.state.set_send_buffer_size(socket(), wanted.send)?;
         self.state.set_recv_buffer_size(socket(), wanted.recv)?;
@@ -111,9 +95,8 @@ impl Io {
         })
     }
 
-    /// Sends datagrams; fails with `WouldBlock` if the send buffer is full.
-    pub(crate) fn send(&self, outgoing: &Outgoing<'_>) -> io::Result<()> {
-        let mut scratch = lock(&self.scratch);
+    fn send(&self, outgoing: &Outgoing<'_>) -> io::Result<()> {
+        let mut scratch = self.scratch.lock();
         let contents = match outgoing.slices {
             [whole] => whole,
             slices => {
@@ -135,103 +118,16 @@ impl Io {
         self.state.try_send((&self.socket).into(), &transmit)
     }
 
-    /// Ready when the socket may accept datagrams again, which `retry` tests.
-    pub(crate) fn poll_writable(
-        &self,
-        cx: &mut Context<'_>,
-        _: &mut Receiver,
-        retry: impl FnOnce() -> bool,
-    ) -> Poll<Writable> {
-        if ready!(self.socket.poll_send_ready(cx)).is_err() {
-            return Poll::Ready(Writable::Yes);
-        }
-        let tried = self
-            .socket
-            .try_io(Interest::WRITABLE, || if retry() { Ok(()) } else { Err(io::ErrorKind::WouldBlock.into()) });
-        if tried.is_ok() {
-            return Poll::Ready(Writable::Yes);
-        }
-        // Readiness has been cleared: poll again to register the waker. If the socket is still reported writable,
-        // tokio has taken an error for the closing of the write side, and reports the socket as writable from then
-        // on.
-        self.socket.poll_send_ready(cx).map(|_| Writable::Unknown)
-    }
-
-    /// Ready when the system has reported an error on the path, which [`take_errors`](Self::take_errors) fetches.
-    /// Such an error shows as write readiness, which this call consumes.
-    pub(crate) fn poll_error(&self, cx: &mut Context<'_>, _: &mut Receiver) -> Poll<()> {
-        if self.role != Role::Connected {
-            return Poll::Pending;
-        }
-        // The second iteration registers the waker. A third would not help: after an error tokio may report the
-        // socket as writable forever, and the next poll of the driver finds further errors.
-        for _ in 0..2 {
-            if ready!(self.socket.poll_send_ready(cx)).is_err() {
-                return Poll::Pending;
-            }
-            if let Ok(Some(error)) = self.socket.take_error() {
-                *lock(&self.error) = Some(error);
-                return Poll::Ready(());
-            }
-            // Clears the readiness.
-            let _ = self.socket.try_io(Interest::WRITABLE, || io::Result::<()>::Err(io::ErrorKind::WouldBlock.into()));
-        }
-        Poll::Pending
-    }
-
-    /// Passes errors reported on the path since the last call to `each`. Returns whether there were any.
-    pub(crate) fn take_errors(&self, mut each: impl FnMut(Option<SocketAddr>, HostError)) -> bool {
-        let error = lock(&self.error).take().or_else(|| self.socket.take_error().ok().flatten());
+    fn take_errors(&self, each: &mut dyn FnMut(Option<SocketAddr>, HostError)) -> bool {
+        let error = self.error.lock().take().or_else(|| self.socket.take_error().ok().flatten());
         if let Some(error) = &error {
             each(None, from_host(error));
         }
         error.is_some()
     }
 
-    /// Receives what is available and calls `each` for every message. Ready with whether there may be more, or with an
-    /// error.
-    pub(crate) fn poll_recv(
-        &self,
-        cx: &mut Context<'_>,
-        receiver: &mut Receiver,
-        mut at_once: bool,
-        mut each: impl FnMut(Incoming<'_>, Option<u32>),
-    ) -> Poll<io::Result<bool>> {
-        loop {
-            if !at_once {
-                ready!(self.socket.poll_recv_ready(cx))?;
-            }
-            let mut metas = [RecvMeta::default(); RECV_MESSAGES];
-            let mut recv = || {
-                let mut slices = receiver.buffers.each_mut().map(|buffer| IoSliceMut::new(buffer.writable()));
-                self.state.recv((&self.socket).into(), &mut slices, &mut metas)
-            };
-            let received = match std::mem::take(&mut at_once) {
-                true => recv(),
-                false => self.socket.try_io(Interest::READABLE, recv),
-            };
-            let received = match received {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    self.quiet(receiver);
-                    continue;
-                }
-                result => result?,
-            };
-            receiver.clock.begin_batch(clock::pair());
-            for (meta, buffer) in metas.iter().zip(&mut receiver.buffers).take(received) {
-                deliver(meta, buffer, &mut receiver.clock, &mut each);
-            }
-            return Poll::Ready(Ok(true));
-        }
-    }
-
-    pub(crate) fn quiet(&self, receiver: &mut Receiver) {
-        receiver.buffers.iter_mut().for_each(RecvBuffer::release);
-    }
-
-    /// Sets the timer, of which there is one per endpoint.
-    pub(crate) fn arm(&self, at: Option<Time>) -> io::Result<()> {
-        let mut timer = lock(&self.timer);
+    fn arm(&self, at: Option<Time>) -> io::Result<()> {
+        let mut timer = self.timer.lock();
         let Some(at) = at else {
             timer.armed = false;
             return Ok(());
@@ -249,9 +145,8 @@ impl Io {
         Ok(())
     }
 
-    /// Ready once the timer has fired.
-    pub(crate) fn poll_timer(&self, cx: &mut Context<'_>) -> Poll<()> {
-        let mut timer = lock(&self.timer);
+    fn poll_timer(&self, cx: &mut Context<'_>) -> Poll<()> {
+        let mut timer = self.timer.lock();
         timer.waker = Some(cx.waker().clone());
         if !timer.armed {
             return Poll::Pending;
@@ -261,7 +156,7 @@ impl Io {
         Poll::Ready(())
     }
 
-    pub(crate) fn fault(error: &io::Error) -> Fault {
+    fn fault(&self, error: &io::Error) -> Fault {
         use io::ErrorKind as Kind;
         if quinn_udp::is_msg_size_err(error) {
             return Fault::TooLong;
@@ -281,6 +176,86 @@ impl Io {
             _ => Fault::Fatal,
         }
     }
+
+    fn receiver(self: Arc<Self>) -> Box<dyn super::Receiver> {
+        let buffers = std::array::from_fn(|_| pool().buffer());
+        Box::new(Receiver { io: self, buffers, clock: ClockMap::new(clock::pair()) })
+    }
+}
+
+impl super::Receiver for Receiver {
+    fn poll_recv(
+        &mut self,
+        cx: &mut Context<'_>,
+        mut at_once: bool,
+        each: &mut dyn FnMut(Incoming<'_>, Option<u32>),
+    ) -> Poll<io::Result<bool>> {
+        loop {
+            if !at_once {
+                ready!(self.io.socket.poll_recv_ready(cx))?;
+            }
+            let mut metas = [RecvMeta::default(); RECV_MESSAGES];
+            let mut recv = || {
+                let mut slices = self.buffers.each_mut().map(|buffer| IoSliceMut::new(buffer.writable()));
+                self.io.state.recv((&self.io.socket).into(), &mut slices, &mut metas)
+            };
+            let received = match std::mem::take(&mut at_once) {
+                true => recv(),
+                false => self.io.socket.try_io(Interest::READABLE, recv),
+            };
+            let received = match received {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.buffers.iter_mut().for_each(RecvBuffer::release);
+                    continue;
+                }
+                result => result?,
+            };
+            self.clock.begin_batch(clock::pair());
+            for (meta, buffer) in metas.iter().zip(&mut self.buffers).take(received) {
+                deliver(meta, buffer, &mut self.clock, each);
+            }
+            return Poll::Ready(Ok(true));
+        }
+    }
+
+    fn poll_writable(&mut self, cx: &mut Context<'_>, retry: &mut dyn FnMut() -> bool) -> Poll<Writable> {
+        if ready!(self.io.socket.poll_send_ready(cx)).is_err() {
+            return Poll::Ready(Writable::Yes);
+        }
+        let tried = self
+            .io
+            .socket
+            .try_io(Interest::WRITABLE, || if retry() { Ok(()) } else { Err(io::ErrorKind::WouldBlock.into()) });
+        if tried.is_ok() {
+            return Poll::Ready(Writable::Yes);
+        }
+        // Readiness has been cleared: poll again to register the waker. If the socket is still reported writable,
+        // tokio has taken an error for the closing of the write side, and reports the socket as writable from then
+        // on.
+        self.io.socket.poll_send_ready(cx).map(|_| Writable::Unknown)
+    }
+
+    /// Such an error shows as write readiness, which this call consumes.
+    fn poll_error(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.io.role != Role::Connected {
+            return Poll::Pending;
+        }
+        // The second iteration registers the waker. A third would not help: after an error tokio may report the
+        // socket as writable forever, and the next poll of the driver finds further errors.
+        for _ in 0..2 {
+            if ready!(self.io.socket.poll_send_ready(cx)).is_err() {
+                return Poll::Pending;
+            }
+            if let Ok(Some(error)) = self.io.socket.take_error() {
+                *self.io.error.lock() = Some(error);
+                return Poll::Ready(());
+            }
+            // Clears the readiness.
+            let _ =
+                self.io.socket.try_io(Interest::WRITABLE, || io::Result::<()>::Err(io::ErrorKind::WouldBlock.into()));
+        }
+        Poll::Pending
+    }
 }
 
 /// ENOBUFS on Linux, on the BSDs and macOS, and on Windows.
@@ -292,7 +267,7 @@ fn deliver(
     meta: &RecvMeta,
     buffer: &mut RecvBuffer,
     clock: &mut ClockMap,
-    each: &mut impl FnMut(Incoming<'_>, Option<u32>),
+    each: &mut dyn FnMut(Incoming<'_>, Option<u32>),
 ) {
     let shared = (meta.len > longhaul_sys::pool::BUFFER_LEN / 4).then(|| buffer.take(meta.len));
     let data = match &shared {
@@ -318,8 +293,4 @@ fn deliver(
 #[expect(clippy::disallowed_methods, reason = "this is the driver's timer")]
 fn tokio_now() -> tokio::time::Instant {
     tokio::time::Instant::now()
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -9,13 +9,19 @@ use std::net::SocketAddr;
 
 use longhaul_tcp::{ConnectionEvent, Detail, Metrics, Observer, SegmentRecord, TimerKind};
 use longhaul_units::{Bytes, Time};
-use tracing::{Level, Span, debug, debug_span, enabled, trace};
+use tracing::{Level, Span, debug_span, enabled};
 
 use super::Role;
 
 const TARGET: &str = "longhaul::connection";
 
-/// Observer that emits tracing events.
+/// Emits an event of a level in a connection's span.
+macro_rules! emit {
+    ($level:ident, $span:expr, $($event:tt)+) => {
+        tracing::$level!(target: TARGET, parent: $span, $($event)+)
+    };
+}
+
 #[derive(Debug)]
 pub(crate) struct Tracing {
     span: Span,
@@ -45,19 +51,17 @@ impl Observer for Tracing {
             ConnectionEvent::SegmentSent { segment, retransmission } => sent(span, segment, *retransmission),
             ConnectionEvent::SegmentReceived(segment) => received(span, segment),
             ConnectionEvent::DataAcked { cumulative, delivered } => {
-                trace!(target: TARGET, parent: span, cumulative, delivered, "data acknowledged");
+                emit!(trace, span, cumulative, delivered, "data acknowledged");
             }
             ConnectionEvent::SegmentLost { sequence, bytes, trigger } => {
-                trace!(target: TARGET, parent: span, sequence, bytes, trigger = trigger.name(), "segment marked lost");
+                emit!(trace, span, sequence, bytes, trigger = trigger.name(), "segment marked lost");
             }
             ConnectionEvent::TimerSet { timer, at } => {
-                trace!(target: TARGET, parent: span, timer = timer.name(), after = %(*at - now), "timer set");
+                emit!(trace, span, timer = timer.name(), after = %(*at - now), "timer set");
             }
-            ConnectionEvent::TimerStopped(timer) => {
-                trace!(target: TARGET, parent: span, timer = timer.name(), "timer stopped");
-            }
+            ConnectionEvent::TimerStopped(timer) => emit!(trace, span, timer = timer.name(), "timer stopped"),
             ConnectionEvent::TimerExpired(timer @ (TimerKind::DelayedAck | TimerKind::Reordering)) => {
-                trace!(target: TARGET, parent: span, timer = timer.name(), "timer expired");
+                emit!(trace, span, timer = timer.name(), "timer expired");
             }
             ConnectionEvent::MetricsUpdated(metrics) => updated(span, metrics),
             _ => changed(span, event),
@@ -67,66 +71,61 @@ impl Observer for Tracing {
 
 fn sent(span: &Span, segment: &SegmentRecord<'_>, retransmission: bool) {
     let SegmentRecord { header, payload_len, .. } = *segment;
-    trace!(
-        target: TARGET, parent: span, flags = ?header.flags, seq = header.seq, ack = header.ack,
-        window = header.window, len = payload_len, ecn = ?segment.ecn, retransmission, "segment sent"
+    emit!(
+        trace, span, flags = ?header.flags, seq = header.seq, ack = header.ack, window = header.window,
+        len = payload_len, ecn = ?segment.ecn, retransmission, "segment sent"
     );
 }
 
 fn received(span: &Span, segment: &SegmentRecord<'_>) {
     let SegmentRecord { header, payload_len, .. } = *segment;
-    trace!(
-        target: TARGET, parent: span, flags = ?header.flags, seq = header.seq, ack = header.ack,
-        window = header.window, len = payload_len, ecn = ?segment.ecn, "segment received"
+    emit!(
+        trace, span, flags = ?header.flags, seq = header.seq, ack = header.ack, window = header.window,
+        len = payload_len, ecn = ?segment.ecn, "segment received"
     );
 }
 
 fn updated(span: &Span, metrics: &Metrics) {
-    trace!(
-        target: TARGET, parent: span, cwnd = metrics.cwnd.0, ssthresh = metrics.ssthresh.map(|Bytes(bytes)| bytes),
+    emit!(
+        trace, span, cwnd = metrics.cwnd.0, ssthresh = metrics.ssthresh.map(|Bytes(bytes)| bytes),
         in_flight = metrics.in_flight.0, srtt = ?metrics.srtt, rto = ?metrics.rto,
         pacing_rate = ?metrics.pacing_rate, delivery_rate = ?metrics.delivery_rate, "metrics updated"
     );
 }
 
-/// Emits a rare event.
 fn changed(span: &Span, event: &ConnectionEvent<'_>) {
     match event {
-        ConnectionEvent::ParametersSet(parameters) => debug!(
-            target: TARGET, parent: span, congestion = parameters.congestion, mss = parameters.mss,
-            sack = parameters.sack, timestamps = parameters.timestamps, ecn = parameters.ecn, "parameters set"
+        ConnectionEvent::ParametersSet(parameters) => emit!(
+            debug,
+            span,
+            congestion = parameters.congestion,
+            mss = parameters.mss,
+            sack = parameters.sack,
+            timestamps = parameters.timestamps,
+            ecn = parameters.ecn,
+            "parameters set"
         ),
-        ConnectionEvent::StateChanged { old: Some(old), new } => {
-            debug!(target: TARGET, parent: span, %old, %new, "state changed");
-        }
-        ConnectionEvent::StateChanged { old: None, new } => debug!(target: TARGET, parent: span, %new, "observed"),
-        ConnectionEvent::Released => debug!(target: TARGET, parent: span, "released by the application"),
+        ConnectionEvent::StateChanged { old: Some(old), new } => emit!(debug, span, %old, %new, "state changed"),
+        ConnectionEvent::StateChanged { old: None, new } => emit!(debug, span, %new, "observed"),
+        ConnectionEvent::Released => emit!(debug, span, "released by the application"),
         ConnectionEvent::DatagramDropped { len, error } => {
-            debug!(target: TARGET, parent: span, len, %error, "malformed datagram dropped");
+            emit!(debug, span, len, %error, "malformed datagram dropped");
         }
         ConnectionEvent::SegmentRejected(rejection) => {
-            debug!(target: TARGET, parent: span, reason = rejection.name(), "segment not accepted");
+            emit!(debug, span, reason = rejection.name(), "segment not accepted");
         }
-        ConnectionEvent::RecoveryStarted { timeout } => {
-            debug!(target: TARGET, parent: span, timeout, "recovery started");
-        }
-        ConnectionEvent::RecoveryEnded => debug!(target: TARGET, parent: span, "recovery ended"),
-        ConnectionEvent::RecoveryUndone { timeout } => {
-            debug!(target: TARGET, parent: span, timeout, "spurious recovery undone");
-        }
-        ConnectionEvent::TimerExpired(timer) => {
-            debug!(target: TARGET, parent: span, timer = timer.name(), "timer expired");
-        }
-        ConnectionEvent::PhaseChanged { old, new } => {
-            debug!(target: TARGET, parent: span, old, new, "congestion control phase changed");
-        }
-        ConnectionEvent::MtuUpdated { old, new } => debug!(target: TARGET, parent: span, old, new, "path MTU changed"),
+        ConnectionEvent::RecoveryStarted { timeout } => emit!(debug, span, timeout, "recovery started"),
+        ConnectionEvent::RecoveryEnded => emit!(debug, span, "recovery ended"),
+        ConnectionEvent::RecoveryUndone { timeout } => emit!(debug, span, timeout, "spurious recovery undone"),
+        ConnectionEvent::TimerExpired(timer) => emit!(debug, span, timer = timer.name(), "timer expired"),
+        ConnectionEvent::PhaseChanged { old, new } => emit!(debug, span, old, new, "congestion control phase changed"),
+        ConnectionEvent::MtuUpdated { old, new } => emit!(debug, span, old, new, "path MTU changed"),
         ConnectionEvent::EcnStateChanged { old, new } => {
-            debug!(target: TARGET, parent: span, old = old.name(), new = new.name(), "ECN state changed");
+            emit!(debug, span, old = old.name(), new = new.name(), "ECN state changed");
         }
-        ConnectionEvent::HostError(error) => debug!(target: TARGET, parent: span, %error, "error reported by the host"),
-        ConnectionEvent::Closed(Some(error)) => debug!(target: TARGET, parent: span, %error, "closed"),
-        ConnectionEvent::Closed(None) => debug!(target: TARGET, parent: span, "closed"),
+        ConnectionEvent::HostError(error) => emit!(debug, span, %error, "error reported by the host"),
+        ConnectionEvent::Closed(Some(error)) => emit!(debug, span, %error, "closed"),
+        ConnectionEvent::Closed(None) => emit!(debug, span, "closed"),
         _ => {}
     }
 }

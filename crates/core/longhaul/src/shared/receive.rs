@@ -1,13 +1,12 @@
 //! Receive path: passing datagrams to the endpoint of the shard that has their connection.
 
-use std::sync::{MutexGuard, PoisonError};
-
 use bytes::Bytes;
 use longhaul_tcp::{DatagramMeta, Ecn};
 use longhaul_units::Time;
 
 use super::{Shared, State};
 use crate::io::{Incoming, Io};
+use crate::sync::MutexGuard;
 
 /// Datagrams that the kernel delivered to this shard, for a connection of another one. This happens after the number
 /// of sockets with this address has changed.
@@ -33,7 +32,7 @@ impl State {
         meta.segment.ecn = Ecn::from_bits(incoming.ecn);
         meta.segment.ttl = incoming.ttl;
         for capture in &self.captures {
-            capture.lock().unwrap_or_else(PoisonError::into_inner).received(now, shared.local, incoming);
+            capture.lock().received(now, shared.local, incoming);
         }
         if let Some(shard) = self.endpoint.owner(&tuple) {
             // The buffer of a large message need not be copied.

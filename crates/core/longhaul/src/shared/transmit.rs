@@ -1,7 +1,6 @@
 //! Transmit path: sending what the endpoint has to send, in turns.
 
 use std::io::{self, IoSlice};
-use std::sync::PoisonError;
 
 use arrayvec::ArrayVec;
 use longhaul_tcp::{Batch, ConnId, Destination, Endpoint};
@@ -23,7 +22,6 @@ const MAX_SLICES: usize = if cfg!(test) { 16 } else { 256 };
 /// Delay before the next send after the kernel had no memory for a datagram.
 const NO_BUFFERS_PAUSE: Span = Span::from_millis(1);
 
-/// The outcome of a send turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Turn {
     /// There is nothing left to send.
@@ -125,7 +123,7 @@ impl State {
             self.batches += 1;
         }
         for capture in &self.captures {
-            capture.lock().unwrap_or_else(PoisonError::into_inner).sent(now, shared.local, &outgoing);
+            capture.lock().sent(now, shared.local, &outgoing);
         }
         Ok(len)
     }
@@ -171,7 +169,6 @@ impl State {
         Turn::More
     }
 
-    /// Suspends sending for [`NO_BUFFERS_PAUSE`].
     pub(crate) fn pause(&mut self, now: Time) {
         self.resume_at = Some(now + NO_BUFFERS_PAUSE);
     }
@@ -187,7 +184,6 @@ fn contiguous(endpoint: &Endpoint, batch: &Batch, destination: &Destination, out
     }
 }
 
-/// Slices of one send call.
 struct Slices<'a> {
     list: ArrayVec<IoSlice<'a>, MAX_SLICES>,
     overflow: bool,

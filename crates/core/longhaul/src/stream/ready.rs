@@ -7,7 +7,6 @@ use bytes::{Buf, BufMut};
 use tokio::io::{Interest, ReadBuf, Ready};
 
 use super::TcpStream;
-use crate::handle::Handle;
 
 impl TcpStream {
     /// Waits until the stream is ready for `interest` or an operation would fail. The result describes the connection
@@ -19,7 +18,7 @@ impl TcpStream {
     /// Fails if the UDP socket has failed or the runtime has ended. A failed connection counts as ready, and the next
     /// operation returns its error.
     pub async fn ready(&self, interest: Interest) -> io::Result<Ready> {
-        ready(&self.handle, interest).await
+        self.handle.ready(interest).await
     }
 
     /// Waits until a read would return data, the end of the stream, or an error.
@@ -29,7 +28,7 @@ impl TcpStream {
     /// # Errors
     /// The same as [`ready`](Self::ready).
     pub async fn readable(&self) -> io::Result<()> {
-        self.ready(Interest::READABLE).await.map(drop)
+        self.handle.readable().await
     }
 
     /// Waits until a write would accept data or fail.
@@ -39,7 +38,7 @@ impl TcpStream {
     /// # Errors
     /// The same as [`ready`](Self::ready).
     pub async fn writable(&self) -> io::Result<()> {
-        self.ready(Interest::WRITABLE).await.map(drop)
+        self.handle.writable().await
     }
 
     /// Polls for read readiness, like [`readable`](Self::readable). If several tasks poll, the last one is woken.
@@ -106,7 +105,7 @@ impl TcpStream {
     /// # Errors
     /// The same as [`try_read`](Self::try_read).
     pub fn try_read_buf<B: BufMut>(&self, buf: &mut B) -> io::Result<usize> {
-        try_read_buf(&self.handle, buf)
+        self.handle.try_read_buf(buf)
     }
 
     /// Writes without waiting, possibly only a part of `buf`.
@@ -141,7 +140,7 @@ impl TcpStream {
     /// # Errors
     /// The same as `read`.
     pub async fn peek(&self, buf: &mut [u8]) -> io::Result<usize> {
-        peek(&self.handle, buf).await
+        self.handle.peek(buf).await
     }
 
     /// Polls for data without removing it, like [`peek`](Self::peek). If several tasks poll, the last one is woken.
@@ -149,34 +148,6 @@ impl TcpStream {
     /// # Errors
     /// The same as `read`.
     pub fn poll_peek(&self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<usize>> {
-        poll_peek(&self.handle, cx, buf)
+        self.handle.poll_peek(cx, buf)
     }
-}
-
-pub(super) async fn ready(handle: &Handle, interest: Interest) -> io::Result<Ready> {
-    let mut waiting = handle.waiting();
-    std::future::poll_fn(move |cx| handle.poll_ready(cx, interest, Some(&mut waiting))).await
-}
-
-pub(super) async fn peek(handle: &Handle, buf: &mut [u8]) -> io::Result<usize> {
-    loop {
-        ready(handle, Interest::READABLE).await?;
-        match handle.try_peek(buf) {
-            // Another task has read the data.
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            result => return result,
-        }
-    }
-}
-
-pub(super) fn poll_peek(handle: &Handle, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<usize>> {
-    handle.poll_peek(cx, buf)
-}
-
-pub(super) fn try_read_buf<B: BufMut>(handle: &Handle, buf: &mut B) -> io::Result<usize> {
-    /// Maximum amount read into a buffer that can grow: the size of one receive buffer.
-    const MAX: usize = 64 << 10;
-    let data = handle.try_read_bytes(buf.remaining_mut().min(MAX))?;
-    buf.put_slice(&data);
-    Ok(data.len())
 }

@@ -1,6 +1,5 @@
 //! Borrowed halves of a stream.
 
-use std::future::poll_fn;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -9,8 +8,8 @@ use std::task::{Context, Poll};
 use bytes::{Buf, BufMut, Bytes};
 use tokio::io::{AsyncBufRead, AsyncRead, AsyncWrite, Interest, ReadBuf, Ready};
 
+use super::TcpStream;
 use super::buffered::{Buffered, async_buf_read};
-use super::{TcpStream, ready};
 use crate::chunks::Chunks;
 
 /// The read half of a borrowed stream, from [`TcpStream::split`]. Its `AsyncBufRead` shows received data without a copy.
@@ -26,92 +25,46 @@ impl TcpStream {
     }
 }
 
-/// Methods that a read half and the stream have in common.
+/// Methods of a half that are those of the handle with the same names.
+macro_rules! delegate {
+    ($(fn $name:ident($half:ident: $receiver:ty $(, $arg:ident: $type:ty)*) -> $out:ty;)*) => {$(
+        #[doc = concat!("See [`TcpStream::", stringify!($name), "`].")]
+        ///
+        /// # Errors
+        #[doc = concat!("The same as [`TcpStream::", stringify!($name), "`].")]
+        pub fn $name($half: $receiver $(, $arg: $type)*) -> $out {
+            $half.as_ref().handle.$name($($arg),*)
+        }
+    )*};
+    ($(async fn $name:ident($half:ident: $receiver:ty $(, $arg:ident: $type:ty)*) -> $out:ty;)*) => {$(
+        #[doc = concat!("See [`TcpStream::", stringify!($name), "`]. It is cancel safe.")]
+        ///
+        /// # Errors
+        #[doc = concat!("The same as [`TcpStream::", stringify!($name), "`].")]
+        pub async fn $name($half: $receiver $(, $arg: $type)*) -> $out {
+            $half.as_ref().handle.$name($($arg),*).await
+        }
+    )*};
+}
+
+/// Methods of a read half.
 macro_rules! read_methods {
-    ($stream:tt) => {
-        /// See [`TcpStream::poll_peek`].
-        ///
-        /// # Errors
-        /// The same as [`TcpStream::poll_peek`].
-        pub fn poll_peek(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<usize>> {
-            ready::poll_peek(&self.$stream.handle, cx, buf)
+    () => {
+        delegate! {
+            async fn peek(self: &mut Self, buf: &mut [u8]) -> io::Result<usize>;
+            async fn read_bytes(self: &mut Self, max: usize) -> io::Result<Bytes>;
+            async fn read_chunks(self: &mut Self, chunks: &mut Chunks, max: usize) -> io::Result<usize>;
+            async fn ready(self: &Self, interest: Interest) -> io::Result<Ready>;
+            async fn readable(self: &Self) -> io::Result<()>;
         }
-
-        /// See [`TcpStream::peek`]. It is cancel safe.
-        ///
-        /// # Errors
-        /// The same as [`TcpStream::peek`].
-        pub async fn peek(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-            ready::peek(&self.$stream.handle, buf).await
-        }
-
-        /// See [`TcpStream::read_bytes`]. It is cancel safe.
-        ///
-        /// # Errors
-        /// The same as [`TcpStream::read_bytes`].
-        pub async fn read_bytes(&mut self, max: usize) -> io::Result<Bytes> {
-            poll_fn(|cx| self.poll_read_bytes(cx, max)).await
-        }
-
-        /// See [`TcpStream::poll_read_bytes`].
-        ///
-        /// # Errors
-        /// The same as [`TcpStream::poll_read_bytes`].
-        pub fn poll_read_bytes(&mut self, cx: &mut Context<'_>, max: usize) -> Poll<io::Result<Bytes>> {
-            self.$stream.handle.poll_read_bytes(cx, max)
-        }
-
-        /// See [`TcpStream::read_chunks`]. It is cancel safe.
-        ///
-        /// # Errors
-        /// The same as [`TcpStream::read_chunks`].
-        pub async fn read_chunks(&mut self, chunks: &mut Chunks, max: usize) -> io::Result<usize> {
-            poll_fn(|cx| self.poll_read_chunks(cx, chunks, max)).await
-        }
-
-        /// See [`TcpStream::poll_read_chunks`].
-        ///
-        /// # Errors
-        /// The same as [`TcpStream::poll_read_chunks`].
-        pub fn poll_read_chunks(
-            &mut self,
-            cx: &mut Context<'_>,
-            chunks: &mut Chunks,
-            max: usize,
-        ) -> Poll<io::Result<usize>> {
-            self.$stream.handle.poll_read_chunks(cx, chunks, max)
-        }
-
-        /// See [`TcpStream::ready`]. It is cancel safe.
-        ///
-        /// # Errors
-        /// The same as [`TcpStream::ready`].
-        pub async fn ready(&self, interest: Interest) -> io::Result<Ready> {
-            ready::ready(&self.$stream.handle, interest).await
-        }
-
-        /// See [`TcpStream::readable`]. It is cancel safe.
-        ///
-        /// # Errors
-        /// The same as [`TcpStream::readable`].
-        pub async fn readable(&self) -> io::Result<()> {
-            self.ready(Interest::READABLE).await.map(drop)
-        }
-
-        /// See [`TcpStream::try_read`].
-        ///
-        /// # Errors
-        /// The same as [`TcpStream::try_read`].
-        pub fn try_read(&self, buf: &mut [u8]) -> io::Result<usize> {
-            self.$stream.handle.try_read(buf)
-        }
-
-        /// See [`TcpStream::try_read_vectored`].
-        ///
-        /// # Errors
-        /// The same as [`TcpStream::try_read_vectored`].
-        pub fn try_read_vectored(&self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-            self.$stream.handle.try_read_vectored(bufs)
+        delegate! {
+            fn poll_peek(self: &mut Self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<usize>>;
+            fn poll_read_bytes(self: &mut Self, cx: &mut Context<'_>, max: usize) -> Poll<io::Result<Bytes>>;
+            fn poll_read_chunks(
+                self: &mut Self, cx: &mut Context<'_>, chunks: &mut Chunks, max: usize
+            ) -> Poll<io::Result<usize>>;
+            fn try_read(self: &Self, buf: &mut [u8]) -> io::Result<usize>;
+            fn try_read_vectored(self: &Self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize>;
         }
 
         /// See [`TcpStream::try_read_buf`].
@@ -119,81 +72,49 @@ macro_rules! read_methods {
         /// # Errors
         /// The same as [`TcpStream::try_read_buf`].
         pub fn try_read_buf<B: BufMut>(&self, buf: &mut B) -> io::Result<usize> {
-            ready::try_read_buf(&self.$stream.handle, buf)
+            self.as_ref().handle.try_read_buf(buf)
         }
     };
 }
 
-/// Methods that a write half and the stream have in common.
+/// Methods of a write half.
 macro_rules! write_methods {
-    ($stream:tt) => {
+    () => {
         /// See [`TcpStream::write_bytes`]. It is not cancel safe.
         ///
         /// # Errors
         /// The same as [`TcpStream::write_bytes`].
         pub async fn write_bytes(&mut self, data: impl Buf) -> io::Result<()> {
-            self.$stream.handle.write_bytes(data).await
+            self.as_ref().handle.write_bytes(data).await
         }
 
-        /// See [`TcpStream::poll_write_bytes`].
-        ///
-        /// # Errors
-        /// The same as [`TcpStream::poll_write_bytes`].
-        pub fn poll_write_bytes(&mut self, cx: &mut Context<'_>, data: &mut impl Buf) -> Poll<io::Result<usize>> {
-            self.$stream.handle.poll_write_bytes(cx, data)
+        delegate! {
+            async fn ready(self: &Self, interest: Interest) -> io::Result<Ready>;
+            async fn writable(self: &Self) -> io::Result<()>;
         }
-
-        /// See [`TcpStream::ready`]. It is cancel safe.
-        ///
-        /// # Errors
-        /// The same as [`TcpStream::ready`].
-        pub async fn ready(&self, interest: Interest) -> io::Result<Ready> {
-            ready::ready(&self.$stream.handle, interest).await
-        }
-
-        /// See [`TcpStream::writable`]. It is cancel safe.
-        ///
-        /// # Errors
-        /// The same as [`TcpStream::writable`].
-        pub async fn writable(&self) -> io::Result<()> {
-            self.ready(Interest::WRITABLE).await.map(drop)
-        }
-
-        /// See [`TcpStream::try_write`].
-        ///
-        /// # Errors
-        /// The same as [`TcpStream::try_write`].
-        pub fn try_write(&self, buf: &[u8]) -> io::Result<usize> {
-            self.$stream.handle.try_write(buf)
-        }
-
-        /// See [`TcpStream::try_write_vectored`].
-        ///
-        /// # Errors
-        /// The same as [`TcpStream::try_write_vectored`].
-        pub fn try_write_vectored(&self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
-            self.$stream.handle.try_write_vectored(bufs)
+        delegate! {
+            fn poll_write_bytes(self: &mut Self, cx: &mut Context<'_>, data: &mut impl Buf) -> Poll<io::Result<usize>>;
+            fn try_write(self: &Self, buf: &[u8]) -> io::Result<usize>;
+            fn try_write_vectored(self: &Self, bufs: &[IoSlice<'_>]) -> io::Result<usize>;
         }
     };
 }
 
-/// Address methods of a stream or half; the argument is the path to the handle.
+/// Address methods of a stream or half.
 macro_rules! address_methods {
-    ($($handle:tt).+) => {
+    () => {
         /// Returns the peer's address.
-        ///
-        /// # Errors
-        /// Never fails; it returns a `Result` for compatibility with tokio.
+        #[doc = errors!(never)]
         pub fn peer_addr(&self) -> io::Result<SocketAddr> {
-            Ok(self.$($handle).+.peer)
+            let stream: &TcpStream = self.as_ref();
+            Ok(stream.handle.peer)
         }
 
         /// Returns the local address.
-        ///
-        /// # Errors
-        /// Never fails; it returns a `Result` for compatibility with tokio.
+        #[doc = errors!(never)]
         pub fn local_addr(&self) -> io::Result<SocketAddr> {
-            Ok(self.$($handle).+.local)
+            let stream: &TcpStream = self.as_ref();
+            Ok(stream.handle.local)
         }
     };
 }
@@ -227,16 +148,16 @@ macro_rules! async_write {
     };
 }
 
-pub(super) use {address_methods, async_write, read_methods, write_methods};
+pub(super) use {address_methods, async_write, delegate, read_methods, write_methods};
 
 impl ReadHalf<'_> {
-    read_methods!(0);
-    address_methods!(0.handle);
+    read_methods!();
+    address_methods!();
 }
 
 impl WriteHalf<'_> {
-    write_methods!(0);
-    address_methods!(0.handle);
+    write_methods!();
+    address_methods!();
 }
 
 impl AsRef<TcpStream> for ReadHalf<'_> {

@@ -1,6 +1,5 @@
 //! Owned halves of a stream.
 
-use std::future::poll_fn;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -10,9 +9,9 @@ use std::task::{Context, Poll};
 use bytes::{Buf, BufMut, Bytes};
 use tokio::io::{AsyncBufRead, AsyncRead, AsyncWrite, Interest, ReadBuf, Ready};
 
+use super::TcpStream;
 use super::buffered::{Buffered, async_buf_read};
-use super::split::{address_methods, async_write, read_methods, write_methods};
-use super::{TcpStream, ready};
+use super::split::{address_methods, async_write, delegate, read_methods, write_methods};
 use crate::chunks::Chunks;
 
 /// The read half of a stream, from [`TcpStream::into_split`]. Its `AsyncBufRead` shows received data without a copy, so
@@ -72,8 +71,8 @@ impl OwnedReadHalf {
         reunite(self, other)
     }
 
-    read_methods!(stream);
-    address_methods!(stream.handle);
+    read_methods!();
+    address_methods!();
 }
 
 impl OwnedWriteHalf {
@@ -90,8 +89,8 @@ impl OwnedWriteHalf {
         self.end_on_drop = false;
     }
 
-    write_methods!(stream);
-    address_methods!(stream.handle);
+    write_methods!();
+    address_methods!();
 }
 
 impl Drop for OwnedWriteHalf {

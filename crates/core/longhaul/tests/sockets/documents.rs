@@ -17,7 +17,7 @@ const DOCUMENTS: [(&str, &str); 2] = [
 async fn readme() -> Result<(), Box<dyn Error>> {
     let mut stream = longhaul::TcpStream::connect("192.0.2.7:7000").await?;
     stream.write_all(b"a long way").await?;
-    stream.close().await?; // waits until the peer has acknowledged everything
+    stream.close().await?; // waits until the peer has acknowledged everything, and up to 500 ms for its end
     Ok(())
 }
 
@@ -61,7 +61,7 @@ async fn settings(addr: SocketAddr, local: SocketAddr) -> Result<(), Box<dyn Err
     let keep_alive = longhaul::KeepAlive::default().with_idle(idle).with_interval(interval).with_probes(4);
     config.keep_alive(Some(keep_alive)).user_timeout(Some(timeout));
     let stream = longhaul::TcpStream::connect_with(addr, &config).await?;
-    stream.close().await?; // waits until the peer has acknowledged everything
+    stream.close().await?; // waits until the peer has acknowledged everything, and up to 500 ms for its end
     Ok(())
 }
 

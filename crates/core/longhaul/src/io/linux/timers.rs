@@ -8,31 +8,26 @@ use std::collections::HashMap;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock};
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use longhaul_cc::TimerWheel;
-use longhaul_sys::linux::{Timer, monotonic_now};
 use longhaul_units::Time;
-use tokio::io::Interest;
-use tokio::io::unix::AsyncFd;
 use tokio::runtime::{Handle, Id};
 use tokio::time::Sleep;
 
-use super::watch;
-#[cfg(test)]
-use tests::drain;
+use self::fd::{Fd, now};
+use self::lead::Lead;
+use crate::sync::Mutex;
+use crate::sync::atomic::{AtomicBool, Ordering};
 
+mod fd;
 mod lead;
-
-use lead::Lead;
 
 /// The timer hub of each runtime that has sockets.
 static HUBS: LazyLock<Mutex<HashMap<Id, Arc<Hub>>>> = LazyLock::new(Mutex::default);
 
-/// The timer of one socket.
 #[derive(Debug)]
 pub(super) struct SocketTimer {
     hub: Arc<Hub>,
@@ -50,7 +45,7 @@ struct Alarm {
 #[derive(Debug)]
 struct Hub {
     /// Absent if the system has no timerfd.
-    timer: Option<AsyncFd<Timer>>,
+    fd: Option<Fd>,
     deadlines: Mutex<Deadlines>,
 }
 
@@ -65,7 +60,6 @@ struct Deadlines {
     /// Whether the timerfd does not exist or has failed. The hub's task then waits with tokio's timer, which has a
     /// resolution of 1 ms.
     is_coarse: bool,
-    /// Wakes the hub's task.
     task: Option<Waker>,
 }
 
@@ -88,9 +82,12 @@ struct Wait {
 impl SocketTimer {
     /// Creates a timer that is not set. Must be called within a tokio runtime.
     pub(super) fn new() -> io::Result<Self> {
-        let hub = Hub::of_current_runtime()?;
+        Ok(Self::of(Hub::of_current_runtime()?))
+    }
+
+    fn of(hub: Arc<Hub>) -> Self {
         let alarm = Arc::new(Alarm::default());
-        let mut deadlines = lock(&hub.deadlines);
+        let mut deadlines = hub.deadlines.lock();
         let id = match deadlines.free.pop() {
             Some(id) => id,
             None => {
@@ -100,12 +97,11 @@ impl SocketTimer {
         };
         deadlines.alarms[id as usize] = Some(Arc::clone(&alarm));
         drop(deadlines);
-        Ok(Self { hub, id, alarm })
+        Self { hub, id, alarm }
     }
 
-    /// Sets or cancels the deadline.
     pub(super) fn arm(&self, at: Option<Time>) {
-        let mut deadlines = lock(&self.hub.deadlines);
+        let mut deadlines = self.hub.deadlines.lock();
         match at {
             Some(at) => deadlines.wheel.set(self.id, at),
             None => deadlines.wheel.cancel(self.id),
@@ -120,7 +116,7 @@ impl SocketTimer {
         if self.alarm.take() {
             return Poll::Ready(());
         }
-        let mut waker = lock(&self.alarm.waker);
+        let mut waker = self.alarm.waker.lock();
         let former = match &*waker {
             Some(known) if known.will_wake(cx.waker()) => None,
             _ => waker.replace(cx.waker().clone()),
@@ -134,7 +130,7 @@ impl SocketTimer {
 
 impl Drop for SocketTimer {
     fn drop(&mut self) {
-        let mut deadlines = lock(&self.hub.deadlines);
+        let mut deadlines = self.hub.deadlines.lock();
         deadlines.wheel.cancel(self.id);
         let alarm = deadlines.alarms.get_mut(self.id as usize).and_then(Option::take);
         deadlines.free.push(self.id);
@@ -154,13 +150,12 @@ impl Hub {
     fn of_current_runtime() -> io::Result<Arc<Self>> {
         let handle = Handle::current();
         let runtime = handle.id();
-        let mut hubs = lock(&HUBS);
+        let mut hubs = HUBS.lock();
         if let Some(hub) = hubs.get(&runtime) {
             return Ok(Arc::clone(hub));
         }
-        let wheel = TimerWheel::new(now());
-        let timer = match Timer::new() {
-            Ok(timer) => Some(watch(timer, Interest::READABLE)?),
+        let fd = match Fd::new() {
+            Ok(fd) => Some(fd),
             // The system call does not exist, or a seccomp filter denies it.
             Err(error) if matches!(error.kind(), io::ErrorKind::Unsupported | io::ErrorKind::PermissionDenied) => {
                 tracing::debug!(%error, "there is no timerfd: times have a resolution of 1 ms");
@@ -168,21 +163,25 @@ impl Hub {
             }
             Err(error) => return Err(error),
         };
-        let deadlines = Deadlines {
-            wheel,
-            alarms: Vec::new(),
-            free: Vec::new(),
-            armed: None,
-            lead: Lead::new(),
-            is_coarse: timer.is_none(),
-            task: None,
-        };
-        let hub = Arc::new(Self { timer, deadlines: Mutex::new(deadlines) });
+        let hub = Arc::new(Self::new(fd));
         hubs.insert(runtime, Arc::clone(&hub));
         drop(hubs);
         // A runtime that is shutting down drops the task at once, and dropping it removes the hub from the table.
         handle.spawn(Wait { hub: Arc::clone(&hub), runtime, wakers: Vec::new(), sleep: None });
         Ok(hub)
+    }
+
+    fn new(fd: Option<Fd>) -> Self {
+        let deadlines = Deadlines {
+            wheel: TimerWheel::new(now()),
+            alarms: Vec::new(),
+            free: Vec::new(),
+            armed: None,
+            lead: Lead::new(),
+            is_coarse: fd.is_none(),
+            task: None,
+        };
+        Self { fd, deadlines: Mutex::new(deadlines) }
     }
 }
 
@@ -196,23 +195,18 @@ impl Deadlines {
             return None;
         }
         self.armed = Some(Armed { at, is_wait: at > now() });
-        match &hub.timer {
-            Some(timer) if !self.is_coarse => {
-                let error = timer.get_ref().arm(Some(at.as_nanos().max(1))).err()?;
-                self.fail(&error);
-            }
-            _ => {}
+        if let Some(fd) = hub.fd.as_ref().filter(|_| !self.is_coarse) {
+            let error = fd.arm(at).err()?;
+            self.fail(&error);
         }
         self.task.clone()
     }
 
-    /// Stops using the timerfd.
     fn fail(&mut self, error: &io::Error) {
         tracing::error!(%error, "the timerfd failed: times have a resolution of 1 ms from now on");
         self.is_coarse = true;
     }
 
-    /// Records that the timerfd has fired.
     fn fired(&mut self, now: Time) {
         let Some(armed) = self.armed.take() else { return };
         if armed.is_wait {
@@ -225,7 +219,7 @@ impl Deadlines {
         while let Some(id) = self.wheel.pop_expired(now) {
             if let Some(Some(alarm)) = self.alarms.get(id as usize) {
                 alarm.fired.store(true, Ordering::Release);
-                wakers.extend(lock(&alarm.waker).clone());
+                wakers.extend(alarm.waker.lock().clone());
             }
         }
     }
@@ -243,7 +237,7 @@ impl Future for Wait {
                 Err(()) => return Poll::Ready(()),
             }
             let Self { hub, wakers, .. } = &mut *self;
-            let mut deadlines = lock(&hub.deadlines);
+            let mut deadlines = hub.deadlines.lock();
             let now = now();
             deadlines.fired(now);
             deadlines.expire(now, wakers);
@@ -257,20 +251,18 @@ impl Future for Wait {
 impl Wait {
     /// Ready when a deadline may have passed: with `true` if the timer has fired.
     fn poll_timer(&mut self, cx: &mut Context<'_>) -> Poll<Result<bool, ()>> {
-        let mut deadlines = lock(&self.hub.deadlines);
+        let mut deadlines = self.hub.deadlines.lock();
         if !deadlines.task.as_ref().is_some_and(|task| task.will_wake(cx.waker())) {
             deadlines.task = Some(cx.waker().clone());
         }
         let (is_coarse, next) = (deadlines.is_coarse, deadlines.wheel.next());
         drop(deadlines);
-        match &self.hub.timer {
-            Some(timer) if !is_coarse => {
-                let Ok(mut guard) = ready!(timer.poll_read_ready(cx)) else { return Poll::Ready(Err(())) };
-                let fired = drain(timer.get_ref());
-                guard.clear_ready();
-                // The loop goes on with the other timer.
-                Poll::Ready(Ok(fired.unwrap_or_else(|error| {
-                    lock(&self.hub.deadlines).fail(&error);
+        match &self.hub.fd {
+            Some(fd) if !is_coarse => {
+                let Some(expired) = ready!(fd.poll_expired(cx)) else { return Poll::Ready(Err(())) };
+                // After an error, the loop goes on with the other timer.
+                Poll::Ready(Ok(expired.unwrap_or_else(|error| {
+                    self.hub.deadlines.lock().fail(&error);
                     false
                 })))
             }
@@ -290,11 +282,6 @@ impl Wait {
     }
 }
 
-#[cfg(not(test))]
-fn drain(timer: &Timer) -> io::Result<bool> {
-    timer.drain()
-}
-
 #[expect(clippy::disallowed_methods, reason = "this is the driver's timer")]
 fn tokio_now() -> tokio::time::Instant {
     tokio::time::Instant::now()
@@ -302,7 +289,7 @@ fn tokio_now() -> tokio::time::Instant {
 
 impl Drop for Wait {
     fn drop(&mut self) {
-        let mut hubs = lock(&HUBS);
+        let mut hubs = HUBS.lock();
         let ours = hubs.get(&self.runtime).is_some_and(|hub| Arc::ptr_eq(hub, &self.hub));
         let hub = ours.then(|| hubs.remove(&self.runtime)).flatten();
         drop(hubs);
@@ -310,33 +297,14 @@ impl Drop for Wait {
     }
 }
 
-fn now() -> Time {
-    Time::from_nanos(monotonic_now())
-}
-
-/// Locks a mutex. Poisoning is ignored, because the lists are consistent even if a thread has panicked while holding
-/// the lock.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 #[cfg(test)]
 mod tests {
-    use std::cell::Cell;
     use std::future::poll_fn;
 
     use longhaul_units::Span;
 
+    use super::fd::FAILS;
     use super::*;
-
-    thread_local! {
-        /// Whether the timerfds of this thread's runtime fail.
-        static FAILS: Cell<bool> = const { Cell::new(false) };
-    }
-
-    pub(super) fn drain(timer: &Timer) -> io::Result<bool> {
-        if FAILS.get() { Err(io::ErrorKind::InvalidData.into()) } else { timer.drain() }
-    }
 
     async fn fires(timer: &SocketTimer, after: Span) {
         let deadline = now() + after;
@@ -357,7 +325,7 @@ mod tests {
         fires(&timers[0], Span::ZERO).await;
         let other = poll_fn(|cx| timers[1].poll_fired(cx));
         tokio::time::timeout(Duration::from_secs(20), other).await.unwrap();
-        assert!(lock(&timers[0].hub.deadlines).is_coarse);
+        assert!(timers[0].hub.deadlines.lock().is_coarse);
     }
 
     /// The timerfd expires before the deadlines, by the lead that the waits have shown.
@@ -371,6 +339,6 @@ mod tests {
             tokio::time::timeout(Duration::from_secs(20), fired).await.unwrap();
             assert!(now() >= deadline);
         }
-        assert!(!lock(&timer.hub.deadlines).lead.get().is_zero());
+        assert!(!timer.hub.deadlines.lock().lead.get().is_zero());
     }
 }
