@@ -20,6 +20,9 @@ use longhaul_sys::pool::RecvPool;
 use longhaul_tcp::HostError;
 use longhaul_units::Time;
 
+#[cfg(shuttle)]
+pub use self::linux::{a_dropped_timer_does_not_fire_for_its_successor, each_timer_fires_once};
+
 /// Unused receive buffers that are kept for reuse: 16 MiB.
 const SPARE_BUFFERS: usize = 256;
 /// Receive buffers that unread data may occupy: 512 MiB. Beyond that, data is copied out of them.
@@ -156,6 +159,12 @@ impl Io {
             #[cfg(test)]
             is_system,
         })
+    }
+
+    /// Takes over a socket of a model.
+    #[cfg(shuttle)]
+    pub(crate) fn over(socket: Arc<dyn Socket>, role: Role) -> Self {
+        Self { socket, role }
     }
 
     pub(crate) fn now() -> Time {

@@ -103,6 +103,9 @@ mod experiments;
 mod frameworks;
 mod handle;
 mod info;
+#[cfg(shuttle)]
+#[path = "../../../../tests/interleavings/src/models.rs"]
+pub mod interleavings;
 mod io;
 mod limits;
 mod listener;

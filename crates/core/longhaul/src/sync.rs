@@ -3,6 +3,9 @@
 //! Poisoning is ignored: the only foreign code that runs under a lock is that of the application's buffers, which the
 //! engine calls where it is consistent (`docs/decisions/0065-the-applications-code-under-the-lock.md`).
 
+#[cfg(shuttle)]
+use shuttle::sync as base;
+#[cfg(not(shuttle))]
 use std::sync as base;
 use std::sync::{PoisonError, TryLockError};
 

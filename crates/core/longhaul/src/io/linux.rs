@@ -23,6 +23,9 @@ use crate::error::from_host;
 
 mod timers;
 
+#[cfg(shuttle)]
+pub use self::timers::model::{a_dropped_timer_does_not_fire_for_its_successor, each_timer_fires_once};
+
 /// Messages per receive call. Each may consist of 64 datagrams merged by the kernel.
 const RECV_MESSAGES: usize = 4;
 

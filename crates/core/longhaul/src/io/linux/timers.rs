@@ -22,8 +22,12 @@ use self::lead::Lead;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, Ordering};
 
+#[cfg_attr(shuttle, path = "../../../../../../tests/interleavings/src/fd.rs")]
 mod fd;
 mod lead;
+#[cfg(shuttle)]
+#[path = "../../../../../../tests/interleavings/src/timers.rs"]
+pub(super) mod model;
 
 /// The timer hub of each runtime that has sockets.
 static HUBS: LazyLock<Mutex<HashMap<Id, Arc<Hub>>>> = LazyLock::new(Mutex::default);
