@@ -183,7 +183,7 @@ impl Watch {
         let connection = host.endpoint.connection(session.id);
         // A connection that discards data need not acknowledge it.
         let acknowledges =
-            |c: &Connection| c.state().is_synchronized() && c.state() != State::TimeWait && !c.discards();
+            |c: &Connection| c.state().is_synchronized() && c.state() != State::TimeWait && !c.status().discards();
         let alive = connection.is_some_and(acknowledges);
         self.wire.borrow().sides[number].check_time(now, alive).map_err(|e| format!("host {number}: {e}"))?;
         let Some(connection) = connection else { return Ok(()) };

@@ -266,7 +266,7 @@ fn a_closed_window_takes_no_octet() {
         assert_eq!(victim.info().unwrap().unread.0, u64::from(BUFFER));
     }
     let mut read = vec![0; 2 * BUFFER as usize];
-    let (len, update) = victim.act(|c| c.read_into(&mut read));
+    let (len, update) = victim.act(|c| c.reader().read_into(&mut read));
     assert!(len == Ok(BUFFER as usize) && read[..BUFFER as usize].iter().all(|b| *b == 1));
     assert!(update.iter().any(|r| r.header.window > 0), "{update:?}");
     let probe = victim.header(Flags::ACK);

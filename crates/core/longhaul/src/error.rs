@@ -16,7 +16,7 @@ pub(crate) fn from_connection(error: ConnectionError, connection: &Connection) -
         ConnectionError::NeedNotGranted { .. } => ErrorKind::Unsupported,
         _ => ErrorKind::Other,
     };
-    match connection.host_error().filter(|_| error == ConnectionError::TimedOut) {
+    match connection.status().host_error().filter(|_| error == ConnectionError::TimedOut) {
         Some(source) => io::Error::new(kind, TimedOut { error, source }),
         None => io::Error::new(kind, error),
     }

@@ -92,7 +92,7 @@ impl Handle {
                 former = waiting(waiters, wait).register(cx);
             }
             // The FIN may follow, which then carries the ACK of the peer's.
-            let ends_next = matches!(wait, Wait::Read) && connection.may_end_next() && driver_follows();
+            let ends_next = matches!(wait, Wait::Read) && connection.status().may_end_next() && driver_follows();
             (result.map_err(|blocked| from_blocked(blocked, connection)), ends_next)
         });
         if result.as_ref().is_some_and(|(_, ends_next)| *ends_next) {
@@ -144,7 +144,7 @@ impl Handle {
 
     /// Ready when all data written and the FIN have been acknowledged, or the connection has failed.
     pub(crate) fn poll_finished(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.poll(cx, Wait::State, |connection| match (connection.is_finished(), connection.error()) {
+        self.poll(cx, Wait::State, |connection| match (connection.status().is_finished(), connection.error()) {
             // Success is reported even if the connection has failed since.
             (true, _) => Ok(()),
             (false, Some(error)) => Err(Blocked::Failed(error)),
@@ -162,16 +162,16 @@ pub(crate) fn driver_follows() -> bool {
 
 /// Returns a slice of `buffer` for what can be read, so that not more of it is initialized, or for one byte.
 fn room<'a>(connection: &Connection, buffer: &'a mut ReadBuf<'_>) -> &'a mut [u8] {
-    let len = connection.unread().clamp(1, COPY_LIMIT).min(buffer.remaining());
+    let len = connection.status().unread().clamp(1, COPY_LIMIT).min(buffer.remaining());
     buffer.initialize_unfilled_to(len)
 }
 
 /// Reads data. An empty buffer waits for data without taking any, as with kernel TCP.
 fn read_into(connection: &mut Connection, buffer: &mut [u8]) -> Result<usize, Blocked> {
-    if buffer.is_empty() && !connection.is_readable() {
+    if buffer.is_empty() && !connection.status().is_readable() {
         return Err(Blocked::WouldBlock);
     }
-    connection.read_into(buffer)
+    connection.reader().read_into(buffer)
 }
 
 fn waiting(waiters: &mut Waiters, wait: Wait) -> &mut crate::waiters::WakerSet {

@@ -87,7 +87,7 @@ impl State {
     /// Warns that several retransmissions went unanswered (R1 of RFC 9293, section 3.8.3).
     fn warn(&mut self, id: ConnId) {
         let (Some(connection), Some(tuple)) = (self.endpoint.connection(id), self.endpoint.tuple(id)) else { return };
-        let cause = connection.host_error().map_or("unknown", longhaul_tcp::HostError::name);
+        let cause = connection.status().host_error().map_or("unknown", longhaul_tcp::HostError::name);
         tracing::warn!(peer = %tuple.remote, state = %connection.state(), cause, "the peer does not respond");
     }
 

@@ -9,10 +9,10 @@
 //!   [`finish_batch`](Connection::finish_batch) once; call [`handle_timeout`](Connection::handle_timeout) at the time
 //!   that [`poll_timeout`](Connection::poll_timeout) returned.
 //! * Application calls: [`write`](Connection::write), [`read`](Connection::read), [`shutdown`](Connection::shutdown),
-//!   [`abort`](Connection::abort) and others.
+//!   [`abort`](Connection::abort), and those of a [`Reader`] and a [`Writer`].
 //! * Outputs, polled after every input: [`poll_transmit`](Connection::poll_transmit) until [nothing](Due) follows, then
 //!   [`poll_event`](Connection::poll_event) until it returns `None`, then [`poll_timeout`](Connection::poll_timeout).
-//! * Getters.
+//! * A view of its [`Status`].
 //!
 //! `now` must not decrease; an earlier value is treated as the latest one seen. The connection does not read a clock,
 //! does not allocate per packet on the common path, and does not panic on anything a peer sends.
@@ -20,22 +20,21 @@
 use std::fmt;
 use std::sync::Arc;
 
-use longhaul_cc::Ack;
+use longhaul_cc::PathEvent;
 use longhaul_units::{Bytes, Time};
 
 use crate::config::Config;
 use crate::error::ConnectionError;
-use crate::info::{NegotiatedOptions, Stats};
+use crate::info::{Info, NegotiatedOptions, Stats};
+use crate::observer::ConnectionEvent;
 use crate::rtt::RttEstimator;
 use crate::state::State;
 
 mod ack_schedule;
 mod acking;
-mod app;
 mod arrivals;
 mod burst_length;
 mod checks;
-mod closing;
 mod congestion;
 mod control_loop;
 mod dormant;
@@ -55,44 +54,49 @@ mod observe;
 mod opening;
 mod output;
 mod parts;
+mod pending;
 mod persist;
 mod pmtu;
 mod rate;
+mod reader;
 mod receiver;
 mod receiving;
-mod reporting;
 mod segment;
 mod send_loop;
 mod sender;
+mod status;
 #[cfg(test)]
 mod tests;
 mod timers;
 mod trains;
 mod user_timeout;
+mod writer;
 
-pub use app::Blocked;
 pub(crate) use dormant::Dormant;
 pub use segment::{Payload, SegmentMeta};
 
 use congestion::CongestionDriver;
 use extension::{Extensions, Heard};
 pub(crate) use handshake::{Start, reset_for};
-pub use lifecycle::Event;
-use lifecycle::Lifecycle;
 pub(crate) use lifecycle::Pressure;
+pub use lifecycle::{Blocked, Event};
+use lifecycle::{EventSet, Lifecycle};
 use liveness::Liveness;
 use loss::Loss;
 use moderation::Flow;
 use numbers::Numbers;
 use observe::Observers;
 pub use output::Due;
-use parts::{Acking, Checks, ControlLoop, Headers, Host, Opening, Receiving, Recovery, SendLoop};
+use parts::{Acking, Checks, ControlLoop, Engine, Headers, Opening, Pending, Receiving, Recovery, SendLoop, Watch};
 use pmtu::Pmtu;
+pub use reader::Reader;
 use receiver::Receiver;
 use segment::Incoming;
 use sender::Sender;
+pub use status::Status;
 use timers::{Timer, Timers};
 pub(crate) use trains::Train;
+pub use writer::Writer;
 
 /// Options and extensions agreed on in the handshake.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -153,6 +157,7 @@ pub struct Connection {
     peer: Liveness,
     timers: Timers,
     stats: Stats,
+    events: EventSet,
     pub(crate) observers: Observers,
 }
 
@@ -174,6 +179,7 @@ impl Connection {
             peer: Liveness::new(&config, now),
             timers: Timers::new(now),
             stats: Stats::default(),
+            events: EventSet::default(),
             observers: Observers::default(),
             config,
         }
@@ -183,9 +189,9 @@ impl Connection {
     #[doc(hidden)]
     pub fn contents(&self) -> impl fmt::Debug {
         let Self { config, life, negotiated, numbers, snd, rcv, rtt, loss, .. } = self;
-        let Self { cc, pmtu, ext, peer, timers, stats, .. } = self;
-        let parts: [&dyn fmt::Debug; 14] =
-            [config, life, negotiated, numbers, snd, rcv, rtt, loss, cc, pmtu, ext, peer, timers, stats];
+        let Self { cc, pmtu, ext, peer, timers, stats, events, .. } = self;
+        let parts: [&dyn fmt::Debug; 15] =
+            [config, life, negotiated, numbers, snd, rcv, rtt, loss, cc, pmtu, ext, peer, timers, stats, events];
         parts
     }
 
@@ -209,7 +215,7 @@ impl Connection {
 
     /// Returns the next event for the application.
     pub fn poll_event(&mut self) -> Option<Event> {
-        self.life.events.take()
+        self.events.take()
     }
 
     /// Returns the time at which [`handle_timeout`](Self::handle_timeout) must be called, if a timer is armed.
@@ -225,28 +231,218 @@ impl Connection {
         }
         self.cc.limits.account(self.timers.now());
         let old = self.life.state;
-        self.life.close(error);
+        self.life.close(error, &mut self.events);
         self.timers.stop_all();
         self.rcv.acks.close();
-        self.report_state(old);
+        self.watch().report_state(old);
         // If a RST has to be sent, it is the last event but one.
         if self.is_drained() {
-            self.end_observation();
+            self.watch().end();
         }
     }
 
-    /// Advertises our user timeout, if enabled, because the advice is new or no segment without SYN has carried it.
-    fn announce_user_timeout(&mut self, now: Time) {
-        if let Some(advice) = self.peer.user_timeout.advice(&self.config).filter(|_| self.life.state.is_synchronized())
+    /// Returns the receive side for the application.
+    #[inline]
+    pub fn reader(&mut self) -> Reader<'_> {
+        let Self { life, negotiated, rcv, rtt, pmtu, timers, .. } = self;
+        Reader { now: timers.now(), life, negotiated, rtt, mss: pmtu.mss(), rcv }
+    }
+
+    /// Returns the send side for the application.
+    #[inline]
+    pub fn writer(&mut self) -> Writer<'_> {
+        Writer { life: &self.life, layout: self.pmtu.layout(), snd: &mut self.snd }
+    }
+
+    /// Returns a view of the connection.
+    #[inline]
+    #[must_use]
+    pub fn status(&self) -> Status<'_> {
+        let Self { config, life, negotiated, numbers, snd, rcv, rtt, loss, cc, pmtu, ext, peer, timers, stats, .. } =
+            self;
+        Status { config, life, negotiated, numbers, snd, rcv, rtt, loss, cc, pmtu, ext, peer, timers, stats }
+    }
+
+    /// Returns a snapshot at `now`, as [`Status::info`].
+    #[must_use]
+    pub fn info(&self, now: Time) -> Info {
+        self.status().info(now)
+    }
+
+    /// Reads, as [`Reader::read`].
+    ///
+    /// # Errors
+    /// See [`Reader::read`].
+    pub fn read(&mut self, max: usize) -> Result<bytes::Bytes, Blocked> {
+        self.reader().read(max)
+    }
+
+    /// Writes, as [`Writer::write`].
+    ///
+    /// # Errors
+    /// See [`Writer::write`].
+    pub fn write(&mut self, data: &[u8]) -> Result<usize, Blocked> {
+        self.writer().write(data)
+    }
+
+    /// Returns the current configuration.
+    #[must_use]
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Shuts down this side for writing: a FIN follows the queued data. Further calls have no effect.
+    pub fn shutdown(&mut self) {
+        if self.snd.is_fin_queued() {
+            return;
+        }
+        match self.life.state {
+            State::SynSent => {
+                // RFC 9293, section 3.10.4: in SYN-SENT with no data queued, the connection is deleted.
+                if self.snd.is_buffer_empty() {
+                    self.finish(None);
+                    return;
+                }
+            }
+            State::SynReceived | State::Established => {}
+            State::CloseWait => {}
+            _ => return,
+        }
+        self.snd.queue_fin();
+        self.advance_closing();
+    }
+
+    /// Changes state for a queued FIN once the handshake is complete (RFC 9293, section 3.10.4).
+    pub(super) fn advance_closing(&mut self) {
+        if !self.snd.is_fin_queued() {
+            return;
+        }
+        match self.life.state {
+            State::Established => self.enter(State::FinWait1),
+            State::CloseWait => self.enter(State::LastAck),
+            _ => {}
+        }
+    }
+
+    /// Closes this side for reading. If there is unread data, or data arrives later, the peer receives a RST, which
+    /// tells it that the data was lost (RFC 9293, section 3.6.1). The RST follows the acknowledgment of what is queued,
+    /// because many stacks discard unread data when a RST arrives. Nothing more can be written then.
+    pub fn close_read(&mut self) {
+        if self.rcv.is_closed() {
+            return;
+        }
+        self.rcv.close();
+        if self.rcv.unread() > 0 && self.life.state.is_synchronized() {
+            self.reset_after_queued(self.timers.now());
+        } else if self.life.state == State::FinWait2 {
+            self.timers.arm(Timer::Linger, self.timers.now() + self.config.fin_wait2_timeout);
+        }
+    }
+
+    /// Closes both directions on behalf of an application that is gone. Queued data is still sent.
+    pub fn orphan(&mut self) {
+        self.life.orphaned = true;
+        self.observers.report(self.timers.now(), || ConnectionEvent::Released);
+        // No FIN follows discarded data, because it would tell the peer that all is well. Only `shutdown` sends one.
+        self.close_read();
+        if !self.life.resets {
+            self.shutdown();
+        }
+    }
+
+    /// Aborts the connection and sends a RST to the peer (RFC 9293, section 3.10.5).
+    pub fn abort(&mut self) {
+        if matches!(self.life.state, State::Closed) {
+            return;
+        }
+        if self.life.state.is_synchronized() && self.life.state != State::TimeWait
+            || self.life.state == State::SynReceived
         {
-            self.headers().announce_user_timeout(now, advice);
+            return self.reset(self.timers.now());
+        }
+        self.finish(Some(ConnectionError::Aborted));
+    }
+
+    /// Discards what has arrived, and sends a RST: at once if nothing is queued, else once that is acknowledged. Until then,
+    /// arriving data is dropped without an acknowledgment. A peer that acknowledges nothing new for the time of
+    /// [`fin_wait2_timeout`](crate::Config::fin_wait2_timeout) gets the RST then.
+    pub(super) fn reset_after_queued(&mut self, now: Time) {
+        self.life.resets = true;
+        self.rcv.discard();
+        self.snd.set_nodelay(true);
+        self.timers.arm(Timer::Linger, now + self.config.fin_wait2_timeout);
+        self.reset_if_acknowledged(now);
+    }
+
+    /// Sends the RST for discarded data if everything queued has been acknowledged.
+    pub(super) fn reset_if_acknowledged(&mut self, now: Time) {
+        if self.life.resets && !self.snd.has_unsent() && !self.snd.has_outstanding() {
+            self.reset(now);
         }
     }
 
-    /// Lets extensions act after an acceptable segment, and reports their samples that no ACK event has carried.
-    fn settle_extensions(&mut self, now: Time) {
-        if !self.ext.is_empty() && self.life.state != State::Closed && self.host().settle() {
-            self.control_loop().report_ack(Ack::new(now));
+    /// Sends a RST and ends the connection.
+    pub(super) fn reset(&mut self, now: Time) {
+        self.life.reset = Some(Box::new(self.headers().reset_header(now)));
+        self.finish(Some(ConnectionError::Aborted));
+    }
+
+    /// Handles the error that a datagram of the current size exceeds the MTU of the first hop.
+    pub fn handle_too_long(&mut self, now: Time) {
+        let now = self.timers.advance(now);
+        self.pmtu.on_too_long(now);
+    }
+
+    /// Sets the endpoint's memory pressure.
+    pub(crate) fn set_pressure(&mut self, pressure: Pressure) {
+        self.life.pressure = pressure;
+    }
+
+    /// Shares with this connection what connections to the same host have found: its part of their congestion windows
+    /// (RFC 9040, section 7). Ignored while data is in flight, before the handshake has completed, and by most controllers.
+    pub fn share_window(&mut self, now: Time, window: Bytes) {
+        if self.state() == State::Established && !self.snd.has_outstanding() {
+            self.control_loop().tell(&PathEvent::Shared { now, window });
         }
+    }
+
+    /// Changes settings of an open connection.
+    pub fn update_config(&mut self, change: impl FnOnce(&mut Config)) {
+        let announce = self.peer.user_timeout.change(&mut self.config, self.rtt.rto(), change);
+        self.snd.configure(&self.config);
+        if self.snd.wake_writer() {
+            self.events.raise(Event::Writable);
+        }
+        if self.life.state == State::Closed {
+            return;
+        }
+        let now = self.timers.now();
+        if announce {
+            self.engine().announce_user_timeout(now);
+        }
+        self.peer.arm_keep_alive(now, &self.config, self.life.state, &mut self.timers);
+        if self.life.state.is_synchronized() {
+            // During the handshake the timer is that of the SYN.
+            self.pending().arm_retransmission(now);
+        }
+        if self.cc.sending().is_some() {
+            self.control_loop().refresh();
+        } else {
+            self.cc.configure(&self.config);
+        }
+    }
+
+    /// Sets the time of the application's call that follows, and of the events that it causes.
+    #[inline]
+    pub(crate) fn begin_call(&mut self, now: Time) {
+        let now = self.timers.advance(now);
+        self.observers.begin_call(now);
+    }
+
+    /// Enters `next` and reports the transition.
+    pub(super) fn enter(&mut self, next: State) {
+        let old = self.life.state;
+        self.life.enter(next);
+        self.watch().report_state(old);
     }
 }

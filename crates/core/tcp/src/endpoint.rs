@@ -459,7 +459,7 @@ impl Endpoint {
     /// Adds a connection, which the limits have admitted: with its share if the peer opened it.
     fn insert(&mut self, tuple: Tuple, mut connection: Connection, share: Option<Arc<Share>>) -> ConnId {
         let (index, generation) = self.free.pop().unwrap_or((self.slots.len() as u32, 0));
-        connection.recall(self.now, tuple.remote.ip());
+        connection.opening().recall(self.now, tuple.remote.ip());
         let path_cache = connection.config.path_cache.clone();
         let (memory, charged, queued, held, pending) = (0, 0, false, true, share.is_some());
         if pending {

@@ -32,7 +32,7 @@ mod tuple;
 
 pub use batch::{Batch, SegmentRef};
 pub use config::{Config, EndpointConfig, KeepAlive, MIN_KEEP_ALIVE};
-pub use connection::{Blocked, Connection, Due, Event, Payload, SegmentMeta};
+pub use connection::{Blocked, Connection, Due, Event, Payload, Reader, SegmentMeta, Status, Writer};
 pub use endpoint::{ConnId, DatagramMeta, Destination, Endpoint, EndpointEvent, EndpointGroup, EndpointStats};
 pub use error::{ConnectionError, HostError};
 pub use info::{

@@ -166,7 +166,7 @@ impl Pair {
             if let Some(reader) = self.ids[to] {
                 let (read, sink) = (&mut self.read, &mut self.sink);
                 self.ends[to].drive(self.now, reader, |connection| {
-                    while let Ok(n) = connection.read_into(sink) {
+                    while let Ok(n) = connection.reader().read_into(sink) {
                         *read += n as u64;
                     }
                 });
@@ -233,7 +233,7 @@ fn a_steady_stream_allocates_nothing() {
         sender.congestion = controller.parse().unwrap();
         // The routers do not answer, so the test covers the fallback.
         sender.routers_answer = true;
-        let steady = steady(sender, |connection| connection.write_bytes(&mut data.clone()).is_ok());
+        let steady = steady(sender, |connection| connection.writer().write_bytes(&mut data.clone()).is_ok());
         assert!(steady.packets > 5_000 && steady.read > 5 << 20, "{controller}: {} packets", steady.packets);
         assert!(steady.pairs > 0 || !PAIRS.contains(&controller), "{controller}");
         assert!(steady.info.arrival_times || controller != ARRIVALS, "{controller}");

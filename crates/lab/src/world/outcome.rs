@@ -156,7 +156,7 @@ impl FlowState {
         let spans = [("srtt", info.srtt), ("latest-rtt", info.latest_rtt), ("min-rtt", info.min_rtt)];
         let rates = rates.into_iter().filter_map(|(name, rate)| Some((name, mbps(rate?))));
         let spans = spans.into_iter().filter_map(|(name, span)| Some((name, millis(span?))));
-        let own = connection.estimates();
+        let own = connection.status().estimates();
         let own = own.iter().filter_map(|estimate| Some((estimate.name, number(estimate.value)?)));
         Self {
             cwnd: info.cwnd.as_f64(),

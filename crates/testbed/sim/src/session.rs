@@ -187,7 +187,9 @@ impl Session {
             let chunk = self.plan.write_chunk.min(allowed);
             let result = match self.plan.content {
                 Content::Pattern => self.write_pattern(chunk, connection),
-                Content::Zeros => connection.write_bytes(&mut Bytes::from_static(ZEROS.get(..chunk).unwrap_or(&ZEROS))),
+                Content::Zeros => {
+                    connection.writer().write_bytes(&mut Bytes::from_static(ZEROS.get(..chunk).unwrap_or(&ZEROS)))
+                }
             };
             let Ok(taken) = result else { return again };
             self.written += taken as u64;
@@ -203,7 +205,7 @@ impl Session {
 
     fn write_pattern(&self, chunk: usize, connection: &mut Connection) -> Result<usize, Blocked> {
         let mut buffer = [0; 4096];
-        let room = connection.writable();
+        let room = connection.status().writable();
         let len = chunk.min(buffer.len()).min(room.max(1));
         let part = &mut buffer[..len];
         self.writes.fill(self.written, part);

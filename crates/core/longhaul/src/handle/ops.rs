@@ -94,7 +94,7 @@ impl Handle {
     }
 
     pub(crate) fn try_write_bytes(&self, data: &mut impl Buf) -> io::Result<usize> {
-        self.attempt(|connection| connection.write_bytes(data))
+        self.attempt(|connection| connection.writer().write_bytes(data))
     }
 
     pub(crate) fn poll_write_vectored(&self, cx: &mut Context<'_>, data: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
@@ -102,7 +102,7 @@ impl Handle {
     }
 
     pub(crate) fn poll_write_bytes(&self, cx: &mut Context<'_>, data: &mut impl Buf) -> Poll<io::Result<usize>> {
-        self.poll(cx, Wait::Write, |connection| connection.write_bytes(data))
+        self.poll(cx, Wait::Write, |connection| connection.writer().write_bytes(data))
     }
 
     pub(crate) fn poll_read_bytes(&self, cx: &mut Context<'_>, max: usize) -> Poll<io::Result<Bytes>> {
@@ -119,7 +119,7 @@ impl Handle {
         chunks: &mut Chunks,
         max: usize,
     ) -> Poll<io::Result<usize>> {
-        self.poll(cx, Wait::Read, |connection| connection.read_chunks(&mut chunks.0, max.min(MOVE_LIMIT)))
+        self.poll(cx, Wait::Read, |connection| connection.reader().read_chunks(&mut chunks.0, max.min(MOVE_LIMIT)))
     }
 
     pub(crate) async fn read_chunks(&self, chunks: &mut Chunks, max: usize) -> io::Result<usize> {
@@ -135,11 +135,11 @@ impl Handle {
 
     /// Ready with data that is not consumed yet, and its offset in the stream.
     pub(crate) fn poll_front(&self, cx: &mut Context<'_>) -> Poll<io::Result<(u64, Bytes)>> {
-        self.poll(cx, Wait::Read, Connection::front)
+        self.poll(cx, Wait::Read, |connection| connection.reader().front())
     }
 
     pub(crate) fn consume_to(&self, offset: u64) {
-        self.shared.drive(self.id, |connection, _| connection.consume_to(offset));
+        self.shared.drive(self.id, |connection, _| connection.reader().consume_to(offset));
     }
 
     pub(crate) fn poll_peek(&self, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<usize>> {
@@ -299,7 +299,7 @@ impl Handle {
     }
 
     pub(crate) fn set_nodelay(&self, nodelay: bool) -> io::Result<()> {
-        let done = self.shared.drive(self.id, |connection, _| connection.set_nodelay(nodelay));
+        let done = self.shared.drive(self.id, |connection, _| connection.writer().set_nodelay(nodelay));
         done.ok_or(io::ErrorKind::NotConnected.into())
     }
 
@@ -329,15 +329,15 @@ impl Handle {
 
 fn readiness(connection: &mut Connection, interest: Interest) -> Ready {
     let mut ready = Ready::EMPTY;
-    if interest.is_readable() && connection.is_readable() {
+    if interest.is_readable() && connection.status().is_readable() {
         ready |= Ready::READABLE;
-        if connection.is_read_closed() {
+        if connection.status().is_read_closed() {
             ready |= Ready::READ_CLOSED;
         }
     }
-    if interest.is_writable() && connection.is_writable() {
+    if interest.is_writable() && connection.writer().is_writable() {
         ready |= Ready::WRITABLE;
-        if connection.is_write_closed() {
+        if connection.status().is_write_closed() {
             ready |= Ready::WRITE_CLOSED;
         }
     }
@@ -349,14 +349,14 @@ fn readiness(connection: &mut Connection, interest: Interest) -> Ready {
 
 /// Copies data without consuming it. An empty buffer waits for data.
 fn peek(connection: &mut Connection, buffer: &mut [u8]) -> Result<usize, Blocked> {
-    if buffer.is_empty() { read_into(connection, buffer) } else { connection.peek(buffer) }
+    if buffer.is_empty() { read_into(connection, buffer) } else { connection.reader().peek(buffer) }
 }
 
 fn read_vectored(connection: &mut Connection, buffers: &mut [IoSliceMut<'_>]) -> Result<usize, Blocked> {
     let mut total = 0;
     for buffer in buffers.iter_mut().filter(|buffer| !buffer.is_empty()) {
         let limit = buffer.len().min(COPY_LIMIT - total);
-        match connection.read_into(&mut buffer[..limit]) {
+        match connection.reader().read_into(&mut buffer[..limit]) {
             Ok(read) => total += read,
             Err(_) if total > 0 => break,
             Err(blocked) => return Err(blocked),

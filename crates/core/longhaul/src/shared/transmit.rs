@@ -38,7 +38,7 @@ impl State {
         self.transmit_except(shared, now, None)
     }
 
-    /// Sends pending batches for one turn, but none while `writer` [gathers](longhaul_tcp::Connection::is_gathering) data
+    /// Sends pending batches for one turn, but none while `writer` [gathers](longhaul_tcp::Status::is_gathering) data
     /// for a larger one, or a busy writer does whose data is all that is left to send.
     pub(super) fn transmit_except(&mut self, shared: &Shared, now: Time, writer: Option<ConnId>) -> Turn {
         // A pause is in force, or the socket has failed.
@@ -48,7 +48,8 @@ impl State {
         self.resume_at = None;
         let max_segments = shared.io.max_segments();
         for _ in 0..BATCHES_PER_TURN {
-            let gathers = |id, writes_next| self.endpoint.connection(id).is_some_and(|c| c.is_gathering(writes_next));
+            let gathers =
+                |id, writes_next| self.endpoint.connection(id).is_some_and(|c| c.status().is_gathering(writes_next));
             let busy = self.busy.filter(|id| self.endpoint.has_only(*id));
             if writer.is_some_and(|id| gathers(id, false)) || busy.is_some_and(|id| gathers(id, true)) {
                 return Turn::More;

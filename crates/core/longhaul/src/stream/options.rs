@@ -13,7 +13,7 @@ impl TcpStream {
     /// Returns whether the Nagle algorithm is disabled.
     #[doc = errors!(gone)]
     pub fn nodelay(&self) -> io::Result<bool> {
-        self.handle.read_setting(|connection| connection.nodelay())
+        self.handle.read_setting(|connection| connection.status().nodelay())
     }
 
     /// Disables the Nagle algorithm: small writes are sent at once and not gathered while another one is in flight.

@@ -303,6 +303,10 @@ impl AckSchedule {
         self.due
     }
 
+    pub(super) fn has_queued(&self) -> bool {
+        !self.queue.is_empty()
+    }
+
     pub(super) fn has_any(&self) -> bool {
         self.due || !self.queue.is_empty()
     }

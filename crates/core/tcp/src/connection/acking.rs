@@ -9,11 +9,11 @@ use longhaul_wire::{Arrivals, Ecn, Flags, Header};
 use super::arrivals::Reports;
 use super::extension::{AckFacts, Claims};
 use super::loss::AckOutcome;
-use super::sender::{WindowField, WindowUpdate};
-use super::{Acking, Timer};
+use super::sender::WindowField;
+use super::{Acking, Engine, Timer};
 use crate::rtt::MAX_RTO;
 use crate::scoreboard::Told;
-use crate::{Burst, Connection, ConnectionEvent, Event, Record, SegmentMeta, add};
+use crate::{Burst, ConnectionEvent, Event, Record, SegmentMeta, add};
 
 mod delivery;
 mod sack;
@@ -27,11 +27,8 @@ pub(super) struct AckSegment<'a> {
     pub(super) now: Time,
     pub(super) meta: &'a SegmentMeta,
     pub(super) header: &'a Header,
-    /// Its sequence number.
     pub(super) start: u64,
-    /// The offset in our stream that it acknowledges.
     pub(super) ack: u64,
-    /// Bytes of data that it carries.
     pub(super) len: usize,
 }
 
@@ -50,19 +47,15 @@ impl AckSegment<'_> {
     }
 }
 
-/// State of the send side before an ACK.
 #[derive(Clone, Copy)]
 struct PriorState {
     in_flight: u64,
     flight_size: u64,
-    /// Bytes by which the ACK advances SND.UNA.
     una_advanced: u64,
-    /// The ACK has changed SND.WND.
     window_changed: bool,
 }
 
 impl PriorState {
-    /// Returns an ACK event with the fields that are always set.
     fn event(self, segment: &AckSegment<'_>) -> Ack<'static> {
         let mut event = Ack::new(segment.now);
         event.rx_time = segment.meta.rx_time;
@@ -73,10 +66,9 @@ impl PriorState {
     }
 }
 
-/// Samples that an ACK yields.
 type Samples = (Option<RttSample>, Option<RateSample>);
 
-impl Connection {
+impl Engine<'_> {
     /// Processes the ACK field, window and SACK option of an acceptable segment (RFC 9293, section 3.10.7.4, fifth
     /// step).
     pub(super) fn process_ack(&mut self, segment: &AckSegment<'_>) {
@@ -94,7 +86,7 @@ impl Connection {
         if una_advanced > 0 || !segment.header.options.sack.is_empty() || segment.len == 0 {
             self.process_acknowledgments(segment, before);
         }
-        self.after_window_change(segment.now, update);
+        self.pending().after_window_change(segment.now, update);
     }
 
     /// Processes what the segment acknowledges.
@@ -123,7 +115,17 @@ impl Connection {
         let (rtt, rate) = self.acking().take_samples(segment, &delivery, before.flight_size);
         // RFC 9293: release the data below SND.UNA. RFC 8899: a delivered probe confirms its size.
         if una_advanced > 0 {
-            self.on_una_advanced();
+            self.snd.release_acknowledged();
+            if self.snd.window() > 0 {
+                self.timers.stop(Timer::Persist);
+            }
+            if self.snd.wake_writer() {
+                self.events.raise(Event::Writable);
+            }
+            if self.snd.fin_acknowledged() {
+                self.events.raise(Event::Finished);
+            }
+            self.stats.bytes_acked = self.snd.una().saturating_sub(1);
         }
         if delivery.mtu_probe && self.pmtu.on_probe_delivered() {
             self.control_loop().change_mss(now);
@@ -148,60 +150,10 @@ impl Connection {
             self.peer.on_progress();
             self.timers.stop(Timer::Rto);
         }
-        self.arm_retransmission(now);
+        self.pending().arm_retransmission(now);
         if self.snd.waits_its_turn() {
             self.control_loop().wait_for_pacer(now);
         }
-    }
-
-    /// Releases acknowledged data and raises the events that follow.
-    fn on_una_advanced(&mut self) {
-        self.snd.release_acknowledged();
-        if self.snd.window() > 0 {
-            self.timers.stop(Timer::Persist);
-        }
-        if self.snd.wake_writer() {
-            self.life.events.raise(Event::Writable);
-        }
-        if self.snd.fin_acknowledged() {
-            self.life.events.raise(Event::Finished);
-        }
-        self.stats.bytes_acked = self.snd.una().saturating_sub(1);
-    }
-
-    /// Continues or ends zero-window probing. Called after every ACK.
-    fn after_window_change(&mut self, now: Time, update: WindowUpdate) {
-        if self.snd.window() == 0 {
-            let waits = self.snd.persist.sent > 0 && self.snd.has_unsent();
-            if waits && !self.snd.has_outstanding() && !self.timers.is_armed(Timer::Persist) {
-                // The peer accepted the octet but still has no room.
-                self.timers.arm(Timer::Persist, now + self.snd.persist.interval(self.rtt.base_rto()));
-            }
-            // A peer that answers is not given up because of its closed window (RFC 9293, MUST-37).
-            self.peer.on_progress();
-            self.peer.arm_user_timeout(now, &self.snd, self.config.user_timeout, &mut self.timers);
-            return;
-        }
-        if update.changed {
-            self.timers.stop(Timer::Persist);
-        }
-        let before = std::mem::take(&mut self.snd.persist);
-        if update.opened && self.rtt.backoff() > 0 {
-            // The timer was backed off while the closed window made the peer drop what was sent.
-            self.rtt.reset_backoff();
-            self.timers.stop(Timer::Rto);
-            self.loss.repeat_front(&mut self.snd);
-            self.arm_retransmission(now);
-        }
-        if before.sent == 0 {
-            return;
-        }
-        if before.is_in_flight() && !before.is_due() {
-            // The octet may have been dropped while the window was closed.
-            self.loss.repeat_front(&mut self.snd);
-        }
-        self.arm_retransmission(now);
-        self.control_loop().end_idleness(now, before.idle_since);
     }
 }
 
@@ -215,7 +167,6 @@ impl<'a> Acking<'a> {
         SackOption { numbers: self.numbers, blocks, ack: segment.ack }
     }
 
-    /// Returns the arrival times that the peer reports.
     fn read_arrivals(&mut self, segment: &AckSegment<'_>) -> Reports {
         let Some(arrivals) = &mut self.ext.arrivals else { return Reports::new() };
         arrivals.read(segment.now, segment.header, self.numbers, segment.ack, self.snd.nxt())
@@ -232,7 +183,6 @@ impl<'a> Acking<'a> {
         delivery
     }
 
-    /// Applies the cumulative ACK and the SACK blocks to the scoreboard, and returns the bytes newly delivered.
     fn mark_delivered(
         &mut self,
         segment: &AckSegment<'_>,

@@ -9,11 +9,12 @@ use longhaul_units::{Span, Time};
 
 use super::ecn_check::EcnCheck;
 use super::extension;
+use super::lifecycle::EventSet;
 use super::loss::RestingLoss;
 use super::moderation::tolerable_delay;
 use super::receiver::RestingReceiver;
 use super::sender::RestingSender;
-use super::timers::RestingTimers;
+use super::timers::{RestingTimers, Timer};
 use super::{
     CongestionDriver, Extensions, Lifecycle, Liveness, Negotiated, Numbers, Observers, Pmtu, Pressure, Timers,
 };
@@ -49,7 +50,6 @@ struct Resting {
     timers: RestingTimers,
 }
 
-#[expect(clippy::multiple_inherent_impl, reason = "one file per phase")]
 impl Connection {
     /// Returns the smaller form, or the connection itself if it is not at rest.
     pub(crate) fn rest(mut self: Box<Self>) -> Result<Dormant, Box<Self>> {
@@ -72,9 +72,9 @@ impl Connection {
 
     /// Returns what the larger parts keep, if all of them are at rest, and the state and the other parts permit it.
     fn resting(&mut self) -> Option<Resting> {
-        let Lifecycle { state, error, events, orphaned, .. } = self.life;
+        let Lifecycle { state, error, orphaned, .. } = self.life;
         let is_open = state == State::Established && error.is_none() && !orphaned;
-        let is_silent = events.is_empty() && self.life.reset.is_none() && self.observers.is_empty();
+        let is_silent = self.events.is_empty() && self.life.reset.is_none() && self.observers.is_empty();
         if !is_open || !is_silent || !self.ext.is_passive() {
             return None;
         }
@@ -82,6 +82,27 @@ impl Connection {
         // Nothing is outstanding that could still be lost.
         self.loss.settle();
         Some(Resting { snd, rcv, loss: self.loss.rest()?, timers })
+    }
+
+    /// Returns once whether the connection may rest: it has been idle for long enough, or woken by a call without effect.
+    pub(crate) fn may_rest(&mut self) -> bool {
+        std::mem::take(&mut self.life.may_rest)
+    }
+
+    /// Records that the connection has woken.
+    pub(crate) fn note_waking(&mut self) {
+        self.life.woken_at = Some(self.stats.segments());
+    }
+
+    /// Ends the call that has woken the connection, if one has: it rests again at once after a call without effect, and
+    /// otherwise after another idle period, unless it has sent data or does not wait for any more.
+    pub(crate) fn settle_after_waking(&mut self, now: Time) {
+        let Some(segments) = self.life.woken_at.take() else { return };
+        if segments == self.stats.segments() {
+            self.life.may_rest = true;
+        } else if self.life.state == State::Established && !self.snd.has_outstanding() {
+            self.timers.arm(Timer::Idle, now + self.rtt.base_rto());
+        }
     }
 }
 
@@ -133,6 +154,7 @@ impl Dormant {
             peer,
             timers: Timers::wake(self.timers),
             stats,
+            events: EventSet::default(),
             observers: Observers::default(),
         }
     }

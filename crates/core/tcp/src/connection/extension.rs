@@ -15,7 +15,7 @@ use super::acking::{AckSegment, SackOption};
 use super::arrivals::{ArrivalTimes, Reports};
 use super::ecn_check::EcnCheck;
 use super::send_loop::{Fill, FillStep};
-use super::{Headers, Host, Negotiated, SendLoop, Sender, Timer};
+use super::{Engine, Negotiated, SendLoop, Sender, Timer};
 use crate::{Batch, Config, Info, Record, SegmentMeta, State, TimestampClock};
 
 mod ack_frequency;
@@ -46,7 +46,7 @@ pub(super) trait Extension: Debug + Send {
     }
 
     /// Reads the options of an acceptable segment, before what it acknowledges is processed.
-    fn on_segment(&mut self, _heard: &Heard<'_>, _host: &mut Host<'_>) {}
+    fn on_segment(&mut self, _heard: &Heard<'_>, _engine: &mut Engine<'_>) {}
 
     /// Returns whether it is told of each segment that an ACK newly delivers.
     fn takes_records(&self) -> bool {
@@ -62,7 +62,7 @@ pub(super) trait Extension: Debug + Send {
 
     /// Acts after an acceptable segment was processed. Returns whether there is something to
     /// [complete](Self::complete) an event with, for which none may be under way.
-    fn settle(&mut self, _host: &mut Host<'_>) -> bool {
+    fn settle(&mut self, _engine: &mut Engine<'_>) -> bool {
         false
     }
 
@@ -77,8 +77,8 @@ pub(super) trait Extension: Debug + Send {
     }
 
     /// Fills an empty batch with segments of its own.
-    fn send(&mut self, _turn: Turn, _host: &mut Host<'_>, _out: &mut Outgoing<'_>) -> Sent {
-        Sent::Nothing(None)
+    fn send(&mut self, _turn: Turn, _engine: &mut Engine<'_>, _out: &mut Outgoing<'_>) -> Filled {
+        Filled::Nothing(None)
     }
 
     /// Learns that a batch is sent whose segments have this TSval.
@@ -102,7 +102,6 @@ pub(super) trait Extension: Debug + Send {
     fn info(&self, _snd: &Sender, _info: &mut Info) {}
 }
 
-/// What a header is for.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Carrier<'a> {
     Syn(SynRequest),
@@ -120,7 +119,6 @@ pub(super) struct Heard<'a> {
     pub(super) header: &'a Header,
     pub(super) state: State,
     pub(super) has_data: bool,
-    /// The offset that it acknowledges.
     pub(super) ack: u64,
 }
 
@@ -154,7 +152,6 @@ pub(super) struct Claims {
     pub(super) event: Option<PathEvent>,
 }
 
-/// When extensions may send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Turn {
     /// Before anything else.
@@ -163,7 +160,6 @@ pub(super) enum Turn {
     Last,
 }
 
-/// Batch to be filled.
 pub(super) struct Outgoing<'a> {
     pub(super) now: Time,
     pub(super) batch: &'a mut Batch,
@@ -172,7 +168,7 @@ pub(super) struct Outgoing<'a> {
 
 /// What extensions have sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Sent {
+pub(super) enum Filled {
     /// Nothing. They want to be asked again at this time.
     Nothing(Option<Time>),
     /// Data within the congestion window.
@@ -199,7 +195,6 @@ impl Extensions {
         Self { ecn_check, arrivals: has_arrivals.then(Box::default), list, ..Self::default() }
     }
 
-    /// Returns the list, without which nothing may be sent any more.
     pub(super) fn into_list(self) -> List {
         self.list
     }
@@ -222,7 +217,6 @@ impl Extensions {
         (&mut self.ecn_check, if self.takes_records { &mut self.list } else { &mut [] })
     }
 
-    /// Returns the extensions, to be asked in order.
     #[inline]
     pub(super) fn each(&mut self) -> impl Iterator<Item = &mut Box<dyn Extension>> {
         self.list.iter_mut()
@@ -269,7 +263,6 @@ impl Extensions {
         }
     }
 
-    /// Makes the extensions that the peer's SYN offers.
     pub(super) fn accept(&mut self, negotiated: Negotiated, seed: u64) {
         if negotiated.network {
             self.list.push(Box::new(Network::new(seed)));
@@ -336,7 +329,8 @@ pub(super) fn offered_header(needs: &Needs, config: &Config) -> Option<NetworkHe
     wanted_header(needs).filter(|_| config.extensions && config.routers_answer)
 }
 
-impl Host<'_> {
+#[expect(clippy::multiple_inherent_impl, reason = "one file per phase")]
+impl Engine<'_> {
     #[cold]
     pub(super) fn hear(&mut self, heard: &Heard<'_>) {
         let mut list = mem::take(&mut self.ext.list);
@@ -344,23 +338,32 @@ impl Host<'_> {
         self.ext.list = list;
     }
 
+    pub(super) fn hear_syn(&mut self, now: Time, meta: &SegmentMeta, header: &Header, state: State) {
+        if !self.ext.is_empty() && self.life.state != State::Closed {
+            self.hear(&Heard { now, meta, header, state, has_data: false, ack: 1 });
+        }
+    }
+
+    /// Reports samples that no ACK event has carried.
     #[cold]
-    pub(super) fn settle(&mut self) -> bool {
+    pub(super) fn settle(&mut self, now: Time) {
         let mut list = mem::take(&mut self.ext.list);
         let mut has_news = false;
         for extension in &mut list {
             has_news |= extension.settle(self);
         }
         self.ext.list = list;
-        has_news
+        if has_news {
+            self.control_loop().report_ack(Ack::new(now));
+        }
     }
 
     #[cold]
-    pub(super) fn send(&mut self, turn: Turn, mut out: Outgoing<'_>) -> Sent {
+    pub(super) fn send_for_extensions(&mut self, turn: Turn, mut out: Outgoing<'_>) -> Filled {
         let mut list = mem::take(&mut self.ext.list);
         let mut next: Option<Time> = None;
         let sent = list.iter_mut().find_map(|extension| match extension.send(turn, self, &mut out) {
-            Sent::Nothing(due) => {
+            Filled::Nothing(due) => {
                 next = next.into_iter().chain(due).min();
                 None
             }
@@ -370,7 +373,7 @@ impl Host<'_> {
         if turn == Turn::Last && sent.is_none() {
             self.timers.set(Timer::Extension, next);
         }
-        sent.unwrap_or(Sent::Nothing(next))
+        sent.unwrap_or(Filled::Nothing(next))
     }
 
     /// Returns the header of a segment without text that carries options of an extension.
@@ -384,16 +387,6 @@ impl Host<'_> {
     pub(super) fn data_header(&mut self, now: Time, start: u64) -> Header {
         let flags = Flags::ACK | self.rcv.acks.echo_flag();
         self.headers().header(now, flags, start)
-    }
-
-    fn headers(&mut self) -> Headers<'_> {
-        let Self { negotiated, numbers, snd, rcv, pmtu, ext, timers, stats, .. } = self;
-        Headers { negotiated, numbers, snd, rcv, pmtu, ext, timers, stats }
-    }
-
-    pub(super) fn send_loop(&mut self) -> SendLoop<'_> {
-        let Self { config, negotiated, numbers, rtt, snd, loss, cc, pmtu, ext, timers, stats, .. } = self;
-        SendLoop { config, negotiated, numbers, rtt, snd, loss, cc, pmtu, ext, timers, stats }
     }
 }
 

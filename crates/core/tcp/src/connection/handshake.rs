@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use longhaul_cc::{Detection, Granted, PathEvent};
+use longhaul_cc::{Detection, Granted, NeedError, PathEvent};
 use longhaul_units::{Bytes, Span, Time};
 use longhaul_wire::{CheshireCodec, Codec, Flags, Header};
 
 use super::extension::{Carrier, SynRequest};
-use super::{Heard, Timer, Timers};
+use super::{Engine, Timer, Timers};
 use crate::{Batch, Config, Connection, ConnectionError, Event, HostError, SegmentMeta, State, TimestampClock};
 
 /// SYN-ACK retransmissions by timer to an unvalidated address. With the first one, three SYN-ACKs are sent, none
@@ -32,7 +32,6 @@ pub(crate) struct Start {
 /// State needed only until the connection is established.
 #[derive(Clone, Debug)]
 pub(super) struct Handshake {
-    /// A SYN or SYN-ACK has to be sent.
     due: bool,
     /// Number of retransmissions by timer.
     retries: u32,
@@ -40,10 +39,8 @@ pub(super) struct Handshake {
     pub(super) repeated: bool,
     /// The peer has answered the SYN, though not with a SYN-ACK: the path does not drop SYNs like it.
     arrived: bool,
-    /// Time and TSval of the last transmission.
     sent_at: Time,
     stamp: u32,
-    /// Time and TSval of the first transmission.
     first: (Time, u32),
     /// Limit of SYN-ACK retransmissions by timer, for a passive open.
     pub(super) passive: Option<u32>,
@@ -57,66 +54,35 @@ pub(super) struct Handshake {
 
 #[expect(clippy::multiple_inherent_impl, reason = "one file per phase")]
 impl Connection {
-    /// Opens a connection actively: a SYN is ready to be sent.
     pub(crate) fn connect(start: Start) -> Self {
         let (now, seed) = (start.now, start.seed);
         let mut conn = Self::new(start);
         conn.life.enter(State::SynSent);
         conn.ext.offer(&conn.cc.controller.needs(), seed);
-        conn.begin_handshake(now, None);
+        conn.life.handshake = Some(Box::new(Handshake::new(now, None)));
+        conn.opening().begin(now);
         conn
     }
 
-    /// Opens a connection passively in response to `syn`: a SYN-ACK is ready to be sent.
-    pub(crate) fn accept(start: Start, syn: &Header, meta: &SegmentMeta) -> Self {
+    /// Opens a connection passively in response to `syn`: a SYN-ACK is ready to be sent, unless a SYN cookie has been sent in
+    /// its place, from which `syn` is reconstructed. The ACK that carried the cookie must be handled next.
+    pub(crate) fn accept(start: Start, syn: &Header, meta: &SegmentMeta, is_by_cookie: bool) -> Self {
         let (now, seed) = (start.now, start.seed);
         let mut conn = Self::new(start);
         conn.life.enter(State::Listen);
         conn.life.enter(State::SynReceived);
         conn.opening().process_syn(now, syn);
         conn.ext.accept(conn.negotiated, seed);
-        conn.hear_syn(now, meta, syn, State::SynReceived);
-        conn.begin_handshake(now, Some(SYN_ACK_RETRIES));
-        if let Some(handshake) = &mut conn.life.handshake {
-            handshake.max_header_len = CheshireCodec::header_len(&syn.options);
-        }
+        conn.engine().hear_syn(now, meta, syn, State::SynReceived);
+        conn.opening().begin(now);
+        let max_header_len = CheshireCodec::header_len(&syn.options);
+        let mut handshake = Handshake::new(now, Some(SYN_ACK_RETRIES));
+        (handshake.due, handshake.repeated) = (!is_by_cookie, is_by_cookie);
+        handshake.max_header_len = max_header_len;
+        conn.life.handshake = Some(Box::new(handshake));
         conn
     }
 
-    /// Opens a connection passively from a SYN cookie: `syn` is reconstructed from the cookie. The ACK that carried
-    /// the cookie must be handled next.
-    pub(crate) fn accept_cookie(start: Start, syn: &Header) -> Self {
-        let mut conn = Self::accept(start, syn, &SegmentMeta::default());
-        if let Some(handshake) = &mut conn.life.handshake {
-            handshake.due = false;
-            handshake.repeated = true;
-        }
-        conn
-    }
-
-    fn begin_handshake(&mut self, now: Time, passive: Option<u32>) {
-        self.snd.on_syn();
-        let handshake = Handshake {
-            due: true,
-            retries: 0,
-            repeated: false,
-            arrived: false,
-            sent_at: now,
-            stamp: 0,
-            first: (now, 0),
-            passive,
-            max_header_len: usize::MAX,
-            refused_at: None,
-            is_refusal_check: false,
-        };
-        self.life.handshake = Some(Box::new(handshake));
-        self.timers.arm(Timer::Rto, now + self.rtt.rto());
-        if let Some(limit) = self.config.user_timeout {
-            self.timers.arm(Timer::User, now + limit);
-        }
-    }
-
-    /// Sends the SYN or SYN-ACK if one is due.
     pub(super) fn transmit_handshake(&mut self, now: Time, batch: &mut Batch) -> bool {
         let Some(handshake) = self.life.handshake.as_mut().filter(|h| h.due) else { return false };
         handshake.due = false;
@@ -192,8 +158,10 @@ impl Connection {
         self.peer.on_segment(now);
         if acks_syn {
             self.establish(now, meta.rx_time.unwrap_or(now).min(now), header);
-            self.hear_syn(now, meta, header, State::SynSent);
-            self.settle_extensions(now);
+            self.engine().hear_syn(now, meta, header, State::SynSent);
+            if !self.ext.is_empty() && self.life.state != State::Closed {
+                self.engine().settle(now);
+            }
             if self.ext.needs_ack() {
                 // The answer is sent at once and before a report: our first segment completes the peer's handshake
                 // and ends its wait for an answer.
@@ -202,21 +170,14 @@ impl Connection {
             } else {
                 self.rcv.acks.request();
             }
-            self.announce_user_timeout(now);
+            self.engine().announce_user_timeout(now);
             return;
         }
         // Simultaneous open: both sides sent a SYN.
-        self.hear_syn(now, meta, header, State::SynSent);
+        self.engine().hear_syn(now, meta, header, State::SynSent);
         self.enter(State::SynReceived);
         if let Some(handshake) = &mut self.life.handshake {
             handshake.due = true;
-        }
-    }
-
-    /// Passes the peer's SYN or SYN-ACK, which arrived in `state`, to the extensions.
-    fn hear_syn(&mut self, now: Time, meta: &SegmentMeta, header: &Header, state: State) {
-        if !self.ext.is_empty() && self.life.state != State::Closed {
-            self.host().hear(&Heard { now, meta, header, state, has_data: false, ack: 1 });
         }
     }
 
@@ -245,49 +206,18 @@ impl Connection {
             self.snd.set_window(u64::from(header.window) << self.negotiated.send_shift);
         }
         // Report the negotiated capabilities, which may close the connection, and raise the events.
-        self.report_capabilities(now);
-        if self.life.state == State::Closed {
+        if let Err(error) = self.engine().start(now) {
+            self.life.reset = Some(Box::new(self.headers().reset_header(now)));
+            self.finish(Some(ConnectionError::NeedNotGranted { need: error.need }));
             return;
         }
         self.advance_closing();
         self.peer.arm_keep_alive(now, &self.config, self.life.state, &mut self.timers);
         self.timers.arm(Timer::Idle, now + self.rtt.base_rto());
-        self.life.events.raise(Event::Connected);
-        self.life.events.raise(Event::Writable);
+        self.events.raise(Event::Connected);
+        self.events.raise(Event::Writable);
     }
 
-    /// Reports the negotiated capabilities to the controller.
-    fn report_capabilities(&mut self, now: Time) {
-        let needs = self.cc.controller.needs();
-        // Loss detection depends on SACK.
-        self.loss.detection = match (self.negotiated.sack, needs.detection()) {
-            (false, _) | (_, Some(Detection::DuplicateAcks)) => Detection::DuplicateAcks,
-            (true, Some(detection)) => detection,
-            (true, None) => Detection::RackTlp,
-        };
-        // Grant what the controller needs and both sides support.
-        let mut granted = Granted::basic();
-        granted.detection = self.loss.detection;
-        granted.segments = needs.required.segments || needs.preferred.segments;
-        granted.whole_window = self.negotiated.whole_window;
-        granted.saved_path = self.cc.history.has_saved_path();
-        self.ext.start(self.negotiated, &needs, &self.config, &mut granted);
-        self.pmtu.set_options(self.negotiated.data_options(&self.ext));
-        if self.negotiated.ecn && !self.ext.ecn_check.has_failed() {
-            granted.ecn = longhaul_cc::EcnMark::Ect0;
-        }
-        // Close the connection if a required capability is missing.
-        let path = self.cc.path(&self.snd, &self.loss, &self.rtt, self.pmtu.mss());
-        if let Err(error) = self.cc.start(&granted, &path) {
-            self.life.reset = Some(Box::new(self.headers().reset_header(now)));
-            self.finish(Some(ConnectionError::NeedNotGranted { need: error.need }));
-            return;
-        }
-        self.cc.establish(now, granted);
-        self.control_loop().tell(&PathEvent::Established { now, granted });
-    }
-
-    /// Handles the expiry of the SYN timer.
     pub(super) fn retransmit_syn(&mut self, now: Time) {
         let Some(handshake) = self.life.handshake.as_mut() else { return };
         let Some(backs_off) = handshake.on_timeout(self.config.syn_retries) else {
@@ -302,7 +232,53 @@ impl Connection {
     }
 }
 
+#[expect(clippy::multiple_inherent_impl, reason = "one file per phase")]
+impl Engine<'_> {
+    /// Reports the negotiated capabilities to the controller. Fails if a required one is missing.
+    fn start(&mut self, now: Time) -> Result<(), NeedError> {
+        let needs = self.cc.controller.needs();
+        // Loss detection depends on SACK.
+        self.loss.detection = match (self.negotiated.sack, needs.detection()) {
+            (false, _) | (_, Some(Detection::DuplicateAcks)) => Detection::DuplicateAcks,
+            (true, Some(detection)) => detection,
+            (true, None) => Detection::RackTlp,
+        };
+        // Grant what the controller needs and both sides support.
+        let mut granted = Granted::basic();
+        granted.detection = self.loss.detection;
+        granted.segments = needs.required.segments || needs.preferred.segments;
+        granted.whole_window = self.negotiated.whole_window;
+        granted.saved_path = self.cc.history.has_saved_path();
+        self.ext.start(*self.negotiated, &needs, self.config, &mut granted);
+        self.pmtu.set_options(self.negotiated.data_options(self.ext));
+        if self.negotiated.ecn && !self.ext.ecn_check.has_failed() {
+            granted.ecn = longhaul_cc::EcnMark::Ect0;
+        }
+        let path = self.cc.path(self.snd, self.loss, self.rtt, self.pmtu.mss());
+        self.cc.start(&granted, &path)?;
+        self.cc.establish(now, granted);
+        self.control_loop().tell(&PathEvent::Established { now, granted });
+        Ok(())
+    }
+}
+
 impl Handshake {
+    fn new(now: Time, passive: Option<u32>) -> Self {
+        Self {
+            due: true,
+            retries: 0,
+            repeated: false,
+            arrived: false,
+            sent_at: now,
+            stamp: 0,
+            first: (now, 0),
+            passive,
+            max_header_len: usize::MAX,
+            refused_at: None,
+            is_refusal_check: false,
+        }
+    }
+
     /// Sends the SYN again at once, after a reset that ends the peer's old connection, instead of at the timeout. A
     /// challenge ACK (RFC 5961, section 4) shows that the SYN has arrived. Done once, because each ACK may be forged.
     fn repeat_after_reset(&mut self) -> bool {

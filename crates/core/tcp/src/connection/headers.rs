@@ -16,7 +16,6 @@ impl Headers<'_> {
         Header { window, ..self.windowless_header(now, flags, offset) }
     }
 
-    /// Returns the same header with a window of zero.
     pub(super) fn windowless_header(&self, now: Time, flags: Flags, offset: u64) -> Header {
         let mut header = Header {
             flags,
@@ -36,7 +35,6 @@ impl Headers<'_> {
         self.snd.acceptable_to_peer(self.negotiated.send_shift)
     }
 
-    /// Returns the header of a pure ACK and resets the state of delayed ACKs.
     pub(super) fn ack_header(&mut self, now: Time) -> Header {
         let flags = Flags::ACK | self.rcv.acks.echo_flag();
         let mut header = self.header(now, flags, self.textless_offset());

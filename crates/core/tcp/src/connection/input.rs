@@ -10,7 +10,7 @@ use super::checks::Acceptability;
 use super::handshake::reset_for;
 use super::receiving::Text;
 use super::trains::{Train, may_lead};
-use super::{Heard, Incoming, Pressure, Timer};
+use super::{Engine, Heard, Incoming, Pressure, Timer};
 use crate::{
     Connection, ConnectionError, ConnectionEvent, Event, HostError, Payload, Rejection, SegmentMeta, State, add,
 };
@@ -34,7 +34,7 @@ impl Connection {
                 self.handle_synchronised(now, meta, Incoming { header, payload, start })
             }
         };
-        self.report_changes();
+        self.watch().report_changes();
         advances && may_lead(meta, header)
     }
 
@@ -52,7 +52,7 @@ impl Connection {
                 Acceptability::Acceptable => {}
                 Acceptability::Ignored => return false,
                 Acceptability::Rejected(reason) => {
-                    self.reject(now, &segment, reason);
+                    self.engine().reject(now, &segment, reason);
                     let is_outside = reason == Rejection::OutsideWindow;
                     is_repeated = is_outside && self.checks().acknowledges_although_old(now, &segment);
                     if !is_repeated {
@@ -81,7 +81,7 @@ impl Connection {
         let Some(ack) = self.check_acknowledgment(now, meta, &segment) else { return false };
         if !self.ext.is_empty() {
             let (header, has_data) = (segment.header, !segment.payload.is_empty());
-            self.host().hear(&Heard { now, meta, header, state, has_data, ack });
+            self.engine().hear(&Heard { now, meta, header, state, has_data, ack });
         }
         self.receiving().update_ts_recent(meta.rx_time.unwrap_or(now).min(now), &segment);
         self.peer.on_segment(now);
@@ -94,9 +94,11 @@ impl Connection {
         self.peer.arm_keep_alive(now, &self.config, self.life.state, &mut self.timers);
         let (header, start, len) = (segment.header, segment.start.max(0) as u64, segment.payload.len());
         let advances = ack > self.snd.una();
-        self.process_ack(&AckSegment { now, meta, header, start, ack, len });
+        self.engine().process_ack(&AckSegment { now, meta, header, start, ack, len });
         self.loss.hear_in_outage(now, &mut self.snd, &mut self.rtt, &mut self.timers);
-        self.settle_extensions(now);
+        if !self.ext.is_empty() {
+            self.engine().settle(now);
+        }
         self.pmtu.note_episodes(self.stats.incidents().recoveries);
         self.after_ack(now, advances);
         if is_repeated || self.life.state == State::Closed {
@@ -150,7 +152,7 @@ impl Connection {
             if self.life.state == State::Closed {
                 return None;
             }
-            self.announce_user_timeout(now);
+            self.engine().announce_user_timeout(now);
             return Some(ack as u64);
         }
         let (oldest, newest) = self.snd.acceptable_acks();
@@ -195,7 +197,7 @@ impl Connection {
 
     fn enter_time_wait(&mut self, now: Time) {
         self.enter(State::TimeWait);
-        self.life.events.raise(Event::Finished);
+        self.events.raise(Event::Finished);
         self.cc.limits.account(now);
         self.timers.stop_all();
         self.timers.arm(Timer::Linger, now + self.config.time_wait);
@@ -207,7 +209,7 @@ impl Connection {
             return;
         }
         self.rcv.request_ack_of_all();
-        self.life.events.raise(Event::Readable);
+        self.events.raise(Event::Readable);
         match self.life.state {
             State::SynReceived | State::Established => self.enter(State::CloseWait),
             State::FinWait1 if self.snd.fin_acknowledged() => self.enter_time_wait(now),
@@ -239,7 +241,7 @@ impl Connection {
             }
             Text::Taken { arrived, is_readable, is_whole } => {
                 if is_readable {
-                    self.life.events.raise(Event::Readable);
+                    self.events.raise(Event::Readable);
                 }
                 self.rcv.inflow.note(now, self.rtt.srtt());
                 let every = self.config.ack_every();
@@ -248,36 +250,6 @@ impl Connection {
             }
         }
         false
-    }
-
-    /// Answers an unacceptable segment with an ACK, unless it is a RST. Credible duplicates with data are each
-    /// acknowledged at once, because the sender's spurious-loss detection and probes depend on it (RFC 2883). Other
-    /// answers are rate-limited like challenge ACKs, to prevent ACK loops and answers to forged segments (RFC 5961,
-    /// section 7).
-    fn reject(&mut self, now: Time, segment: &Incoming<'_>, reason: Rejection) {
-        if reason == Rejection::Timestamp {
-            add(&mut self.stats.incidents_mut().paws_dropped, 1);
-        }
-        self.observers.report(now, || ConnectionEvent::SegmentRejected(reason));
-        if segment.has(Flags::RST) {
-            return;
-        }
-        if segment.has(Flags::SYN) || !self.checks().is_credible(now, segment.header) {
-            self.headers().challenge(now);
-            return;
-        }
-        let next = self.rcv.next() as i64;
-        if self.life.state == State::TimeWait && segment.has(Flags::FIN) && segment.end() == next {
-            self.timers.arm(Timer::Linger, now + self.config.time_wait);
-        }
-        if segment.payload.is_empty() && !segment.has(Flags::FIN) {
-            self.headers().challenge(now);
-            return;
-        }
-        if !segment.payload.is_empty() && segment.start >= 1 && segment.data_end() <= next {
-            self.receiving().report_duplicate(segment);
-        }
-        self.headers().queue_ack(now);
     }
 
     /// Handles a SYN that was already answered: our SYN-ACK may have been lost. In a simultaneous open, a SYN-ACK
@@ -404,6 +376,46 @@ impl Connection {
                 self.peer.host_errors.on_closed_port(now, &mut self.timers);
             }
             _ => {}
+        }
+    }
+}
+
+#[expect(clippy::multiple_inherent_impl, reason = "one file per phase")]
+impl Engine<'_> {
+    /// Answers an unacceptable segment with an ACK, unless it is a RST. Credible duplicates with data are each
+    /// acknowledged at once, because the sender's spurious-loss detection and probes depend on it (RFC 2883). Other
+    /// answers are rate-limited like challenge ACKs, to prevent ACK loops and answers to forged segments (RFC 5961,
+    /// section 7).
+    fn reject(&mut self, now: Time, segment: &Incoming<'_>, reason: Rejection) {
+        if reason == Rejection::Timestamp {
+            add(&mut self.stats.incidents_mut().paws_dropped, 1);
+        }
+        self.observers.report(now, || ConnectionEvent::SegmentRejected(reason));
+        if segment.has(Flags::RST) {
+            return;
+        }
+        if segment.has(Flags::SYN) || !self.checks().is_credible(now, segment.header) {
+            self.headers().challenge(now);
+            return;
+        }
+        let next = self.rcv.next() as i64;
+        if self.life.state == State::TimeWait && segment.has(Flags::FIN) && segment.end() == next {
+            self.timers.arm(Timer::Linger, now + self.config.time_wait);
+        }
+        if segment.payload.is_empty() && !segment.has(Flags::FIN) {
+            self.headers().challenge(now);
+            return;
+        }
+        if !segment.payload.is_empty() && segment.start >= 1 && segment.data_end() <= next {
+            self.receiving().report_duplicate(segment);
+        }
+        self.headers().queue_ack(now);
+    }
+
+    /// Advertises our user timeout, if enabled, because the advice is new or no segment without SYN has carried it.
+    pub(super) fn announce_user_timeout(&mut self, now: Time) {
+        if let Some(advice) = self.peer.user_timeout.advice(self.config).filter(|_| self.life.state.is_synchronized()) {
+            self.headers().announce_user_timeout(now, advice);
         }
     }
 }

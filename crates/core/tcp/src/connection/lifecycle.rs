@@ -1,14 +1,12 @@
-//! Connection state (RFC 9293, section 3.3.2), the error that ended the connection, and events not polled yet.
+//! Connection state (RFC 9293, section 3.3.2), the error that ended the connection, and the events of a connection.
 
 use longhaul_units::Time;
 use longhaul_wire::Header;
 
-use super::app::Blocked;
 use super::handshake::Handshake;
 use super::{Receiver, Sender};
 use crate::{ConnectionError, State};
 
-/// Memory pressure of the endpoint.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Pressure {
     /// Memory is available.
@@ -33,11 +31,25 @@ pub enum Event {
     /// The peer acknowledged our FIN: everything written has arrived.
     Finished,
     /// R1 is reached: several retransmissions in a row went unanswered (RFC 9293, section 3.8.3).
-    /// [`Connection::host_error`](super::Connection::host_error) may name the cause.
+    /// [`Status::host_error`](super::Status::host_error) may name the cause.
     Stalled,
     /// The connection is over. [`Connection::error`](super::Connection::error) returns the cause unless both sides
     /// closed it in order.
     Closed,
+}
+
+/// Reason for which [`Connection::read`] or [`Connection::write`] did nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Blocked {
+    /// There is nothing to read, or no room to write. An [`Event`] follows when that changes.
+    #[error("would block")]
+    WouldBlock,
+    /// This side was shut down for writing.
+    #[error("shut down for writing")]
+    ShutDown,
+    /// The connection failed.
+    #[error(transparent)]
+    Failed(#[from] ConnectionError),
 }
 
 /// Set of [`Event`]s that were raised and not polled yet.
@@ -70,9 +82,7 @@ pub(super) struct Lifecycle {
     pub(super) error: Option<ConnectionError>,
     /// Present until the connection is established.
     pub(super) handshake: Option<Box<Handshake>>,
-    /// A RST to be sent.
     pub(super) reset: Option<Box<Header>>,
-    pub(super) events: EventSet,
     pub(super) created_at: Time,
     /// The application dropped the connection: nothing will be read.
     pub(super) orphaned: bool,
@@ -92,7 +102,6 @@ impl Lifecycle {
             error: None,
             handshake: None,
             reset: None,
-            events: EventSet::default(),
             created_at: now,
             orphaned: false,
             resets: false,
@@ -109,16 +118,15 @@ impl Lifecycle {
     }
 
     /// Enters CLOSED and raises the events that this entails. The first error is kept.
-    pub(super) fn close(&mut self, error: Option<ConnectionError>) {
+    pub(super) fn close(&mut self, error: Option<ConnectionError>, events: &mut EventSet) {
         self.state = State::Closed;
         self.error = self.error.or(error);
         self.handshake = None;
         for event in [Event::Readable, Event::Writable, Event::Closed] {
-            self.events.raise(event);
+            events.raise(event);
         }
     }
 
-    /// Checks whether a writer may queue data, and records that it waits if it has to.
     pub(super) fn admit_writer(&self, snd: &mut Sender) -> Result<(), Blocked> {
         let checked = self.check_writable(snd);
         if checked == Err(Blocked::WouldBlock) {
@@ -127,7 +135,6 @@ impl Lifecycle {
         checked
     }
 
-    /// Returns whether a writer may queue data.
     pub(super) fn check_writable(&self, snd: &Sender) -> Result<(), Blocked> {
         if let Some(error) = self.error {
             return Err(error.into());
@@ -141,7 +148,6 @@ impl Lifecycle {
         Ok(())
     }
 
-    /// Returns the result of a read that finds no data.
     pub(super) fn empty_read(&self, rcv: &Receiver) -> Result<(), Blocked> {
         if rcv.fin_reached() || rcv.is_closed() {
             return Ok(());
@@ -157,21 +163,21 @@ impl Lifecycle {
 mod tests {
     use super::*;
 
-    fn drain(life: &mut Lifecycle) -> Vec<Event> {
-        std::iter::from_fn(|| life.events.take()).collect()
+    fn drain(events: &mut EventSet) -> Vec<Event> {
+        std::iter::from_fn(|| events.take()).collect()
     }
 
     /// Events are reported in the order in which they can happen, each once, however often they were raised.
     #[test]
     fn events_have_an_order() {
-        let mut life = Lifecycle::new(Time::ZERO);
-        assert_eq!(life.events.take(), None);
+        let mut events = EventSet::default();
+        assert_eq!(events.take(), None);
         for event in EventSet::ORDER.into_iter().rev().chain([Event::Writable, Event::Closed]) {
-            life.events.raise(event);
+            events.raise(event);
         }
-        assert_eq!(drain(&mut life), EventSet::ORDER);
-        life.events.raise(Event::Stalled);
-        assert_eq!(drain(&mut life), [Event::Stalled], "and again");
+        assert_eq!(drain(&mut events), EventSet::ORDER);
+        events.raise(Event::Stalled);
+        assert_eq!(drain(&mut events), [Event::Stalled], "and again");
     }
 
     /// The first error is the cause: an abort after a reset does not replace it. A normal end has none.
@@ -183,11 +189,11 @@ mod tests {
             (vec![Some(ConnectionError::Reset), Some(ConnectionError::Aborted)], Some(ConnectionError::Reset)),
             (vec![Some(ConnectionError::Reset), None], Some(ConnectionError::Reset)),
         ] {
-            let mut life = Lifecycle::new(Time::ZERO);
+            let (mut life, mut events) = (Lifecycle::new(Time::ZERO), EventSet::default());
             life.enter(State::SynSent);
-            errors.iter().for_each(|error| life.close(*error));
+            errors.iter().for_each(|error| life.close(*error, &mut events));
             assert_eq!((life.error, life.state, life.handshake.is_none()), (kept, State::Closed, true), "{errors:?}");
-            assert_eq!(drain(&mut life), [Event::Readable, Event::Writable, Event::Closed], "whoever waits is woken");
+            assert_eq!(drain(&mut events), [Event::Readable, Event::Writable, Event::Closed], "whoever waits is woken");
         }
     }
 
@@ -198,7 +204,7 @@ mod tests {
             life.enter(next);
             assert_eq!(life.state, next);
         }
-        life.close(None);
+        life.close(None, &mut EventSet::default());
         assert_eq!(life.state, State::Closed, "every state can be left by closing");
     }
 

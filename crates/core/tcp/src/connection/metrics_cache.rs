@@ -6,9 +6,9 @@ use longhaul_cc::{Control, RateSample, SavedPath, SavedPathUse, SendLimit, initi
 use longhaul_units::{Bytes, Rate, Span, Time};
 
 use super::congestion::build_params;
-use super::{CongestionDriver, Timer};
+use super::{CongestionDriver, Opening, Status, Timer};
 use crate::path_cache::{Learnt, Taken};
-use crate::{Connection, PathCache, PathMetrics, SavedPathInfo, State};
+use crate::{PathCache, PathMetrics, SavedPathInfo, State};
 
 /// Number of round trips for which the window must have been the send limit before ssthresh is stored. RFC 9040,
 /// section 8, recommends caching for long connections only. Thirteen doublings lead from the initial window to 81,920
@@ -23,7 +23,6 @@ const WINDOW: [usize; 2] = [SendLimit::Cwnd as usize, SendLimit::Pacing as usize
 /// Factor by which the time limited by the window must exceed the time under all other limits.
 const MIN_LIMITED_RATIO: u64 = 3;
 
-/// Cached metrics that the connection started with.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct CachedMetrics {
     /// Whether there is a cache and the controller can use a saved path.
@@ -98,7 +97,6 @@ impl CachedMetrics {
         self.checked_out().map(|checked_out| checked_out.value())
     }
 
-    /// Returns how the cached metrics were used, given what the controller made of them.
     fn info(&self, made: SavedPathUse) -> SavedPathInfo {
         let mut info = SavedPathInfo::default();
         match (self.taken, made) {
@@ -130,7 +128,6 @@ impl CongestionDriver {
         checked_out.filter(|checked_out| is_lossless && !refused && cache.is_fresh(now, checked_out))
     }
 
-    /// Returns how the cached metrics were used, if the start-up scheme requested any.
     pub(super) fn saved_path_info(&self) -> Option<SavedPathInfo> {
         let cached = self.history.cached();
         cached.asked.then(|| cached.info(self.peek(|sending| sending.controller.saved_path_use())))
@@ -147,8 +144,7 @@ impl CongestionDriver {
     }
 }
 
-#[expect(clippy::multiple_inherent_impl, reason = "one file per phase")]
-impl Connection {
+impl Opening<'_> {
     /// Applies cached metrics of the path to `remote`. Must be called before the first segment is sent.
     pub(crate) fn recall(&mut self, now: Time, remote: IpAddr) {
         let Some(cache) = &self.config.path_cache else { return };
@@ -166,25 +162,26 @@ impl Connection {
         }
         let saved = self.cc.history.cached().path();
         if known.ssthresh.is_some() || saved.is_some() {
-            let mut params = build_params(&self.config, Bytes::from(self.pmtu.payload(0)));
+            let mut params = build_params(self.config, Bytes::from(self.pmtu.payload(0)));
             // If the path's capacity is known, the ssthresh after the last loss must not stop the start-up scheme.
             params.initial_ssthresh = known.ssthresh.filter(|_| saved.is_none());
             params.saved_path = saved;
-            self.cc.rebuild(&self.config, &params);
+            self.cc.rebuild(self.config, &params);
         }
         if let Some(srtt) = known.srtt {
             self.rtt.expect(srtt, known.rttvar);
             self.timers.arm(Timer::Rto, now + self.rtt.rto());
         }
     }
+}
 
+impl Status<'_> {
     /// Returns whether no further metrics can be found: all data and the FIN are acknowledged, or the connection has
     /// failed.
     pub(crate) fn has_seen_its_path(&self) -> bool {
         self.snd.fin_acknowledged() || matches!(self.life.state, State::TimeWait | State::Closed)
     }
 
-    /// Returns the metrics to store in the cache.
     pub(crate) fn path_metrics(&self) -> PathMetrics {
         let mut metrics = PathMetrics { drops_ect: self.ext.ecn_check.drops_ect(), ..PathMetrics::default() };
         let is_open = self.life.state.is_synchronized();

@@ -6,11 +6,11 @@
 use longhaul_units::{Bytes, Time};
 use longhaul_wire::{CheshireCodec, Codec, Header};
 
-use super::reporting::threshold;
-use super::{CongestionDriver, Loss, Negotiated, Numbers, Sender, Timer, Timers};
+use super::status::threshold;
+use super::{CongestionDriver, Loss, Negotiated, Numbers, Sender, Timer, Timers, Watch};
 use crate::{
-    Batch, Connection, ConnectionError, ConnectionEvent, Detail, EcnState, LossTrigger, Metrics, Observer, Parameters,
-    Record, RttEstimator, SegmentRecord, State, Stats, TimerKind,
+    Batch, ConnectionError, ConnectionEvent, Detail, EcnState, LossTrigger, Metrics, Observer, Parameters, Record,
+    RttEstimator, SegmentRecord, State, Stats, TimerKind,
 };
 
 /// The timers whose arming and stopping is reported, with their kinds.
@@ -35,7 +35,6 @@ struct Observation {
     last: Reported,
 }
 
-/// Values as last reported.
 #[derive(Debug, Default)]
 struct Reported {
     metrics: Option<Metrics>,
@@ -46,7 +45,6 @@ struct Reported {
 }
 
 impl Observers {
-    /// Reports an event to all observers, if there are any.
     #[inline]
     pub(crate) fn report<'a>(&mut self, now: Time, event: impl FnOnce() -> ConnectionEvent<'a>) {
         if let Some(observation) = &mut self.0 {
@@ -54,7 +52,6 @@ impl Observers {
         }
     }
 
-    /// Reports an event of [`Detail::Segments`].
     #[inline]
     pub(crate) fn report_detail<'a>(&mut self, now: Time, event: impl FnOnce() -> ConnectionEvent<'a>) {
         if let Some(observation) = self.0.as_mut().filter(|observation| observation.is_detailed()) {
@@ -73,14 +70,19 @@ impl Observers {
         self.0.as_mut().filter(|observation| observation.is_detailed()).map(|observation| &mut observation.lost)
     }
 
-    /// Reports a segment that was marked lost by a timeout.
+    #[inline]
+    pub(super) fn begin_call(&mut self, now: Time) {
+        if let Some(observation) = &mut self.0 {
+            observation.now = observation.now.max(now);
+        }
+    }
+
     pub(super) fn note_lost(&mut self, record: &Record) {
         if let Some(lost) = self.lost() {
             lost.push((record.start, record.sequence_len()));
         }
     }
 
-    /// Reports the segments that were marked lost.
     #[inline]
     pub(super) fn report_lost(&mut self, now: Time, numbers: &Numbers, trigger: LossTrigger) {
         if let Some(observation) = &mut self.0 {
@@ -88,7 +90,6 @@ impl Observers {
         }
     }
 
-    /// Reports that a timer has expired.
     #[inline]
     pub(super) fn report_expired(&mut self, now: Time, timer: Timer) {
         let Some(observation) = &mut self.0 else { return };
@@ -99,7 +100,6 @@ impl Observers {
         observation.report(now, &ConnectionEvent::TimerExpired(kind));
     }
 
-    /// Reports the segments of a batch that is about to leave.
     #[cold]
     #[inline(never)]
     pub(super) fn report_segments(&mut self, now: Time, batch: &Batch) {
@@ -199,7 +199,6 @@ impl Observation {
     }
 }
 
-/// Returns the parameters for observers.
 fn parameters(negotiated: Negotiated, numbers: &Numbers, cc: &CongestionDriver, mss: u16) -> Parameters {
     Parameters {
         congestion: cc.controller.name(),
@@ -213,7 +212,6 @@ fn parameters(negotiated: Negotiated, numbers: &Numbers, cc: &CongestionDriver, 
     }
 }
 
-/// Returns the metrics for observers.
 fn metrics(rtt: &RttEstimator, cc: &CongestionDriver, snd: &Sender, loss: &Loss, stats: &Stats) -> Metrics {
     Metrics {
         min_rtt: rtt.min(),
@@ -237,17 +235,15 @@ fn metrics(rtt: &RttEstimator, cc: &CongestionDriver, snd: &Sender, loss: &Loss,
     }
 }
 
-#[expect(clippy::multiple_inherent_impl, reason = "one file per phase")]
-impl Connection {
-    /// Adds an observer, which receives all events from `now` on. After the handshake, the parameters and the state
+impl Watch<'_> {
+    /// Adds an observer, which receives all events from now on. After the handshake, the parameters and the state
     /// are reported to it at once.
-    pub(crate) fn observe(&mut self, now: Time, mut observer: Box<dyn Observer>) {
-        let now = self.timers.advance(now);
-        let state = self.life.state;
+    pub(crate) fn add(&mut self, mut observer: Box<dyn Observer>) {
+        let (now, state) = (self.timers.now(), self.life.state);
         if state.is_synchronized() {
             observer.event(
                 now,
-                &ConnectionEvent::ParametersSet(parameters(self.negotiated, &self.numbers, &self.cc, self.pmtu.mss())),
+                &ConnectionEvent::ParametersSet(parameters(*self.negotiated, self.numbers, self.cc, self.pmtu.mss())),
             );
             observer.event(now, &ConnectionEvent::StateChanged { old: None, new: state });
         }
@@ -256,30 +252,13 @@ impl Connection {
         self.observers.add(now, observer, sent_to, self.pmtu.current());
     }
 
-    /// Sets the time of the application's call that follows, and of the events that it causes.
-    #[inline]
-    pub(crate) fn begin_call(&mut self, now: Time) {
-        let now = self.timers.advance(now);
-        if let Some(observation) = &mut self.observers.0 {
-            observation.now = observation.now.max(now);
-        }
-    }
-
-    /// Enters `next` and reports the transition.
-    pub(super) fn enter(&mut self, next: State) {
-        let old = self.life.state;
-        self.life.enter(next);
-        self.report_state(old);
-    }
-
-    /// Reports that the state has changed from `old`.
     pub(super) fn report_state(&mut self, old: State) {
         if self.observers.is_empty() {
             return;
         }
         let new = self.life.state;
         if !old.is_synchronized() && new != State::SynReceived {
-            let parameters = parameters(self.negotiated, &self.numbers, &self.cc, self.pmtu.mss());
+            let parameters = parameters(*self.negotiated, self.numbers, self.cc, self.pmtu.mss());
             self.observers.report(self.timers.now(), || ConnectionEvent::ParametersSet(parameters));
         }
         self.observers.report(self.timers.now(), || ConnectionEvent::StateChanged { old: Some(old), new });
@@ -289,21 +268,20 @@ impl Connection {
     #[inline]
     pub(super) fn report_changes(&mut self) {
         if !self.observers.is_empty() {
-            self.compare_and_report();
+            self.compare();
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn compare_and_report(&mut self) {
-        let Self { rtt, cc, snd, loss, stats, .. } = self;
-        let metrics = metrics(rtt, cc, snd, loss, stats);
+    fn compare(&mut self) {
+        let metrics = metrics(self.rtt, self.cc, self.snd, self.loss, self.stats);
         let (now, ecn) = (self.timers.now(), self.ext.ecn_check.state(self.negotiated.ecn));
-        self.observers.compare(now, metrics, self.pmtu.current(), ecn, &self.timers);
+        self.observers.compare(now, metrics, self.pmtu.current(), ecn, self.timers);
     }
 
     /// Reports the last changes and the end of the connection, and drops the observers.
-    pub(crate) fn end_observation(&mut self) {
+    pub(crate) fn end(&mut self) {
         self.report_changes();
         let Some(mut observation) = self.observers.0.take() else { return };
         let error: Option<ConnectionError> = self.life.error;

@@ -5,10 +5,20 @@ use longhaul_units::Time;
 use longhaul_wire::{Flags, Header, Timestamps};
 
 use super::extension::{offered_header, offers_ack_rate, wants_probes};
-use super::{Negotiated, Opening};
+use super::{Negotiated, Opening, Timer};
 use crate::{Config, State};
 
+#[expect(clippy::multiple_inherent_impl, reason = "its use of the metrics cache")]
 impl Opening<'_> {
+    /// Advances SND.NXT over our SYN, which is ready to be sent, and arms its timers.
+    pub(super) fn begin(&mut self, now: Time) {
+        self.snd.on_syn();
+        self.timers.arm(Timer::Rto, now + self.rtt.rto());
+        if let Some(limit) = self.config.user_timeout {
+            self.timers.arm(Timer::User, now + limit);
+        }
+    }
+
     pub(super) fn syn(&self, now: Time) -> Header {
         let offers_ecn = self.config.ecn && !self.ext.ecn_check.has_failed();
         let ecn = if offers_ecn { Flags::ECE | Flags::CWR } else { Flags::NONE };
@@ -124,7 +134,6 @@ impl Opening<'_> {
     }
 }
 
-/// Returns whether the controller or the configuration needs arrival times of our segments.
 fn wants_arrivals(needs: &Needs, config: &Config) -> bool {
     let (required, preferred) = (needs.required, needs.preferred);
     config.arrival_times

@@ -4,9 +4,9 @@ use longhaul_cc::SendLimit;
 use longhaul_units::{Bytes, Time};
 use longhaul_wire::Flags;
 
-use super::Timer;
-use super::extension::{Carrier, Outgoing, Sent, Turn};
+use super::extension::{Carrier, Filled, Outgoing, Turn};
 use super::send_loop::Fill;
+use super::{Engine, Timer};
 use crate::{Batch, Connection, Event, SegmentRef, State};
 
 /// What [`Connection::poll_transmit`] has found to be sent.
@@ -33,16 +33,11 @@ impl Connection {
             self.observers.report_segments(now, batch);
             // An aborted connection ends with its RST.
             if self.is_drained() {
-                self.end_observation();
+                self.watch().end();
             }
-            self.report_changes();
+            self.watch().report_changes();
         }
         due
-    }
-
-    /// Sets the number of other connections of the endpoint that wait for their turn to send.
-    pub(crate) fn set_others(&mut self, others: usize) {
-        self.snd.set_others(others);
     }
 
     /// Calls `each` with the slices of a segment's payload in stream order.
@@ -55,6 +50,55 @@ impl Connection {
     /// less than [`Batch::len`], payload was acknowledged since the batch was made, and the batch must not be sent.
     pub fn frames<'a>(&'a mut self, batch: &'a Batch, out: &mut impl Extend<&'a [u8]>) -> usize {
         self.snd.frames(batch, out)
+    }
+
+    /// Fills an empty batch with the most urgent segments.
+    fn transmit(&mut self, now: Time, batch: &mut Batch, max_segments: usize) -> Due {
+        if let Some(reset) = self.life.reset.take() {
+            batch.push(&reset, 0, 0);
+            self.stats.segments_out += 1;
+            return Due::Batch;
+        }
+        if self.life.state == State::Closed {
+            return Due::Nothing;
+        }
+        // ACKs that were queued before go first.
+        if !self.rcv.acks.has_queued() && self.transmit_handshake(now, batch) {
+            return Due::Batch;
+        }
+        let due = self.engine().transmit(now, batch, max_segments);
+        if !self.ext.is_empty() && due != Due::Nothing {
+            let stamp = self.numbers.clock.value(now);
+            self.ext.each().for_each(|extension| extension.on_batch(stamp));
+        }
+        due
+    }
+}
+
+#[expect(clippy::multiple_inherent_impl, reason = "one file per phase")]
+impl Engine<'_> {
+    /// Fills an empty batch with the most urgent segments other than a SYN or a RST.
+    fn transmit(&mut self, now: Time, batch: &mut Batch, max_segments: usize) -> Due {
+        if self.transmit_extension(Turn::First, now, batch, max_segments) {
+            return Due::Batch;
+        }
+        self.stats.segments_out += self.rcv.acks.push_queued(batch, max_segments);
+        if !batch.is_empty() {
+            return Due::Batch;
+        }
+        match self.transmit_data(now, batch, max_segments) {
+            Due::Nothing => {}
+            data => return data,
+        }
+        if self.transmit_extension(Turn::Last, now, batch, max_segments) {
+            return Due::Batch;
+        }
+        if !self.rcv.acks.is_due() || !self.life.state.is_synchronized() {
+            return Due::Nothing;
+        }
+        // Everything else has been asked already.
+        self.headers().push_ack(now, batch);
+        Due::LastBatch
     }
 
     /// Fills a batch with retransmissions, then with new data, as far as cwnd, peer window and pacer allow.
@@ -92,13 +136,13 @@ impl Connection {
         }
         // If the pacer limits the next batch as well, that is for the next poll to note. A request of an ACK frequency that is
         // repeated after this batch can wait for the next one.
-        let want = Bytes(self.cc.waiting_bytes(&self.snd, &self.loss).max(1));
+        let want = Bytes(self.cc.waiting_bytes(self.snd, self.loss).max(1));
         let is_exhausted = !self.rcv.acks.has_any() && self.ext.is_passive() && self.cc.pacer.ready(now, want).is_ok();
         if is_exhausted { Due::LastBatch } else { Due::Batch }
     }
 
     /// Updates timers, pacer and the state of the piggybacked ACK after a batch of data was made.
-    pub(super) fn after_transmit(&mut self, now: Time, batch: &Batch) {
+    fn after_transmit(&mut self, now: Time, batch: &Batch) {
         self.cc.bursts.on_sent(batch.payload_len());
         self.control_loop().refresh();
         // Pacing rates count payload, as congestion windows do.
@@ -107,15 +151,15 @@ impl Connection {
         self.stats.data_segments_out += batch.segments.len() as u64;
         self.snd.on_transmission(now, self.rtt.srtt());
         if self.snd.wake_writer() {
-            self.life.events.raise(Event::Writable);
+            self.events.raise(Event::Writable);
         }
         self.headers().on_piggybacked_ack();
-        self.arm_retransmission(now);
+        self.pending().arm_retransmission(now);
     }
 
     /// Fills a batch within the budget of the pacer. Returns the limit that stopped it, or `None` if the batch is full.
     fn fill(&mut self, now: Time, batch: &mut Batch, max_segments: usize) -> Option<SendLimit> {
-        let want = self.cc.waiting_bytes(&self.snd, &self.loss).max(1);
+        let want = self.cc.waiting_bytes(self.snd, self.loss).max(1);
         let budget = match self.cc.pacer.ready(now, Bytes(want)) {
             Ok(bytes) => bytes.0,
             // Forced retransmissions, one segment per event, bypass the pacer.
@@ -141,62 +185,19 @@ impl Connection {
         self.send_loop().fill(&mut fill)
     }
 
-    /// Lets the extensions fill an empty batch.
     fn transmit_extension(&mut self, turn: Turn, now: Time, batch: &mut Batch, max_segments: usize) -> bool {
         if self.ext.is_empty() {
             return false;
         }
-        match self.host().send(turn, Outgoing { now, batch: &mut *batch, max_segments }) {
-            Sent::Nothing(_) => return false,
-            Sent::InWindow => self.after_transmit(now, batch),
-            Sent::Beside => {
+        match self.send_for_extensions(turn, Outgoing { now, batch: &mut *batch, max_segments }) {
+            Filled::Nothing(_) => return false,
+            Filled::InWindow => self.after_transmit(now, batch),
+            Filled::Beside => {
                 self.stats.segments_out += batch.segments.len() as u64;
                 // The controller may plan more of them.
                 self.control_loop().refresh();
             }
         }
         true
-    }
-
-    /// Fills an empty batch with the most urgent segments other than a RST.
-    fn transmit_next(&mut self, now: Time, batch: &mut Batch, max_segments: usize) -> Due {
-        if self.transmit_extension(Turn::First, now, batch, max_segments) {
-            return Due::Batch;
-        }
-        self.stats.segments_out += self.rcv.acks.push_queued(batch, max_segments);
-        if !batch.is_empty() || self.transmit_handshake(now, batch) {
-            return Due::Batch;
-        }
-        match self.transmit_data(now, batch, max_segments) {
-            Due::Nothing => {}
-            data => return data,
-        }
-        if self.transmit_extension(Turn::Last, now, batch, max_segments) {
-            return Due::Batch;
-        }
-        if !self.rcv.acks.is_due() || !self.life.state.is_synchronized() {
-            return Due::Nothing;
-        }
-        // Everything else has been asked already.
-        self.headers().push_ack(now, batch);
-        Due::LastBatch
-    }
-
-    /// Fills an empty batch with the most urgent segments.
-    fn transmit(&mut self, now: Time, batch: &mut Batch, max_segments: usize) -> Due {
-        if let Some(reset) = self.life.reset.take() {
-            batch.push(&reset, 0, 0);
-            self.stats.segments_out += 1;
-            return Due::Batch;
-        }
-        if self.life.state == State::Closed {
-            return Due::Nothing;
-        }
-        let due = self.transmit_next(now, batch, max_segments);
-        if !self.ext.is_empty() && due != Due::Nothing {
-            let stamp = self.numbers.clock.value(now);
-            self.ext.each().for_each(|extension| extension.on_batch(stamp));
-        }
-        due
     }
 }

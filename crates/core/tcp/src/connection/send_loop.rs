@@ -294,14 +294,12 @@ pub(super) struct Fill<'a> {
 }
 
 pub(super) enum FillStep {
-    /// Bytes of payload sent; more may follow.
     Sent(u64),
     /// The batch is complete.
     Last,
     Stop(SendLimit),
 }
 
-/// New segment to be sent.
 struct Choice {
     len: u16,
     mtu_probe: bool,
@@ -331,7 +329,6 @@ impl<'a> Fill<'a> {
         self.batch.room_for(self.header_len + usize::from(payload), self.max_segments)
     }
 
-    /// Adds a segment whose header has other options than the template.
     fn push_decorated(
         &mut self,
         flags: Flags,

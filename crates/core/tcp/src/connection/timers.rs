@@ -3,6 +3,7 @@
 
 use longhaul_units::{Span, Time};
 
+use super::Engine;
 use super::congestion::SegmentLists;
 use super::host_errors::{R1, unanswered};
 use super::liveness::KeepAliveStep;
@@ -16,7 +17,6 @@ const IDLE_STEPS: [Span; 2] = [Span::from_secs(2), Span::from_secs(60)];
 /// The size in bytes up to which buffers are soon allocated again.
 const SMALL: usize = 16 << 10;
 
-/// Kinds of timers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Timer {
     /// Retransmission timeout, SYN and FIN included (RFC 6298).
@@ -83,7 +83,6 @@ impl Timer {
     ];
 }
 
-/// Clock of the connection and the deadlines of its timers.
 #[derive(Clone, Debug)]
 pub(super) struct Timers {
     now: Time,
@@ -106,7 +105,6 @@ impl Timers {
         (Self::wake(kept).deadlines == self.deadlines).then_some(kept)
     }
 
-    /// Returns the timers as they were.
     pub(super) fn wake(kept: RestingTimers) -> Self {
         let mut timers = Self::new(kept.now);
         timers.arm(Timer::Idle, kept.idle);
@@ -118,7 +116,6 @@ impl Timers {
         Self { now, deadlines: [Time::MAX; Timer::COUNT] }
     }
 
-    /// Returns the latest time seen.
     pub(super) fn now(&self) -> Time {
         self.now
     }
@@ -159,14 +156,12 @@ impl Timers {
         (first != Time::MAX).then_some(first)
     }
 
-    /// Stops and returns a timer that has expired at `now`, if any.
     pub(super) fn expire(&mut self, now: Time) -> Option<Timer> {
         let due = Timer::ALL.into_iter().find(|timer| self.is_due(*timer, now))?;
         self.stop(due);
         Some(due)
     }
 
-    /// Returns whether a timer has expired at `now`.
     fn is_due(&self, timer: Timer, now: Time) -> bool {
         self.deadlines[timer as usize] <= now && self.is_armed(timer)
     }
@@ -199,17 +194,14 @@ impl Connection {
                 _ => self.fire(now, timer),
             }
         }
-        self.report_changes();
+        self.watch().report_changes();
     }
 
     /// Does what an expired timer is for.
     fn fire(&mut self, now: Time, timer: Timer) {
         match timer {
-            Timer::Rto => {
-                self.on_retransmission_timeout(now);
-                self.consider_r1();
-            }
-            Timer::Probe => self.on_probe_timeout(now),
+            Timer::Rto => self.on_retransmission_timeout(now),
+            Timer::Probe => self.pending().on_probe_timeout(now),
             Timer::Reorder => {
                 if let Some((lost, episode)) = self.recovery().on_reorder_timeout(now) {
                     self.control_loop().report_timer_losses(now, lost, episode);
@@ -217,11 +209,15 @@ impl Connection {
             }
             // The send loop runs after every call and checks them itself.
             Timer::Pace | Timer::Extension => {}
-            Timer::Idle => self.on_idle(now),
+            Timer::Idle => {
+                self.engine().on_idle(now);
+                self.life.may_rest = true;
+            }
             Timer::Ack => self.rcv.acks.request(),
             Timer::Persist => {
-                self.on_persist(now);
-                self.consider_r1();
+                if self.pending().on_persist(now) {
+                    self.finish(Some(ConnectionError::TimedOut));
+                }
             }
             Timer::KeepAlive | Timer::PortProbe => {
                 let (has_outstanding, base_rto) = (self.snd.has_outstanding(), self.rtt.base_rto());
@@ -246,6 +242,9 @@ impl Connection {
             Timer::Linger if self.life.resets => self.reset(now),
             Timer::Linger => self.finish(None),
             Timer::Tick => self.control_loop().tick(now),
+        }
+        if matches!(timer, Timer::Rto | Timer::Persist) && unanswered(self.life.state, &self.snd, &self.rtt) == R1 {
+            self.events.raise(Event::Stalled);
         }
     }
 
@@ -280,58 +279,16 @@ impl Connection {
         self.control_loop().report_timeout(now, flight);
         self.timers.arm(Timer::Rto, now + self.rtt.rto());
     }
+}
 
-    /// Handles the expiry of the timer of probes: sends a tail loss probe. During recovery the timer probes an outage, unless
-    /// the retransmission timer expired at the same time.
-    fn on_probe_timeout(&mut self, now: Time) {
-        if self.loss.in_episode() {
-            self.loss.probe_outage(now, &mut self.snd, &self.rtt, &mut self.timers);
-            return;
-        }
-        self.loss.send_tail_probe(&self.snd, self.pmtu.mss());
-        self.timers.arm(Timer::Rto, now + self.rtt.rto());
-        self.stats.incidents_mut().tail_probes += 1;
-    }
-
-    /// Arms or stops the timers of data in flight.
-    pub(super) fn arm_retransmission(&mut self, now: Time) {
-        let user_timeout = self.config.user_timeout;
-        self.loss.arm_timers(now, &self.snd, &self.rtt, &mut self.peer, &mut self.timers, user_timeout);
-    }
-
-    /// Handles the persist timer: data is queued, none is in flight, and the peer's window is too small.
-    fn on_persist(&mut self, now: Time) {
-        if self.snd.window() > 0 {
-            self.snd.override_silly_window();
-            return;
-        }
-        let front = self.snd.board().front().map(|(index, _)| index);
-        if front.is_some() && !self.snd.persist.is_in_flight() {
-            // The window closed below data that is in flight: retransmissions of that data act as probes.
-            return;
-        }
-        if self.snd.persist.is_hopeless(self.peer.silence(now)) && self.config.user_timeout.is_none() {
-            self.finish(Some(ConnectionError::TimedOut));
-            return;
-        }
-        let last_sent = self.snd.last_sent();
-        self.snd.persist.on_probe(front.is_none(), last_sent);
-        // A single octet yields no delivery rate, is not paced, and is not limited by cwnd.
-        let pipe = self.loss.pipe(self.snd.board());
-        self.cc.rate.on_app_limited(pipe);
-        (self.cc.rounds.limited, self.cc.rounds.was_limited) = (false, false);
-        self.loss.grant.forced = true;
-        self.loss.repeat_front(&mut self.snd);
-        self.timers.arm(Timer::Persist, now + self.snd.persist.interval(self.rtt.base_rto()));
-        self.consider_r1();
-    }
-
+#[expect(clippy::multiple_inherent_impl, reason = "one file per phase")]
+impl Engine<'_> {
     /// Frees memory of an idle connection that is kept only to send the next data sooner, and arms the timer of the next
     /// step.
     fn on_idle(&mut self, now: Time) {
         let idle = self.snd.last_sent().map_or(Span::MAX, |last| now - last);
-        let path = self.cc.path(&self.snd, &self.loss, &self.rtt, self.pmtu.mss());
-        self.cc.drop_if_dispensable(&self.config, &path, idle);
+        let path = self.cc.path(self.snd, self.loss, self.rtt, self.pmtu.mss());
+        self.cc.drop_if_dispensable(self.config, &path, idle);
         if idle >= IDLE_STEPS[0] || self.memory() <= SMALL {
             self.snd.free_spare_memory();
             self.rcv.free_spare_memory();
@@ -339,17 +296,13 @@ impl Connection {
                 *segments = SegmentLists::default();
             }
         }
-        self.life.may_rest = true;
         let is_small = self.cc.sending().is_none() && self.memory() == 0;
         if let Some(step) = IDLE_STEPS.into_iter().find(|step| *step > idle && !is_small) {
             self.timers.arm(Timer::Idle, now + (step - idle));
         }
     }
 
-    /// Raises [`Event::Stalled`] if a retransmission timeout has reached R1.
-    fn consider_r1(&mut self) {
-        if unanswered(self.life.state, &self.snd, &self.rtt) == R1 {
-            self.life.events.raise(Event::Stalled);
-        }
+    fn memory(&self) -> usize {
+        self.snd.memory() + self.rcv.memory()
     }
 }

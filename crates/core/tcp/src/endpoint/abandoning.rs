@@ -16,7 +16,7 @@ impl Endpoint {
         let ours = |state| matches!(state, State::FinWait1 | State::Closing | State::LastAck | State::TimeWait);
         for id in self.ids(|slot| slot.connection.is_awake()) {
             self.drive(now, id, |connection| {
-                if connection.discards() || !(ours(connection.state()) && connection.hurry_fin()) {
+                if connection.status().discards() || !(ours(connection.state()) && connection.pending().hurry_fin()) {
                     connection.abort();
                 }
             });

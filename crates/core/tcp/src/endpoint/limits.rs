@@ -62,7 +62,7 @@ impl Endpoint {
     /// Updates the memory of a connection, and the pressure on it.
     pub(super) fn charge(&mut self, index: u32) {
         let Some(slot) = self.slots.get_mut(index as usize).and_then(Option::as_deref_mut) else { return };
-        let memory = slot.connection.memory();
+        let memory = slot.connection.status().memory();
         self.memory = self.memory.saturating_add(memory).saturating_sub(slot.memory);
         slot.memory = memory;
         self.membership.publish(self.memory);

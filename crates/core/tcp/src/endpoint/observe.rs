@@ -14,7 +14,8 @@ impl Endpoint {
         let Some(connection) = self.connection_mut(id).filter(|connection| !connection.is_drained()) else {
             return false;
         };
-        connection.observe(now, observer);
+        connection.begin_call(now);
+        connection.watch().add(observer);
         true
     }
 
@@ -28,7 +29,8 @@ impl Endpoint {
         let Some(factory) = &mut self.incoming_observers else { return };
         let Some(slot) = self.slots.get_mut(index as usize).and_then(Option::as_deref_mut) else { return };
         for observer in factory.observers(now, &slot.tuple) {
-            slot.connection.observe(now, observer);
+            slot.connection.begin_call(now);
+            slot.connection.watch().add(observer);
         }
     }
 }

@@ -9,7 +9,9 @@ use super::stray::Buckets;
 use super::time_wait::{TimeWaitRecord, Verdict};
 use super::{Tuple, cookie};
 use crate::connection::{Start, reset_for};
-use crate::{Connection, ConnectionEvent, DatagramMeta, Endpoint, SegmentRecord, State, TimestampClock, add};
+use crate::{
+    Connection, ConnectionEvent, DatagramMeta, Endpoint, SegmentMeta, SegmentRecord, State, TimestampClock, add,
+};
 
 #[expect(clippy::multiple_inherent_impl, reason = "one file per task")]
 impl Endpoint {
@@ -30,7 +32,7 @@ impl Endpoint {
         if connection.state() != State::TimeWait {
             return false;
         }
-        let record = connection.time_wait_record();
+        let record = connection.status().time_wait_record();
         if !record.yields_to(syn, timestamps) {
             return false;
         }
@@ -125,7 +127,7 @@ impl Endpoint {
         let micros = config.extensions && syn.options.microsecond_timestamps;
         let clock = TimestampClock::new(self.keys.timestamp_offset(&meta.tuple), now, micros);
         let (ipv6, seed) = (meta.tuple.is_ipv6(), self.keys.nonces(&meta.tuple, now));
-        let connection = Connection::accept(Start { config, iss, clock, now, ipv6, seed }, syn, &meta.segment);
+        let connection = Connection::accept(Start { config, iss, clock, now, ipv6, seed }, syn, &meta.segment, false);
         let id = self.insert(meta.tuple, connection, Some(share));
         self.observe_opened(now, id.slot);
         if let Some(connection) = self.connection_mut(id) {
@@ -184,7 +186,8 @@ impl Endpoint {
         let clock = TimestampClock::starting_with(stamp.echo.wrapping_add(1), now);
         let config = Arc::clone(&listener.config);
         let (ipv6, seed) = (meta.tuple.is_ipv6(), self.keys.nonces(&meta.tuple, now));
-        let connection = Connection::accept_cookie(Start { config, iss, clock, now, ipv6, seed }, &syn);
+        let start = Start { config, iss, clock, now, ipv6, seed };
+        let connection = Connection::accept(start, &syn, &SegmentMeta::default(), true);
         let slot = self.insert(meta.tuple, connection, Some(share)).slot;
         self.observe_opened(now, slot);
         Some(Some(slot))

@@ -133,7 +133,7 @@ impl Endpoint {
         let Some(index) = slot else { return };
         if let Some(slot) = self.slots.get_mut(index as usize).and_then(Option::as_deref_mut) {
             slot.connection.finish_batch(now);
-            let patience = slot.connection.read_patience(now);
+            let patience = slot.connection.status().read_patience(now);
             self.read_patience = Some(self.read_patience.map_or(patience, |shortest| shortest.min(patience)));
         }
         self.settle(index);

@@ -82,7 +82,7 @@ impl Endpoint {
         }
         let Some(slot) = self.slots.get_mut(index as usize).and_then(Option::as_deref_mut) else { return };
         if waiting {
-            let record = slot.connection.time_wait_record();
+            let record = slot.connection.status().time_wait_record();
             self.time_wait.insert(tuple, record);
             self.unmap(index, &tuple);
         } else if !(over && (!slot.held || half_open)) {
@@ -94,7 +94,7 @@ impl Endpoint {
     fn forget(&mut self, index: u32) {
         let Some(mut slot) = self.slots.get_mut(index as usize).and_then(Option::take) else { return };
         slot.connection.begin_call(self.now);
-        slot.connection.end_observation();
+        slot.connection.watch().end();
         self.wheel.cancel(index);
         self.live.swap_remove(slot.place as usize);
         let moved = self.live.get(slot.place as usize).and_then(|moved| self.slots.get_mut(*moved as usize));
@@ -110,11 +110,11 @@ impl Endpoint {
 impl Slot {
     /// Updates the metrics cache once; anything that happens later says nothing about the path.
     fn learn_path(&mut self, now: Time) {
-        let Some(cache) = self.path_cache.take_if(|_| self.connection.has_seen_its_path()) else { return };
+        let Some(cache) = self.path_cache.take_if(|_| self.connection.status().has_seen_its_path()) else { return };
         let congestion = self.connection.config.congestion.name();
         let remote = self.tuple.remote.ip();
-        cache.learn(now, remote, &congestion, &self.connection.path_metrics());
-        if let Some(checked_out) = self.connection.unspent_path() {
+        cache.learn(now, remote, &congestion, &self.connection.status().path_metrics());
+        if let Some(checked_out) = self.connection.status().unspent_path() {
             cache.give_back(remote, &congestion, checked_out);
         }
     }

@@ -43,7 +43,7 @@ impl Sleeper {
     pub(super) fn tolerable_delay(&mut self) -> Option<Span> {
         match (self.awake.get(), self.dormant.get_mut()) {
             (None, Some(dormant)) => dormant.tolerable_delay(),
-            _ => (**self).tolerable_delay(),
+            _ => self.status().tolerable_delay(),
         }
     }
 

@@ -171,7 +171,7 @@ fn connections_that_send_in_turns_share_the_limit_of_unsent_data() {
         for _ in busy {
             assert!(endpoint.poll_transmit(NOW, &mut batch, 64).is_some());
         }
-        assert!(busy.iter().all(|id| endpoint.connection(*id).unwrap().writable() == limit), "{limit}");
+        assert!(busy.iter().all(|id| endpoint.connection(*id).unwrap().status().writable() == limit), "{limit}");
         assert_eq!(sent(&mut endpoint, NOW).len(), 0);
     }
 }

@@ -197,7 +197,7 @@ fn a_fin_does_not_follow_data_that_fills_the_window() {
     for (window, with_data) in [(500, false), (501, true)] {
         let mut victim = Victim::in_state(State::Established, 1, u32::MAX - 400);
         ack(&mut victim, window);
-        victim.act(|c| c.set_nodelay(true));
+        victim.act(|c| c.writer().set_nodelay(true));
         let sent = victim.act(|c| {
             c.write(&[7; 500]).unwrap();
             c.shutdown();

@@ -192,7 +192,7 @@ pub fn established(script: &[u8]) {
             }
         });
         if let Some(connection) = victim.endpoint.connection(id) {
-            assert!(connection.memory() < 256 << 20);
+            assert!(connection.status().memory() < 256 << 20);
             let info = connection.info(now);
             assert!(info.cwnd.0 >= 1 && info.bytes_acked <= 100_002);
         }

@@ -69,7 +69,7 @@ impl World {
             11 => self.app(script, |ends, app, script| {
                 let (side, now, len) = (app.side, ends.clock(app.side), usize::from(script.byte()));
                 let mut room = vec![0; len];
-                if let Some(Ok(seen)) = ends.sides[side].drive(now, app.id, |c| c.peek(&mut room)) {
+                if let Some(Ok(seen)) = ends.sides[side].drive(now, app.id, |c| c.reader().peek(&mut room)) {
                     assert!(
                         room[..seen] == ends::part(1 - side, app.read, seen),
                         "peeked at data that was not written"
@@ -81,8 +81,8 @@ impl World {
             14 => self.connection(script, longhaul_tcp::Connection::close_read),
             15 => self.release(script.byte()),
             16 => self.connection(script, |c| {
-                let nodelay = c.nodelay();
-                c.set_nodelay(!nodelay);
+                let nodelay = c.status().nodelay();
+                c.writer().set_nodelay(!nodelay);
             }),
             17 => {
                 let byte = script.byte();
@@ -189,7 +189,7 @@ impl World {
         }
         for app in &self.apps {
             let Some(connection) = self.ends.sides[app.side].connection(app.id) else { continue };
-            assert!(connection.memory() < 64 << 20, "{} bytes of memory", connection.memory());
+            assert!(connection.status().memory() < 64 << 20, "{} bytes of memory", connection.status().memory());
         }
     }
 

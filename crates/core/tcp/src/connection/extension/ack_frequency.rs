@@ -9,9 +9,9 @@ use longhaul_cc::AckFrequency;
 use longhaul_units::{Span, Time};
 use longhaul_wire::AckRate;
 
-use super::{AckFacts, Claims, Extension, Heard, Outgoing, Sent, Turn};
+use super::{AckFacts, Claims, Extension, Filled, Heard, Outgoing, Turn};
 use crate::connection::ack_schedule::{ACK_REQUEST_SEGMENTS, AckSchedule};
-use crate::connection::{Host, Sender};
+use crate::connection::{Engine, Sender};
 use crate::{AckRateInfo, Info, add};
 
 /// Maximum number of full-sized segments per ACK, for requests sent and received. RFC 4782, section 4.5, lets the
@@ -98,14 +98,14 @@ impl AckRequests {
 }
 
 impl Extension for AckRequests {
-    fn on_segment(&mut self, heard: &Heard<'_>, host: &mut Host<'_>) {
+    fn on_segment(&mut self, heard: &Heard<'_>, engine: &mut Engine<'_>) {
         if let Some(rate) = heard.header.options.ack_rate {
-            self.take_request(rate, heard.has_data, &mut host.rcv.acks);
+            self.take_request(rate, heard.has_data, &mut engine.rcv.acks);
         }
         // When a hole is filled, one ACK covers all data above it.
-        if let Some(round_trip) = host.rtt.srtt().filter(|_| host.snd.board().sacked_bytes() == 0) {
-            let acked = heard.ack.saturating_sub(host.snd.una());
-            let covered = acked.checked_div(u64::from(host.pmtu.mss())).unwrap_or(0);
+        if let Some(round_trip) = engine.rtt.srtt().filter(|_| engine.snd.board().sacked_bytes() == 0) {
+            let acked = heard.ack.saturating_sub(engine.snd.una());
+            let covered = acked.checked_div(u64::from(engine.pmtu.mss())).unwrap_or(0);
             self.on_covered(heard.now, covered, round_trip);
         }
     }
@@ -114,18 +114,18 @@ impl Extension for AckRequests {
         claims.has_own_cause |= ack.segment.header.options.ack_rate.is_some();
     }
 
-    fn send(&mut self, turn: Turn, host: &mut Host<'_>, out: &mut Outgoing<'_>) -> Sent {
+    fn send(&mut self, turn: Turn, engine: &mut Engine<'_>, out: &mut Outgoing<'_>) -> Filled {
         // A request that comes without data, now or soon, may reach a peer that has closed the connection and answers
         // with a RST.
-        if turn == Turn::First && host.life.state.is_synchronized() && host.snd.has_unacknowledged_data() {
-            let (ratio, sent) = (host.cc.control.ack_ratio, host.stats.data_segments_out);
+        if turn == Turn::First && engine.life.state.is_synchronized() && engine.snd.has_unacknowledged_data() {
+            let (ratio, sent) = (engine.cc.control.ack_ratio, engine.stats.data_segments_out);
             if let Some(rate) = self.next(out.now, ratio, sent) {
-                let mut header = host.textless_header(out.now);
+                let mut header = engine.textless_header(out.now);
                 header.options.ack_rate = Some(rate);
-                host.rcv.acks.enqueue(header);
+                engine.rcv.acks.enqueue(header);
             }
         }
-        Sent::Nothing(None)
+        Filled::Nothing(None)
     }
 
     fn info(&self, _: &Sender, info: &mut Info) {

@@ -18,7 +18,7 @@ use longhaul_wire::network::{
 use super::{Carrier, Extension, Heard, offered_header, wanted_header};
 use crate::connection::ack_schedule::INITIAL_ACKS;
 use crate::connection::send_loop::{Fill, FillStep};
-use crate::connection::{CongestionDriver, Host, Negotiated, SendLoop, Sender};
+use crate::connection::{CongestionDriver, Engine, Negotiated, SendLoop, Sender};
 use crate::{Config, Info, NetworkInfo, add};
 
 /// Length in bytes of the option on each data segment, padded.
@@ -350,10 +350,10 @@ impl Extension for Network {
         header.options.network.is_some()
     }
 
-    fn on_segment(&mut self, heard: &Heard<'_>, host: &mut Host<'_>) {
-        let Some(option) = heard.header.options.network.filter(|_| host.negotiated.network) else { return };
+    fn on_segment(&mut self, heard: &Heard<'_>, engine: &mut Engine<'_>) {
+        let Some(option) = heard.header.options.network.filter(|_| engine.negotiated.network) else { return };
         if self.take_option(option, heard.meta.ttl) && heard.state.is_synchronized() {
-            host.rcv.acks.request();
+            engine.rcv.acks.request();
         }
     }
 
@@ -363,19 +363,19 @@ impl Extension for Network {
 
     /// Looks for requests without an answer, and sends a report on the rate that routers have approved, if one is due (RFC
     /// 4782, section 4.4).
-    fn settle(&mut self, host: &mut Host<'_>) -> bool {
+    fn settle(&mut self, engine: &mut Engine<'_>) -> bool {
         if self.is_settled {
-            self.deny_unanswered_request(host.snd.una());
+            self.deny_unanswered_request(engine.snd.una());
         } else {
             self.is_settled = true;
             self.end_handshake();
         }
         if let Some((rate, nonce)) = self.report.take() {
             let request = Request::QuickStartReport { rate, nonce };
-            let forward = Some(Forward { ttl: host.config.ttl, stamps: 0, request });
-            let mut header = host.textless_header(host.timers.now());
+            let forward = Some(Forward { ttl: engine.config.ttl, stamps: 0, request });
+            let mut header = engine.textless_header(engine.timers.now());
             header.options.network = Some(NetworkOption { forward, feedback: None });
-            host.rcv.acks.enqueue(header);
+            engine.rcv.acks.enqueue(header);
         }
         self.answer.is_some()
     }

@@ -18,11 +18,11 @@ use longhaul_cc::{Ack, SegmentKind, SendLimit};
 use longhaul_units::{Bytes, Span, Time};
 use longhaul_wire::Ecn;
 
-use super::{AckFacts, Claims, Extension, Outgoing, Sent, Turn};
+use super::{AckFacts, Claims, Extension, Filled, Outgoing, Turn};
 use crate::connection::arrivals::{Report, Reports, apart, of_segment};
 use crate::connection::send_loop::{Fill, FillStep};
 use crate::connection::sender::{NewPair, NewSegment};
-use crate::connection::{Host, SendLoop, Sender};
+use crate::connection::{Engine, SendLoop, Sender};
 use crate::{Info, PairInfo, Record, add};
 
 /// Maximum time between the two transmissions. A pair with a longer delay between them measures the host.
@@ -280,16 +280,16 @@ impl Extension for Pairs {
     }
 
     /// Sends the second segment of a pair right after the first.
-    fn send(&mut self, turn: Turn, host: &mut Host<'_>, out: &mut Outgoing<'_>) -> Sent {
+    fn send(&mut self, turn: Turn, engine: &mut Engine<'_>, out: &mut Outgoing<'_>) -> Filled {
         if turn != Turn::First {
-            return Sent::Nothing(None);
+            return Filled::Nothing(None);
         }
         let second = self.take_second(out.now);
-        let Some(second) = second.filter(|_| host.life.state.is_synchronized()) else { return Sent::Nothing(None) };
-        let header = host.data_header(out.now, second.start);
+        let Some(second) = second.filter(|_| engine.life.state.is_synchronized()) else { return Filled::Nothing(None) };
+        let header = engine.data_header(out.now, second.start);
         out.batch.push(&header, second.start, second.len);
         out.batch.ecn = second.ecn;
-        Sent::InWindow
+        Filled::InWindow
     }
 
     fn is_passive(&self) -> bool {

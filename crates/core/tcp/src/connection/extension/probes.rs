@@ -19,8 +19,8 @@ use longhaul_units::{Span, Time};
 use longhaul_wire::{Ecn, Flags};
 
 use super::sent_timestamps::SentTimestamps;
-use super::{AckFacts, Claims, Extension, Outgoing, Sent, Turn};
-use crate::connection::{Host, Sender};
+use super::{AckFacts, Claims, Extension, Filled, Outgoing, Turn};
+use crate::connection::{Engine, Sender};
 use crate::{Info, ProbeInfo, Record, Scoreboard, TimestampClock, add};
 
 /// Maximum number of recorded probes. Beyond it the oldest records are dropped.
@@ -315,32 +315,32 @@ impl Extension for Probes {
     }
 
     /// Sends the next probe if one is due. None is sent before the first RTT sample.
-    fn send(&mut self, turn: Turn, host: &mut Host<'_>, out: &mut Outgoing<'_>) -> Sent {
+    fn send(&mut self, turn: Turn, engine: &mut Engine<'_>, out: &mut Outgoing<'_>) -> Filled {
         let now = out.now;
-        if turn != Turn::Last || host.rtt.srtt().is_none() {
-            return Sent::Nothing(None);
+        if turn != Turn::Last || engine.rtt.srtt().is_none() {
+            return Filled::Nothing(None);
         }
-        let clock = host.numbers.clock;
-        let Some((plan, index, record, at)) = self.next(now, clock, host.snd, host.pmtu.mss()) else {
+        let clock = engine.numbers.clock;
+        let Some((plan, index, record, at)) = self.next(now, clock, engine.snd, engine.pmtu.mss()) else {
             // The next transmission leads here again.
-            return Sent::Nothing(None);
+            return Filled::Nothing(None);
         };
         if now < at {
-            return Sent::Nothing(Some(at));
+            return Filled::Nothing(Some(at));
         }
         let (start, end, value) = (record.start, record.start + u64::from(record.len), clock.value(now));
         self.on_sent(ProbeRecord { value, start, end, sent_at: now, generation: self.generation }, plan.gap);
-        host.snd.board_mut().note_copy(index);
-        let mut header = host.data_header(now, start);
+        engine.snd.board_mut().note_copy(index);
+        let mut header = engine.data_header(now, start);
         header.flags |= Flags::PSH | if record.is_fin() { Flags::FIN } else { Flags::NONE };
         out.batch.dscp = plan.dscp;
         // Probes are not ECN-capable: the echo of a CE mark would be attributed to data in the window. A congested
         // queue drops the probe instead.
         out.batch.ecn = Ecn::NotEct;
         out.batch.push(&header, start, record.len);
-        let before = host.loss.pipe(host.snd.board());
-        host.send_loop().control_loop().report_sent(now, TxId(0), record.len, before, SegmentKind::Probe);
-        Sent::Beside
+        let before = engine.loss.pipe(engine.snd.board());
+        engine.send_loop().control_loop().report_sent(now, TxId(0), record.len, before, SegmentKind::Probe);
+        Filled::Beside
     }
 
     fn on_batch(&mut self, stamp: u32) {

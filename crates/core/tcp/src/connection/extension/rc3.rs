@@ -11,9 +11,9 @@ use longhaul_cc::{Control, PathEvent, ProbePlan, SegmentKind, TxId};
 use longhaul_units::{Bytes, Span, Time};
 use longhaul_wire::{CheshireCodec, Codec, Ecn, Header};
 
-use super::{AckFacts, Claims, Extension, Outgoing, Sent, Turn};
+use super::{AckFacts, Claims, Extension, Filled, Outgoing, Turn};
 use crate::connection::sender::AheadBounds;
-use crate::connection::{Host, SendLoop, Sender};
+use crate::connection::{Engine, SendLoop, Sender};
 use crate::{Info, State, add};
 
 /// Burst size: the data of this time at the plan's rate, but at least two segments, as with the pacer.
@@ -135,27 +135,27 @@ impl Extension for Rc3 {
 
     /// Sends the next segments from the tail if they are due. Nothing is sent before the first RTT sample, or between
     /// a retransmission timeout and the next acknowledgment of new data.
-    fn send(&mut self, turn: Turn, host: &mut Host<'_>, out: &mut Outgoing<'_>) -> Sent {
+    fn send(&mut self, turn: Turn, engine: &mut Engine<'_>, out: &mut Outgoing<'_>) -> Filled {
         use State::{CloseWait, Closing, Established, FinWait1, LastAck};
-        let Some(plan) = self.open_plan().filter(|_| turn == Turn::Last) else { return Sent::Nothing(None) };
-        let silent = host.rtt.srtt().is_none() || host.rtt.backoff() > 0;
-        if silent || !matches!(host.life.state, Established | CloseWait | FinWait1 | Closing | LastAck) {
-            return Sent::Nothing(None);
+        let Some(plan) = self.open_plan().filter(|_| turn == Turn::Last) else { return Filled::Nothing(None) };
+        let silent = engine.rtt.srtt().is_none() || engine.rtt.backoff() > 0;
+        if silent || !matches!(engine.life.state, Established | CloseWait | FinWait1 | Closing | LastAck) {
+            return Filled::Nothing(None);
         }
-        let (room, mss) = (host.cc.room(host.snd, host.loss), u64::from(host.pmtu.mss()).max(1));
-        let tail = Tail { plan, bounds: host.snd.ahead_bounds(room, mss), mss };
-        let Some(first) = tail.next(host.snd) else { return Sent::Nothing(None) };
+        let (room, mss) = (engine.cc.room(engine.snd, engine.loss), u64::from(engine.pmtu.mss()).max(1));
+        let tail = Tail { plan, bounds: engine.snd.ahead_bounds(room, mss), mss };
+        let Some(first) = tail.next(engine.snd) else { return Filled::Nothing(None) };
         if out.now < self.next_at {
-            return Sent::Nothing(Some(self.next_at));
+            return Filled::Nothing(Some(self.next_at));
         }
-        let template = host.data_header(out.now, first.start);
-        let sent = self.fill(&mut host.send_loop(), out, &template, tail, first);
+        let template = engine.data_header(out.now, first.start);
+        let sent = self.fill(&mut engine.send_loop(), out, &template, tail, first);
         if sent == 0 {
-            return Sent::Nothing(None);
+            return Filled::Nothing(None);
         }
         self.next_at = self.next_at.max(out.now - plan.gap * LATE) + plan.gap * sent;
-        host.snd.intend_ahead(self.open_plan().is_some());
-        Sent::Beside
+        engine.snd.intend_ahead(self.open_plan().is_some());
+        Filled::Beside
     }
 
     fn is_passive(&self) -> bool {

@@ -8,7 +8,7 @@ const MAX_RECORDS: usize = 1024;
 
 /// Use of a timestamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Carrier {
+enum Usage {
     /// One batch of segments carried it.
     One,
     /// A probe carried it, and the peer has echoed it.
@@ -19,18 +19,18 @@ enum Carrier {
 
 /// The newest timestamps sent, in order.
 #[derive(Debug, Default)]
-pub(super) struct SentTimestamps(VecDeque<(u32, Carrier)>);
+pub(super) struct SentTimestamps(VecDeque<(u32, Usage)>);
 
 impl SentTimestamps {
     /// Records that segments are sent with this timestamp, which must not be older than the last one.
     pub(super) fn note(&mut self, value: u32) {
         match self.0.back_mut() {
-            Some((last, carrier)) if *last == value => *carrier = Carrier::Several,
+            Some((last, usage)) if *last == value => *usage = Usage::Several,
             _ => {
                 if self.0.len() >= MAX_RECORDS {
                     self.0.pop_front();
                 }
-                self.0.push_back((value, Carrier::One));
+                self.0.push_back((value, Usage::One));
             }
         }
     }
@@ -38,8 +38,8 @@ impl SentTimestamps {
     /// Records that the peer echoed this probe's timestamp.
     pub(super) fn name(&mut self, value: u32) {
         let found = self.find(value).and_then(Result::ok).and_then(|index| self.0.get_mut(index));
-        if let Some((_, carrier)) = found.filter(|(_, carrier)| *carrier == Carrier::One) {
-            *carrier = Carrier::Echoed;
+        if let Some((_, usage)) = found.filter(|(_, usage)| *usage == Usage::One) {
+            *usage = Usage::Echoed;
         }
     }
 
@@ -47,7 +47,7 @@ impl SentTimestamps {
     /// Echoes of timestamps older than all recorded ones are considered possible.
     pub(super) fn rules_out(&self, value: u32) -> bool {
         match self.find(value) {
-            Some(Ok(index)) => self.0.get(index).is_some_and(|(_, carrier)| *carrier == Carrier::Echoed),
+            Some(Ok(index)) => self.0.get(index).is_some_and(|(_, usage)| *usage == Usage::Echoed),
             Some(Err(_)) => true,
             None => false,
         }

@@ -11,7 +11,7 @@ use longhaul_units::{Bytes, Span, Time};
 impl Recovery<'_> {
     /// Undoes spurious recovery (RFC 3522, RFC 5682, RFC 2883), then detects losses (RFC 8985, RFC 6675, RFC 5681) after an ACK
     /// that arrived at `at`.
-    pub(crate) fn on_ack(&mut self, now: Time, at: Time, outcome: &AckOutcome) -> Losses {
+    pub(in crate::connection) fn on_ack(&mut self, now: Time, at: Time, outcome: &AckOutcome) -> Losses {
         let spurious = self.check_spurious(now, outcome);
         let (bytes, episode) = self.detect_losses(at, outcome);
         if episode == Episode::Enter {

@@ -39,7 +39,7 @@ fn the_timestamp_of_a_reset_is_current() {
     for how in [Connection::abort, Connection::close_read] {
         let (mut net, a, b) = quiet(Span::ZERO);
         net.ends[1].drive(net.now, b, |c| c.write(b"unread").unwrap());
-        net.run_until(Span::from_secs(1), |net| net.ends[0].connection(a).unwrap().is_readable());
+        net.run_until(Span::from_secs(1), |net| net.ends[0].connection(a).unwrap().status().is_readable());
         net.pump();
         let seen = Rc::new(Cell::new((0, 0)));
         let last = Rc::clone(&seen);
@@ -53,7 +53,7 @@ fn the_timestamp_of_a_reset_is_current() {
             Some(ecn)
         });
         net.ends[0].drive(net.now, a, |c| c.write(b"x").unwrap());
-        net.run_until(Span::from_secs(1), |net| net.ends[1].connection(b).unwrap().is_readable());
+        net.run_until(Span::from_secs(1), |net| net.ends[1].connection(b).unwrap().status().is_readable());
         net.run_until(Span::from_secs(1), |net| net.ends[0].connection(a).unwrap().info(net.now).bytes_acked == 1);
         net.now += Span::from_secs(10);
         net.ends[0].drive(net.now, a, how);

@@ -200,7 +200,7 @@ fn suspected(change: fn(&mut Connection), len: u16, mtu_probe: bool) -> Ecn {
     let field = |c: &mut Connection| {
         c.ext.ecn_check.on_episode();
         change(c);
-        c.send_loop().next_ecn(len, mtu_probe)
+        c.engine().send_loop().next_ecn(len, mtu_probe)
     };
     net.ends[0].drive(net.now, a, field).unwrap()
 }

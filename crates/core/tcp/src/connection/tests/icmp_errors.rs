@@ -111,7 +111,7 @@ fn soft_errors_are_recorded_as_the_probable_cause() {
     });
     assert_eq!(stalled_at, Some(3), "R1");
     assert_eq!(error(&net, a), Some(ConnectionError::TimedOut));
-    assert_eq!(net.ends[0].connection(a).unwrap().host_error(), Some(errors[2]));
+    assert_eq!(net.ends[0].connection(a).unwrap().status().host_error(), Some(errors[2]));
 }
 
 #[test]
@@ -119,11 +119,11 @@ fn a_segment_of_the_peer_clears_the_error() {
     let mut net = Net::new(Span::from_millis(10));
     let (a, b) = net.connect(Config::default());
     say(&mut net, HostError::HostUnreachable);
-    assert_eq!(net.ends[0].connection(a).unwrap().host_error(), Some(HostError::HostUnreachable));
+    assert_eq!(net.ends[0].connection(a).unwrap().status().host_error(), Some(HostError::HostUnreachable));
     net.now += Span::from_millis(1);
     net.transfer((a, b), 10, Span::from_secs(5));
     let connection = net.ends[0].connection(a).unwrap();
-    assert_eq!((connection.host_error(), connection.info(net.now).host_errors), (None, 1));
+    assert_eq!((connection.status().host_error(), connection.info(net.now).host_errors), (None, 1));
 }
 
 /// Whatever interval is configured, a living peer is kept and a dead one is detected.
@@ -181,7 +181,10 @@ fn a_local_error_is_no_answer_to_a_syn() {
             error(net, id).is_some()
         });
         let connection = net.ends[0].connection(id).unwrap();
-        assert_eq!((connection.error(), connection.host_error()), (Some(ConnectionError::TimedOut), Some(what)));
+        assert_eq!(
+            (connection.error(), connection.status().host_error()),
+            (Some(ConnectionError::TimedOut), Some(what))
+        );
         assert_eq!((net.sent, net.now - begun), (3, Span::from_secs(7)), "RTOs of 1, 2 and 4 s");
 
         let (mut net, id) = opening(Config::default());

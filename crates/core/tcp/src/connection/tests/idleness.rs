@@ -175,7 +175,8 @@ fn a_controller_for_a_known_path_is_kept() {
 /// Small buffers are freed at once, large ones are kept for two seconds.
 #[test]
 fn buffers_are_freed_in_two_steps() {
-    let memory = |net: &Net, ids: [ConnId; 2]| [0, 1].map(|end| net.ends[end].connection(ids[end]).unwrap().memory());
+    let memory =
+        |net: &Net, ids: [ConnId; 2]| [0, 1].map(|end| net.ends[end].connection(ids[end]).unwrap().status().memory());
     let (net, ids) = idle(config(), 100, Span::from_millis(150));
     assert!(memory(&net, ids).into_iter().all(|bytes| bytes > 0));
     let (net, ids) = idle(config(), 100, STEP);

@@ -38,7 +38,7 @@ impl Transfer {
                 if shuts && ahead == unread {
                     c.shutdown();
                 }
-                while let Ok(part @ 1..) = c.read_into(&mut [0; 1 << 16]) {
+                while let Ok(part @ 1..) = c.reader().read_into(&mut [0; 1 << 16]) {
                     read += part;
                 }
             });

@@ -1,32 +1,49 @@
-//! Snapshots of a connection for applications, logs and tests.
+//! What a connection shows: its state, its limits, and what it has found.
+
+use std::sync::Arc;
 
 use longhaul_cc::{Control, Estimate};
 use longhaul_units::{Bytes, Span, Time};
 
 use super::host_errors::{R1, unanswered};
-use super::{Timer, moderation};
+use super::lifecycle::Blocked;
+use super::{
+    CongestionDriver, Extensions, Lifecycle, Liveness, Loss, Negotiated, Numbers, Pmtu, Receiver, Sender, Timer,
+    Timers, moderation,
+};
 use crate::endpoint::TimeWaitRecord;
-use crate::{Connection, HostError, Info, State};
+use crate::{Config, HostError, Info, RttEstimator, State, Stats};
 
-/// Returns the slow-start threshold, if one is set.
 pub(super) fn threshold(control: &Control) -> Option<Bytes> {
     control.ssthresh.filter(|ssthresh| *ssthresh < Bytes(u64::MAX))
 }
 
-#[expect(clippy::multiple_inherent_impl, reason = "one file per phase")]
-impl Connection {
-    /// Returns the controller's estimates of path properties; empty if it has none.
-    #[must_use]
-    pub fn estimates(&self) -> Vec<Estimate> {
-        self.cc.peek(|sending| sending.controller.snapshot().estimates.iter().collect())
-    }
+/// View of a connection for applications, logs and tests. [`Connection::status`](crate::Connection::status) returns it.
+pub struct Status<'a> {
+    pub(super) config: &'a Arc<Config>,
+    pub(super) life: &'a Lifecycle,
+    pub(super) negotiated: &'a Negotiated,
+    pub(super) numbers: &'a Numbers,
+    pub(super) snd: &'a Sender,
+    pub(super) rcv: &'a Receiver,
+    pub(super) rtt: &'a RttEstimator,
+    pub(super) loss: &'a Loss,
+    pub(super) cc: &'a CongestionDriver,
+    pub(super) pmtu: &'a Pmtu,
+    pub(super) ext: &'a Extensions,
+    pub(super) peer: &'a Liveness,
+    pub(super) timers: &'a Timers,
+    pub(super) stats: &'a Stats,
+}
 
+#[expect(clippy::multiple_inherent_impl, reason = "metrics for the cache have their file")]
+impl Status<'_> {
     /// Returns a snapshot at `now`.
     #[must_use]
     pub fn info(&self, now: Time) -> Info {
         let mut info = self.cc.peek(|sending| {
             let now = now.max(self.timers.now());
-            let stats = &self.stats;
+            let stats = self.stats;
             let incidents = stats.incidents();
             let echoes = self.ext.ecn_check.counts();
             let snapshot = sending.controller.snapshot();
@@ -97,14 +114,103 @@ impl Connection {
                 memory: self.memory(),
             }
         });
-        self.ext.describe(&self.snd, &mut info);
+        self.ext.describe(self.snd, &mut info);
         info
+    }
+
+    /// Returns the controller's estimates of path properties; empty if it has none.
+    #[must_use]
+    pub fn estimates(&self) -> Vec<Estimate> {
+        self.cc.peek(|sending| sending.controller.snapshot().estimates.iter().collect())
+    }
+
+    /// Returns whether the sender gains by waiting for the next write: the unsent data does not fill a batch yet, and
+    /// data is in flight, so the path is not idle meanwhile, or the application `writes_next`.
+    #[must_use]
+    pub fn is_gathering(&self, writes_next: bool) -> bool {
+        const BATCH: u64 = 64 << 10;
+        let unsent = self.snd.unsent();
+        unsent > 0
+            && unsent < BATCH
+            && !self.life.resets
+            && (writes_next || self.snd.has_outstanding())
+            && !self.snd.is_fin_queued()
+            && !self.rcv.acks.is_due()
+    }
+
+    /// Returns the number of bytes that [`Writer::write`](super::Writer::write) would accept.
+    #[must_use]
+    pub fn writable(&self) -> usize {
+        if self.life.check_writable(self.snd).is_ok() { self.snd.room() } else { 0 }
+    }
+
+    /// Returns whether all data of the peer's stream, up to its end, has arrived, whether read or not.
+    #[must_use]
+    pub fn is_read_closed(&self) -> bool {
+        self.rcv.fin_reached() || self.life.state == State::Closed
+    }
+
+    /// Returns whether the peer's stream has been read to its end while ours has not ended: the application is likely
+    /// to end it next.
+    #[must_use]
+    pub fn may_end_next(&self) -> bool {
+        self.life.state == State::CloseWait && self.rcv.unread() == 0
+    }
+
+    /// Returns whether nothing more can be written: the stream was shut down or the connection is over.
+    #[must_use]
+    pub fn is_write_closed(&self) -> bool {
+        self.life.error.is_some() || self.life.check_writable(self.snd) == Err(Blocked::ShutDown)
+    }
+
+    /// Returns the number of bytes that can be read.
+    #[must_use]
+    pub fn unread(&self) -> usize {
+        self.rcv.unread()
+    }
+
+    /// Returns whether a read would not return [`Blocked::WouldBlock`].
+    #[must_use]
+    pub fn is_readable(&self) -> bool {
+        self.rcv.unread() > 0 || self.life.empty_read(self.rcv) != Err(Blocked::WouldBlock)
+    }
+
+    /// Returns whether the peer has acknowledged all data and our FIN.
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        self.snd.fin_acknowledged() || (self.life.state == State::Closed && self.life.error.is_none())
+    }
+
+    /// Returns whether the Nagle algorithm is disabled.
+    #[must_use]
+    pub fn nodelay(&self) -> bool {
+        self.snd.nodelay()
+    }
+
+    /// Returns whether arriving data is discarded, and a RST follows what is queued.
+    #[must_use]
+    pub fn discards(&self) -> bool {
+        self.life.resets
     }
 
     /// Returns the memory in bytes occupied by buffers and records, excluding the connection's own fixed size.
     #[must_use]
     pub fn memory(&self) -> usize {
         self.snd.memory() + self.rcv.memory()
+    }
+
+    /// Returns the last host error unless a segment arrived from the peer since. It is the likely cause of a timeout.
+    #[must_use]
+    pub fn host_error(&self) -> Option<HostError> {
+        let heard_after = |at| self.life.handshake.is_none() && self.peer.was_heard_after(at);
+        self.peer.host_errors.unanswered(heard_after)
+    }
+
+    /// Returns whether R1 is reached: that many consecutive retransmissions, of a SYN as well, are unanswered.
+    /// Zero-window probes count only if they are unanswered too.
+    #[must_use]
+    pub fn is_past_r1(&self) -> bool {
+        unanswered(self.life.state, self.snd, self.rtt) >= R1
     }
 
     /// Returns the state of this connection to keep during TIME-WAIT.
@@ -121,23 +227,9 @@ impl Connection {
         }
     }
 
-    /// Returns the last host error unless a segment arrived from the peer since. It is the likely cause of a timeout.
-    #[must_use]
-    pub fn host_error(&self) -> Option<HostError> {
-        let heard_after = |at| self.life.handshake.is_none() && self.peer.was_heard_after(at);
-        self.peer.host_errors.unanswered(heard_after)
-    }
-
-    /// Returns whether R1 is reached: that many consecutive retransmissions, of a SYN as well, are unanswered.
-    /// Zero-window probes count only if they are unanswered too.
-    #[must_use]
-    pub fn is_past_r1(&self) -> bool {
-        unanswered(self.life.state, &self.snd, &self.rtt) >= R1
-    }
-
     /// Returns the longest delay of a received segment that is small compared with the round-trip time, if known.
     pub(crate) fn tolerable_delay(&self) -> Option<Span> {
-        moderation::tolerable_delay(&self.rtt)
+        moderation::tolerable_delay(self.rtt)
     }
 
     /// Returns the time for which the driver may leave further data of the peer unread. It is zero at the start of the
@@ -147,26 +239,5 @@ impl Connection {
             return Span::ZERO;
         }
         self.rcv.inflow.patience(now, self.rtt.srtt())
-    }
-
-    /// Returns once whether the connection may rest: it has been idle for long enough, or woken by a call without effect.
-    pub(crate) fn may_rest(&mut self) -> bool {
-        std::mem::take(&mut self.life.may_rest)
-    }
-
-    /// Records that the connection has woken.
-    pub(crate) fn note_waking(&mut self) {
-        self.life.woken_at = Some(self.stats.segments());
-    }
-
-    /// Ends the call that has woken the connection, if one has: it rests again at once after a call without effect, and
-    /// otherwise after another idle period, unless it has sent data or does not wait for any more.
-    pub(crate) fn settle_after_waking(&mut self, now: Time) {
-        let Some(segments) = self.life.woken_at.take() else { return };
-        if segments == self.stats.segments() {
-            self.life.may_rest = true;
-        } else if self.life.state == State::Established && !self.snd.has_outstanding() {
-            self.timers.arm(Timer::Idle, now + self.rtt.base_rto());
-        }
     }
 }
