@@ -7,8 +7,9 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use longhaul_cc::internal::{BufferDelay, CongestionLevel, LossRate, PacketPair, TcpProbe};
+use longhaul_cc::internal::{CongestionLevel, LossRate, PacketPair, TcpProbe};
 use longhaul_cc::{Ack, Controller, Demands, Episode, Path, Quantity, observed};
+use longhaul_probe::BufferDelay;
 use longhaul_tcp::Config;
 use longhaul_units::{Bytes, Rate, Span, Time};
 use longhaul_zoo::internal::FusedCapacity;
@@ -96,7 +97,9 @@ impl Log {
 
     fn on_ack(&mut self, ack: &Ack<'_>, path: &Path, controller: &dyn Controller) {
         let cwnd = controller.control().cwnd;
-        self.buffer.on_ack(ack);
+        if let Some(sample) = ack.rtt {
+            self.buffer.sample(sample.rtt);
+        }
         self.rate.on_ack(ack, self.cwnd.as_f64() / path.mss.as_f64().max(1.0));
         if let Some(sample) = ack.rtt {
             *self.rtts.entry(sample.rtt.as_micros() * CLASSES / 1000).or_default() += 1;

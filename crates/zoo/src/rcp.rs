@@ -18,7 +18,6 @@ const ASK_EVERY: f64 = 0.5;
 /// Window in round trips at the current rate, so that the rate paces even if the queue is as long as the path.
 const ROUND_TRIPS: f64 = 2.0;
 
-/// Registry entry.
 pub(crate) static ENTRY: Entry = Entry::monolithic("rcp", |name, values, params| {
     Box::new(RouterAssisted::new(name, Rcp::new(Options::from_values(values).rate, params), params))
 })
@@ -30,7 +29,6 @@ pub(crate) static ENTRY: Entry = Entry::monolithic("rcp", |name, values, params|
 .tested_in(&["rcp", "rcp(rate=100)"]);
 
 longhaul_cc::options! {
-    /// Options of `rcp`.
     struct Options {
         rate: u64 = OptionSpec::int(
             "rate", 0, 1_000_000, 0,
@@ -58,7 +56,6 @@ pub(crate) struct Rcp {
 
 impl Rcp {
     /// Creates RCP before its handshake. It requests and accepts at most `megabits` Mb/s, or any rate if that is 0.
-    #[must_use]
     pub(crate) fn new(megabits: u64, params: &BuildParams) -> Self {
         Self {
             most: megabits,

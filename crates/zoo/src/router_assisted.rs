@@ -99,16 +99,12 @@ pub(crate) trait FollowRouters: Clone + fmt::Debug + Send + Sync {
     /// TCP, which takes over.
     fn on_ack(&mut self, event: &Ack<'_>, path: &Path, denied: bool) -> Option<Bytes>;
 
-    /// See [`Controller::on_timeout`].
     fn on_timeout(&mut self, event: &Timeout, path: &Path);
 
-    /// See [`Controller::on_event`].
     fn on_event(&mut self, event: &PathEvent, path: &Path);
 
-    /// See [`Controller::control`].
     fn control(&self) -> Control;
 
-    /// See [`Controller::snapshot`].
     fn snapshot(&self) -> Snapshot;
 }
 

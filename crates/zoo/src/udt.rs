@@ -40,7 +40,6 @@ const TRAIN_SPAN: Span = Span::from_micros(250);
 /// Minimum rate in bytes/s, which takes 130 decreases to reach from 10 Mb/s.
 const LEAST_RATE: f64 = 1.0;
 
-/// Registry entry.
 pub(crate) static ENTRY: Entry = Entry::monolithic("udt", |name, values, params| {
     Box::new(Udt::new(name, Options::from_values(values).seed, params))
 })
@@ -49,7 +48,6 @@ pub(crate) static ENTRY: Entry = Entry::monolithic("udt", |name, values, params|
 .tested_in(&["udt", "udt(seed=7)"]);
 
 longhaul_cc::options! {
-    /// Options of `udt`.
     struct Options {
         seed: u64 =
             OptionSpec::int("seed", 0, u32::MAX as u64, 0, "seed of the random numbers that spread decreases"),
@@ -109,7 +107,6 @@ pub(crate) struct Udt {
 
 impl Udt {
     /// Creates UDT before its handshake. Flows with different `seed`s decrease their rates at different reports.
-    #[must_use]
     pub(crate) fn new(name: String, seed: u64, params: &BuildParams) -> Self {
         Self {
             name,

@@ -19,7 +19,6 @@ const LEAST_SEGMENTS: f64 = 2.0;
 /// delayed, and the segments they release would be sent even later.
 const PACED_SEGMENTS: u64 = 8;
 
-/// Registry entry.
 pub(crate) static ENTRY: Entry = Entry::monolithic("xcp", |name, values, params| {
     Box::new(RouterAssisted::new(name, Xcp::new(Options::from_values(values).iw, params), params))
 })
@@ -31,14 +30,12 @@ pub(crate) static ENTRY: Entry = Entry::monolithic("xcp", |name, values, params|
 .tested_in(&["xcp", "xcp(iw=1)"]);
 
 longhaul_cc::options! {
-    /// Options of `xcp`.
     struct Options {
         iw: u32 =
             OptionSpec::int("iw", 1, 10, initial_window::DEFAULT_SEGMENTS as u64, "initial window in segments"),
     }
 }
 
-/// XCP.
 #[derive(Clone, Debug)]
 pub(crate) struct Xcp {
     initial_segments: u32,
@@ -56,7 +53,6 @@ pub(crate) struct Xcp {
 
 impl Xcp {
     /// Creates XCP before its handshake, with an initial window of `initial_segments`.
-    #[must_use]
     pub(crate) fn new(initial_segments: u32, params: &BuildParams) -> Self {
         Self {
             initial_segments,

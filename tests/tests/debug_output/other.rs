@@ -68,6 +68,8 @@ fn debug_output_of_congestion_control_is_short() {
         Stages: Stages::default(),
         Congestion: Congestion::copa_cubic(),
         Control: composed.control(),
+        Snapshot: composed.snapshot(),
+        Estimates: composed.snapshot().estimates,
         Entry: built_in().entries[0],
         Values: Values::default(),
         PathEvent: PathEvent::Established { now: Time::MAX, granted: Granted::basic() },
@@ -81,13 +83,12 @@ fn debug_output_of_congestion_control_is_short() {
         TimerWheel: wheel,
     );
     copied!(checked, AckLimit Window Overlay StageEvent Opening Step StartupResponse AvoidanceStep Reason Handoff Signal LossCause
-        CongestionEvent Target Pace EcnMark ProbeKind Levels ProbePlan NetworkHeader Snapshot StartupOutcome Estimate Estimates
+        CongestionEvent Target Pace EcnMark ProbeKind Levels ProbePlan NetworkHeader StartupOutcome Estimate
         Quantity Slot Safety Profile OptionKind OptionSpec Value Rule PairSample RateRange RoundStat RoundRtt WindowedMax
         WindowedMin TxId SegmentKind Sent AckedSegment LostSegment RttSample RateSample Episode SendLimit NetworkFeedback
         Timeout Needs Demands AckFrequency NetworkHeaderKind Detection Granted BuildParams SavedPath SavedPathUse);
     // These types are in the module `internal`, which other repositories do not use.
     checked.are_all(&[
-        "BufferDelay",
         "CapProbe",
         "CapProbeConfig",
         "CapProbeEstimate",

@@ -43,7 +43,6 @@ const STEP: f64 = 0.05;
 /// Rule of options that have no effect in the default mode.
 const COMPETING: &[Rule] = &[Rule::With("competitive", Value::Flag(true))];
 
-/// Copa in the registry.
 pub(crate) static ENTRY: Entry = Entry::monolithic("copa", |name, values, params| {
     Box::new(Copa { name, ..Copa::new(CopaConfig::from_values(values), params) })
 })
@@ -62,19 +61,14 @@ pub(crate) static ENTRY: Entry = Entry::monolithic("copa", |name, values, params
 .internet_safe();
 
 crate::options! {
-    /// Options of Copa.
     pub(crate) struct CopaConfig {
-        /// Price of delay in the default mode, positive: `1 / delta` segments are kept in the queue.
         delta: f64 =
             OptionSpec::float("delta", 0.001, 10.0, DELTA, "price of delay: 1 / delta segments stay in the queue"),
-        /// Whether delta decreases while other flows keep the queue filled.
         competitive: bool = OptionSpec::flag("competitive", true, "lower delta while others keep the queue filled"),
-        /// Number of round trips of a filled queue before delta decreases.
         patience: u32 = OptionSpec::int(
             "patience", 1, 1000, PATIENCE as u64,
             "RTTs with a filled queue before delta is lowered",
         ).ruled(COMPETING),
-        /// Fraction of the variation of the delay, 0 to 1, up to which a queue is nearly empty.
         nearly: f64 =
             OptionSpec::float("nearly", 0.0, 1.0, NEARLY, "fraction of the queue's swing up to which it counts as nearly empty")
                 .ruled(COMPETING),
@@ -85,17 +79,14 @@ crate::options! {
         /// Velocity 1 is always allowed.
         step: f64 =
             OptionSpec::float("step", 0.001, 1.0, STEP, "maximum change per RTT, as a fraction of the window"),
-        /// Length of the time window of RTTmin.
         rtt_min_window: Span [Span::from_secs] = OptionSpec::int(
             "rtt-min-window", 1, 3600, LONG.as_millis() / 1000,
             "window of the minimum RTT, s",
         ),
-        /// Fraction of the data, 0 to 1, that may be lost without a response in the default mode.
         loss_bound: f64 =
             OptionSpec::float("loss-bound", 0.001, 1.0, loss_bound::MOST, "loss rate up to which losses are ignored; 1: always"),
         /// Ratio of the pacing rate to `cwnd / RTTstanding`, at least 1.
         pace_gain: f64 = OptionSpec::float("pace", 1.0, 100.0, PACE_GAIN, "pacing rate in windows per RTT"),
-        /// Segments of the first flight, and the upper limit of a restart's.
         initial_segments: u32 =
             OptionSpec::int("iw", 1, 10, initial_window::DEFAULT_SEGMENTS as u64, "initial window in segments"),
     }
@@ -132,7 +123,6 @@ pub(crate) struct Copa {
 
 impl Copa {
     /// Copa in the state before its handshake.
-    #[must_use]
     pub(crate) fn new(config: CopaConfig, params: &BuildParams) -> Self {
         let mss = params.mss.as_f64().max(1.0);
         Self {
@@ -153,7 +143,6 @@ impl Copa {
         }
     }
 
-    /// Returns the current price of delay.
     fn delta(&self) -> f64 {
         let delta = if self.config.competitive { self.competition.delta() } else { self.config.delta };
         delta / self.kept
@@ -251,7 +240,6 @@ impl Copa {
         self.bound();
     }
 
-    /// Returns whether the queue is nearly empty.
     pub(crate) fn is_nearly_empty(&self) -> bool {
         self.delays.is_nearly_empty(self.noise(), self.config.nearly)
     }
@@ -266,7 +254,6 @@ impl Copa {
         self.loss_bound.link()
     }
 
-    /// Forgets the losses so far.
     pub(crate) fn forget_losses(&mut self) {
         self.loss_bound.rest();
     }
@@ -297,7 +284,6 @@ impl Copa {
         &mut self.delays
     }
 
-    /// Returns the delays of the path.
     pub(crate) const fn delays(&self) -> &Delays {
         &self.delays
     }
@@ -307,7 +293,6 @@ impl Copa {
         self.cwnd
     }
 
-    /// Returns whether slow start runs.
     pub(crate) const fn is_in_slow_start(&self) -> bool {
         self.slow_start
     }

@@ -6,9 +6,9 @@
 //! owner in its [`Needs`](crate::Needs). To run an estimator without influence on the controller, own it in the
 //! function that [`observed`](crate::observed) calls.
 
-pub(crate) mod buffer;
 pub(crate) mod cap_probe;
 pub(crate) mod congestion_level;
+pub(crate) mod loss_rate;
 pub(crate) mod neighbours;
 mod newest;
 pub(crate) mod packet_pair;

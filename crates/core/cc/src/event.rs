@@ -56,7 +56,7 @@ impl Sent {
 
 /// An ACK was processed: all information from one ACK, after the scoreboard was updated. Each ACK is reported in one
 /// call.
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Clone, Copy, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Ack<'a> {
     /// Time of processing; never decreases.
@@ -125,33 +125,8 @@ impl Ack<'_> {
     /// An ACK at `now` without information: every count is zero, and there is no sample and no episode. The transport
     /// fills in the rest.
     #[must_use]
-    pub const fn new(now: Time) -> Self {
-        Self {
-            now,
-            rx_time: None,
-            coalesced: false,
-            acked: &[],
-            lost: &[],
-            cumulative: Bytes::ZERO,
-            delivered: Bytes::ZERO,
-            newly_lost: Bytes::ZERO,
-            total_delivered: Bytes::ZERO,
-            rtt: None,
-            rate: None,
-            ecn_echo: false,
-            prior_in_flight: Bytes::ZERO,
-            in_flight: Bytes::ZERO,
-            flight_size: Bytes::ZERO,
-            recover_flight: Bytes::ZERO,
-            limit: SendLimit::App,
-            cwnd_limited: false,
-            round_start: false,
-            episode: Episode::None,
-            probes_acked: 0,
-            probes_lost: 0,
-            network: None,
-            pair: None,
-        }
+    pub fn new(now: Time) -> Self {
+        Self { now, ..Self::default() }
     }
 }
 

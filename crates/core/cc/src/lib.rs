@@ -34,7 +34,6 @@ mod startup;
 mod unpaced;
 mod update;
 mod wheel;
-mod with_params;
 
 pub use control::{
     Control, EcnMark, Estimate, Estimates, Levels, NetworkHeader, Pace, ProbeKind, ProbePlan, Quantity, Snapshot,
@@ -45,7 +44,7 @@ pub use event::{
     Ack, AckedSegment, Episode, LostSegment, NetworkFeedback, PathEvent, RateSample, RttSample, SegmentKind, SendLimit,
     Sent, Timeout, TxId,
 };
-pub use factory::{Congestion, ControllerFactory};
+pub use factory::{Congestion, ControllerFactory, with_params};
 pub use needs::{AckFrequency, Demands, Detection, Granted, NeedError, Needs, NetworkHeaderKind};
 pub use observed::observed;
 pub use pacer::Pacer;
@@ -53,7 +52,6 @@ pub use params::{BuildParams, SavedPath, SavedPathUse};
 pub use path::Path;
 pub use unpaced::unpaced;
 pub use wheel::TimerWheel;
-pub use with_params::with_params;
 
 /// Algorithms and estimators as types, for the other crates of this project. Not a part of the public interface:
 /// semantic versioning does not cover it.
@@ -61,9 +59,9 @@ pub use with_params::with_params;
 pub mod internal {
     pub use crate::avoidance::NewReno;
     pub use crate::classify::bbe::{KEEP_CONG, RTT_MIN_WINDOW, expiry};
-    pub use crate::estimate::buffer::{BufferDelay, LossRate};
     pub use crate::estimate::cap_probe::{CapProbe, CapProbeConfig, CapProbeEstimate};
     pub use crate::estimate::congestion_level::CongestionLevel;
+    pub use crate::estimate::loss_rate::LossRate;
     pub use crate::estimate::packet_pair::PacketPair;
     pub use crate::estimate::tcp_probe::{TcpProbe, TcpProbeConfig};
     pub use crate::recovery::Prr;

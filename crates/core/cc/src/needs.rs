@@ -134,10 +134,11 @@ pub enum NetworkHeaderKind {
 }
 
 /// Loss detection that the transport runs for a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(clippy::exhaustive_enums, reason = "a transport has to implement every loss detection")]
 pub enum Detection {
     /// RACK-TLP (RFC 8985).
+    #[default]
     RackTlp,
     /// SACK counting (RFC 6675).
     Sack,
@@ -145,8 +146,8 @@ pub enum Detection {
     DuplicateAcks,
 }
 
-/// The features that were granted, reported once after the handshake and again if they change.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// The features that were granted, reported once after the handshake and again if they change. By default, nothing is.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Granted {
     /// The strongest codepoint that may be used.
@@ -187,23 +188,8 @@ pub struct Granted {
 impl Granted {
     /// The features of a transport without options: pacing and RACK-TLP, and nothing that needs the peer.
     #[must_use]
-    pub const fn basic() -> Self {
-        Self {
-            ecn: EcnMark::NotEct,
-            probes: false,
-            probe_echo: false,
-            pacing: true,
-            spreads: true,
-            ack_delay_in_rtt: false,
-            arrival_times: false,
-            whole_window: false,
-            saved_path: false,
-            pairs: false,
-            ack_frequency: false,
-            network_header: None,
-            segments: false,
-            detection: Detection::RackTlp,
-        }
+    pub fn basic() -> Self {
+        Self { pacing: true, spreads: true, ..Self::default() }
     }
 }
 

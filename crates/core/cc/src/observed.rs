@@ -3,8 +3,7 @@
 use core::fmt;
 use std::sync::Arc;
 
-use crate::describe::Safety;
-use crate::{Ack, BuildParams, Congestion, Controller, ControllerFactory, Demands, Needs, Path};
+use crate::{Ack, Congestion, Controller, Demands, Needs, Path};
 
 /// Function that is called after the controller has processed an ACK.
 type OnAck = dyn Fn(&Ack<'_>, &Path, &dyn Controller) + Send + Sync;
@@ -37,34 +36,11 @@ pub fn observed(
     wants: Demands,
     on_ack: impl Fn(&Ack<'_>, &Path, &dyn Controller) + Send + Sync + 'static,
 ) -> Congestion {
-    Congestion::new(ObservedFactory { inner: congestion, wants, on_ack: Arc::new(on_ack) })
-}
-
-struct ObservedFactory {
-    inner: Congestion,
-    wants: Demands,
-    on_ack: Arc<OnAck>,
-}
-
-impl fmt::Debug for ObservedFactory {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("ObservedFactory").field(&self.inner).finish()
-    }
-}
-
-impl ControllerFactory for ObservedFactory {
-    fn build(&self, params: &BuildParams) -> Box<dyn Controller> {
-        let inner = self.inner.build(params);
-        Box::new(Observed { inner, wants: self.wants, on_ack: Arc::clone(&self.on_ack) })
-    }
-
-    fn name(&self) -> String {
-        self.inner.name()
-    }
-
-    fn safety(&self) -> Safety {
-        self.inner.safety()
-    }
+    let on_ack: Arc<OnAck> = Arc::new(on_ack);
+    let safety = congestion.safety();
+    congestion.wrapped(safety, move |inner, params| {
+        Box::new(Observed { inner: inner.build(params), wants, on_ack: Arc::clone(&on_ack) })
+    })
 }
 
 #[derive(Clone)]
@@ -104,7 +80,7 @@ mod tests {
     use longhaul_units::{Bytes, Rate, Span, Time};
 
     use super::*;
-    use crate::{Granted, PathEvent, SavedPath, SavedPathUse};
+    use crate::{BuildParams, Granted, PathEvent, SavedPath, SavedPathUse};
 
     /// An observed controller makes the same decisions as another, and the observer sees them.
     #[test]

@@ -3,7 +3,7 @@
 use longhaul_units::{Bytes, Span};
 
 /// The transport's view of the path at the time of a call. Every RTT is `None` until the first sample.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Path {
     /// Payload bytes of a full-sized segment (SMSS, RFC 5681): the peer's MSS and the path MTU less the options in
@@ -34,19 +34,7 @@ pub struct Path {
 impl Path {
     /// A path with a known segment size only, of a transport that paces and has SACK.
     #[must_use]
-    pub const fn new(mss: Bytes) -> Self {
-        Self {
-            mss,
-            srtt: None,
-            rttvar: Span::ZERO,
-            latest_rtt: None,
-            min_rtt: None,
-            handshake_rtt: None,
-            peer_window: Bytes::MAX,
-            queued: Bytes::ZERO,
-            handshake_lossy: false,
-            paced: true,
-            sack: true,
-        }
+    pub fn new(mss: Bytes) -> Self {
+        Self { mss, peer_window: Bytes::MAX, paced: true, sack: true, ..Self::default() }
     }
 }

@@ -3,7 +3,7 @@
 use longhaul_units::{Bytes, Rate};
 
 use crate::describe::Safety;
-use crate::{BuildParams, Congestion, Control, Controller, ControllerFactory, Granted, NeedError, Pace, Path};
+use crate::{Congestion, Control, Controller, Granted, NeedError, Pace, Path};
 
 /// A quantum above every window: 16 MiB.
 const AT_ONCE: Bytes = Bytes(1 << 24);
@@ -24,24 +24,7 @@ const AT_ONCE: Bytes = Bytes(1 << 24);
 /// ```
 #[must_use]
 pub fn unpaced(congestion: Congestion) -> Congestion {
-    Congestion::new(Factory(congestion))
-}
-
-#[derive(Debug)]
-struct Factory(Congestion);
-
-impl ControllerFactory for Factory {
-    fn build(&self, params: &BuildParams) -> Box<dyn Controller> {
-        Box::new(Unpaced(self.0.build(params)))
-    }
-
-    fn name(&self) -> String {
-        self.0.name()
-    }
-
-    fn safety(&self) -> Safety {
-        Safety::Controlled
-    }
+    congestion.wrapped(Safety::Controlled, |inner, params| Box::new(Unpaced(inner.build(params))))
 }
 
 #[derive(Clone, Debug)]

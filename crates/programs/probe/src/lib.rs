@@ -9,6 +9,7 @@
 //! |---|---|
 //! | `method` | [`Method`], and the types that it exchanges with its driver |
 //! | `kind` | [`MethodKind`], the catalogue: names, quantities, construction |
+//! | `buffer` | [`BufferDelay`], from the RTTs of a transfer |
 //! | `cap_probe`, `pathrate` | the methods that measure capacity |
 //! | `pathload`, `path_chirp` | the methods that measure available bandwidth |
 //! | `turns` | sessions with one train at a time |
@@ -38,6 +39,7 @@
 #![forbid(unsafe_code)]
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
+mod buffer;
 mod cap_probe;
 mod kind;
 mod method;
@@ -51,6 +53,7 @@ pub mod sim;
 pub mod sockets;
 mod turns;
 
+pub use buffer::BufferDelay;
 pub use kind::{MethodKind, Quantity, UnknownMethod};
 pub use longhaul_cc::estimate::RateRange;
 pub use method::{Arrived, Estimate, Method, Next, Planned, Train, TrainReport, missing_from};

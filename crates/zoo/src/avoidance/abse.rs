@@ -2,24 +2,21 @@
 //! non-congestion detection) resumes slow start after a long time without congestion.
 
 use longhaul_cc::compose::{
-    AvoidanceStep, CongestionAvoidance, CongestionEvent, Handoff, Signal, Stage, Target, Window, additive,
+    AvoidanceStep, CongestionAvoidance, CongestionEvent, Handoff, Stage, Target, Window, additive,
 };
 use longhaul_cc::registry::{Entry, OptionSpec, Rule, Slot, Value};
 use longhaul_cc::{Ack, Estimate, Granted, NeedError, Path};
 use longhaul_units::{Bytes, Span};
 
-use super::westwood::ECN_BETA;
+use super::westwood::{ECN_BETA, decrease};
 use crate::estimate::{EligibleRate, EligibleRateConfig};
 
 /// An RTT more than 1/8 above the minimum indicates a queue (RFC 9406, section 4.2).
 const QUEUED: u64 = 8;
 
-/// Share of the window kept while there is no estimate, as in NewReno.
-const BLIND: f64 = 0.5;
-
 /// Options that have no effect without `pncd`.
 const DETECTING: &[Rule] = &[Rule::With("pncd", Value::Flag(true))];
-/// Registry entry.
+
 pub(crate) static ENTRY: Entry = Entry::avoidance("abse", |values| {
     let Options { estimate, pncd, detection, ecn_beta } = Options::from_values(values);
     Box::new(Abse::new(EligibleRate::new(estimate), pncd.then(|| Pncd::new(detection)), ecn_beta))
@@ -40,7 +37,6 @@ pub(crate) static ENTRY: Entry = Entry::avoidance("abse", |values| {
 .keeping_at_losses();
 
 longhaul_cc::options! {
-    /// Options of `abse`.
     struct Options {
         estimate: EligibleRateConfig,
         pncd: bool = OptionSpec::flag("pncd", false, "request Adaptive Start when there has been no congestion for long")
@@ -67,22 +63,8 @@ pub(crate) struct Abse {
 impl Abse {
     /// Creates the algorithm with `estimate`. It requests slow start if `pncd` detects persistent non-congestion,
     /// and keeps at most `ecn_beta` of the window at a mark.
-    #[must_use]
     pub(crate) const fn new(estimate: EligibleRate, pncd: Option<Pncd>, ecn_beta: f64) -> Self {
         Self { estimate, paced: false, pncd, ecn_beta }
-    }
-
-    /// Returns the window in bytes after `cause`. A mark always counts as congestion.
-    fn target(&self, event: &CongestionEvent, path: &Path) -> f64 {
-        let queued = path.latest_rtt.zip(path.min_rtt).is_some_and(|(rtt, least)| rtt > least + least / QUEUED);
-        let most = if self.paced && queued { self.estimate.achieved() } else { f64::INFINITY };
-        let fills = self.estimate.fills().min(most);
-        let eligible = if fills > 0.0 { fills } else { BLIND * event.base };
-        if event.signal == Signal::Ecn {
-            return eligible.min(self.ecn_beta * event.base);
-        }
-        let severity = event.cause.severity.clamp(0.0, 1.0);
-        eligible + (1.0 - severity) * (event.cwnd - eligible).max(0.0)
     }
 }
 
@@ -120,22 +102,20 @@ impl CongestionAvoidance for Abse {
     }
 
     fn reduce(&mut self, event: &CongestionEvent, path: &Path) -> Target {
-        let target = Target::floored(self.target(event, path), event.signal, path.mss);
-        Target { cwnd: target.cwnd.min(event.cwnd), ..target }
+        let queued = path.latest_rtt.zip(path.min_rtt).is_some_and(|(rtt, least)| rtt > least + least / QUEUED);
+        let most = if self.paced && queued { self.estimate.achieved() } else { f64::INFINITY };
+        decrease(self.estimate.fills().min(most), self.ecn_beta, event, path.mss)
     }
 }
 
 longhaul_cc::options! {
     /// Constants of [`Pncd`], taken from an implementation.
     pub(crate) struct PncdConfig {
-        /// Weight of the currently expected rate in the bound, 0 to 1.
         expected: f64 =
             OptionSpec::float("expected", 0.0, 1.0, 0.6, "weight of the current expected rate in PNCD's comparison")
                 .ruled(DETECTING),
-        /// Number of segments by which the expected rate is less than the window's.
         slack: f64 = OptionSpec::float("slack", 0.0, 1000.0, 1.5, "segments by which PNCD's expectation is below the window")
             .ruled(DETECTING),
-        /// Number of round trips after a decrease in which the detection is off.
         quiet_rounds: u32 =
             OptionSpec::int("quiet", 0, 1000, 2, "RTTs after a decrease during which PNCD is inactive")
                 .ruled(DETECTING),
@@ -163,8 +143,6 @@ pub(crate) struct Pncd {
 }
 
 impl Pncd {
-    /// Creates a detection with `config`.
-    #[must_use]
     pub(crate) const fn new(config: PncdConfig) -> Self {
         Self { config, rounds: 0, count: 0.0 }
     }

@@ -14,7 +14,6 @@ use crate::estimate::{Bandwidth, BandwidthStart};
 /// Default alpha, which sets how quickly the increase falls with the congestion level (value of the ports).
 pub(crate) const ALPHA: f64 = 10.0;
 
-/// Registry entry.
 pub(crate) static ENTRY: Entry = Entry::avoidance("adaptive-reno", |values| {
     let options = Options::from_values(values);
     let capacity = Bandwidth::new(options.tau, BandwidthStart::Rise);
@@ -31,7 +30,6 @@ pub(crate) static ENTRY: Entry = Entry::avoidance("adaptive-reno", |values| {
 .keeping_at_losses();
 
 longhaul_cc::options! {
-    /// Options of `adaptive-reno`.
     struct Options {
         per_segment: f64 = OptionSpec::float(
             "per-segment", 0.1, 10_000.0, 10.0,
@@ -50,7 +48,6 @@ longhaul_cc::options! {
 /// Returns the increase in segments per round trip at the congestion level `c`, with a scale of `most` segments:
 /// about `1 + 0.8 most` on an idle path, one at `c = 1`, and one on average over all levels. `alpha`, which has to be
 /// positive, sets how quickly it falls.
-#[must_use]
 pub(crate) fn increase(c: f64, most: f64, alpha: f64) -> f64 {
     let (inverse, exp) = (1.0 / alpha, math::exp(-alpha));
     let slope = 2.0 * most * (inverse - (inverse + 1.0) * exp);
@@ -58,7 +55,6 @@ pub(crate) fn increase(c: f64, most: f64, alpha: f64) -> f64 {
     most * math::exp(-alpha * c) + slope * c + level
 }
 
-/// Adaptive Reno congestion avoidance.
 #[derive(Clone, Debug)]
 pub(crate) struct AdaptiveReno {
     capacity: Bandwidth,
@@ -75,13 +71,11 @@ pub(crate) struct AdaptiveReno {
 impl AdaptiveReno {
     /// Creates the algorithm with these estimates. Each `per_segment` Mb/s of capacity allow an increase of one more
     /// segment per round trip.
-    #[must_use]
     pub(crate) fn new(capacity: Bandwidth, level: CongestionLevel, per_segment: f64) -> Self {
         Self { capacity, level, per_segment: per_segment * 1e6 / 8.0, alpha: ALPHA, probe: 0.0, rise: 1.0 }
     }
 
     /// Sets how quickly the increase falls with the level; `alpha` has to be positive, and [`ALPHA`] is usual.
-    #[must_use]
     pub(crate) const fn with_alpha(mut self, alpha: f64) -> Self {
         self.alpha = alpha;
         self

@@ -10,7 +10,6 @@ use longhaul_units::Bytes;
 /// Share of the window kept below the low window, as in NewReno.
 const LOW_BETA: f64 = 0.5;
 
-/// Registry entry.
 pub(crate) static ENTRY: Entry = Entry::avoidance("bic", |values| Box::new(Bic::new(BicConfig::from_values(values))))
     .described(
         "binary search towards the window of the last loss, then probing beyond it",
@@ -23,26 +22,20 @@ pub(crate) static ENTRY: Entry = Entry::avoidance("bic", |values| Box::new(Bic::
 longhaul_cc::options! {
     /// BIC's constants. The defaults are those of Linux 2.6; the paper has 32 for `s_max` and 0.875 for `beta`.
     pub(crate) struct BicConfig {
-        /// Share of the window kept at a loss.
         beta: f64 = OptionSpec::float("beta", 0.1, 0.9, 819.0 / 1024.0, "fraction of the window kept on a loss"),
-        /// Largest increase in segments per round trip.
         s_max: f64 = OptionSpec::float("s-max", 1.0, 1000.0, 16.0, "maximum increase per RTT, segments"),
-        /// The search closes `1 / b` of the gap per round trip.
         b: f64 = OptionSpec::float("b", 2.0, 64.0, 4.0, "divisor of the gap that is closed per RTT")
             .ruled(&[Rule::AtMost(&["s-max", "smooth-part"])]),
-        /// Number of round trips for an increase of `b` segments around the window of the last loss.
         smooth_part: f64 = OptionSpec::float(
             "smooth-part", 1.0, 1000.0, 20.0,
             "RTTs to increase by b segments at the last maximum",
         ),
-        /// Window in segments up to which the algorithm is NewReno.
         low_window: f64 = OptionSpec::float("low-window", 0.0, 10_000.0, 14.0, "window up to which NewReno is used, segments"),
         /// Before the first loss, the window grows by at least one segment per this many acknowledged.
         searchless: f64 = OptionSpec::float(
             "searchless", 1.0, 1000.0, 20.0,
             "maximum segments acknowledged per segment of increase before the first loss",
         ),
-        /// Whether a flow whose share shrinks lowers the target of the search.
         fast_convergence: bool = OptionSpec::flag("fast-convergence", true, "release bandwidth to new flows"),
         _ = ECN_BETA,
     }
@@ -51,7 +44,6 @@ longhaul_cc::options! {
 impl BicConfig {
     /// Returns the increase in segments per round trip of a window of `w` segments, if the last loss occurred at
     /// `last` segments. A `last` of zero means that there was no loss yet.
-    #[must_use]
     pub(crate) fn increase(&self, w: f64, last: f64) -> f64 {
         let raised = if w <= self.low_window {
             1.0
@@ -80,7 +72,6 @@ impl BicConfig {
     }
 }
 
-/// BIC congestion avoidance.
 #[derive(Clone, Debug)]
 pub(crate) struct Bic {
     config: BicConfig,
@@ -89,8 +80,6 @@ pub(crate) struct Bic {
 }
 
 impl Bic {
-    /// Creates the algorithm with `config`.
-    #[must_use]
     pub(crate) const fn new(config: BicConfig) -> Self {
         Self { config, last: 0.0 }
     }

@@ -15,7 +15,6 @@ const SAMPLES_A_WINDOW: f64 = 3.0;
 /// below which it is left. The values are those of the early Linux implementations, from memory.
 const TUNED: [(f64, f64, f64); 3] = [(8.0, 0.0, 0.0), (20.0, 1500.0, 1250.0), (200.0, 15_000.0, 12_500.0)];
 
-/// Registry entry.
 pub(crate) static ENTRY: Entry =
     Entry::avoidance("fast", |values| Box::new(Fast::new(FastConfig::from_values(values))))
         .described(
@@ -28,17 +27,12 @@ pub(crate) static ENTRY: Entry =
 longhaul_cc::options! {
     /// FAST's constants.
     pub(crate) struct FastConfig {
-        /// Number of segments that the flow keeps in the queue.
         alpha: f64 = OptionSpec::float("alpha", 1.0, 100_000.0, 100.0, "segments that the flow keeps in the queue")
             .ruled(&[Rule::With("tuning", Value::Flag(false))]),
-        /// Whether alpha follows the throughput instead of being fixed.
         tuning: bool = OptionSpec::flag("tuning", false, "choose alpha by throughput: 8, 20 or 200"),
-        /// Part of the distance to its target that an update moves the window by, 0 to 1.
         gamma: f64 = OptionSpec::float("gamma", 0.01, 1.0, 0.5, "fraction of the way to the target per update"),
-        /// Largest weight of a sample in the average RTT.
         rtt_gain: f64 =
             OptionSpec::float("rtt-gain", 0.001, 1.0, 0.25, "maximum weight of an RTT sample in the average"),
-        /// Minimum time between updates.
         interval: Span [Span::from_millis] = OptionSpec::int("interval", 0, 1000, 10, "minimum time between updates, ms"),
         _ = ECN_BETA,
     }
@@ -71,7 +65,6 @@ impl Delay {
     }
 }
 
-/// FAST congestion avoidance.
 #[derive(Clone, Debug)]
 pub(crate) struct Fast {
     config: FastConfig,
@@ -87,8 +80,6 @@ pub(crate) struct Fast {
 }
 
 impl Fast {
-    /// Creates the algorithm with `config`.
-    #[must_use]
     pub(crate) fn new(config: FastConfig) -> Self {
         Self { config, delay: Delay::default(), tuned: 0, updated: None, settled: true, goal: 0.0, slope: 0.0 }
     }

@@ -14,7 +14,6 @@ use crate::estimate::round_rate::Sampler;
 const SCALE_RTT: f64 = 0.1;
 const SCALE_RANGE: (f64, f64) = (0.1, 2.0);
 
-/// Registry entry.
 pub(crate) static ENTRY: Entry =
     Entry::avoidance("h-tcp", |values| Box::new(HTcp::new(HTcpConfig::from_values(values))))
         .described(
@@ -31,19 +30,15 @@ pub(crate) static ENTRY: Entry =
 longhaul_cc::options! {
     /// H-TCP's constants.
     pub(crate) struct HTcpConfig {
-        /// Time after a congestion event in which the algorithm is NewReno.
         delta_low: Span [Span::from_millis] =
             OptionSpec::int("delta-low", 0, 60_000, 1000, "time after a congestion event during which NewReno is used, ms"),
-        /// Smallest share of the window kept at a loss.
         beta_min: f64 = OptionSpec::float("beta-min", 0.1, 0.9, 0.5, "minimum fraction kept on a loss")
             .ruled(&[Rule::AtMost(&["beta-max"])]),
         /// Largest share kept at a loss; `beta_min` wins where it is larger.
         beta_max: f64 = OptionSpec::float("beta-max", 0.1, 0.95, 0.8, "maximum fraction kept on a loss")
             .ruled(&[Rule::With("adaptive-backoff", Value::Flag(true))]),
-        /// Whether the share is the ratio of the minimum to the maximum RTT.
         adaptive_backoff: bool =
             OptionSpec::flag("adaptive-backoff", true, "keep minimum RTT over maximum RTT instead of beta-min"),
-        /// If the throughput has changed by more than this part since the last congestion event, `beta_min` is kept.
         rate_change: f64 =
             OptionSpec::float("rate-change", 0.0, 10.0, 0.2, "relative change of throughput above which beta-min is used")
                 .ruled(&[Rule::With("adaptive-backoff", Value::Flag(true))]),
@@ -53,7 +48,6 @@ longhaul_cc::options! {
             "memory", 0.0, 1.0, 0.95,
             "weight of the old maximum queueing delay after a congestion event",
         ).ruled(&[Rule::With("adaptive-backoff", Value::Flag(true))]),
-        /// Whether the increase is proportional to the RTT.
         rtt_scaling: bool = OptionSpec::flag("rtt-scaling", false, "scale the increase by the RTT"),
         _ = ECN_BETA,
     }
@@ -62,14 +56,12 @@ longhaul_cc::options! {
 impl HTcpConfig {
     /// Returns the increase in segments per round trip, `since` after the last congestion event, before it is matched
     /// to the decrease.
-    #[must_use]
     pub(crate) fn increase(&self, since: Span) -> f64 {
         let late = (since - self.delta_low).as_secs_f64();
         1.0 + 10.0 * late + (late / 2.0) * (late / 2.0)
     }
 }
 
-/// H-TCP congestion avoidance.
 #[derive(Clone, Debug)]
 pub(crate) struct HTcp {
     config: HTcpConfig,
@@ -90,8 +82,6 @@ pub(crate) struct HTcp {
 }
 
 impl HTcp {
-    /// Creates the algorithm with `config`.
-    #[must_use]
     pub(crate) const fn new(config: HTcpConfig) -> Self {
         Self {
             config,

@@ -20,7 +20,6 @@ const LEAST_DECREASE: f64 = 0.09;
 /// logarithm, and a change of this size alters the increase by less than a thousandth.
 const STALE: f64 = 1.0 / 1024.0;
 
-/// Registry entry.
 pub(crate) static ENTRY: Entry =
     Entry::avoidance("hstcp", |values| Box::new(Hstcp::new(HstcpConfig::from_values(values))))
         .described("NewReno up to 38 segments; above, a larger window increases faster and decreases less", "RFC 3649")
@@ -46,7 +45,6 @@ longhaul_cc::options! {
 
 impl HstcpConfig {
     /// Returns `b(w)`: the share of a window of `w` segments given up at a loss (RFC 3649, section 5).
-    #[must_use]
     pub(crate) fn decrease(&self, w: f64) -> f64 {
         if w <= self.low_window {
             return 0.5;
@@ -57,7 +55,6 @@ impl HstcpConfig {
 
     /// Returns `a(w)`: the increase in segments per round trip of a window of `w` segments (RFC 3649, section 5). It
     /// is at least NewReno's one segment; the formula yields less just above `low_window`.
-    #[must_use]
     pub(crate) fn increase(&self, w: f64) -> f64 {
         if w <= self.low_window { 1.0 } else { self.formula(w).max(1.0) }
     }
@@ -79,8 +76,6 @@ pub(crate) struct Hstcp {
 }
 
 impl Hstcp {
-    /// Creates the algorithm with `config`.
-    #[must_use]
     pub(crate) const fn new(config: HstcpConfig) -> Self {
         Self { config, computed_for: 0.0, increase: 1.0 }
     }

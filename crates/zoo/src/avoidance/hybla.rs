@@ -17,7 +17,7 @@ pub(crate) const MAX_GAIN: OptionSpec =
 /// RTT.
 pub(crate) static ENTRY: Entry = Entry::avoidance("hybla", |values| {
     let Options { rtt0, max_gain } = Options::from_values(values);
-    Box::new(Hybla::new(Rho::new(rtt0), max_gain))
+    Box::new(Hybla { rho: Rho::new(rtt0), max_gain })
 })
 .described(
     "NewReno with the increase of a flow whose RTT is 25 ms",
@@ -28,7 +28,6 @@ pub(crate) static ENTRY: Entry = Entry::avoidance("hybla", |values| {
 .growing_beyond_acks();
 
 longhaul_cc::options! {
-    /// Options of `hybla`.
     struct Options {
         rtt0: Span [Span::from_millis] = RTT0,
         max_gain: f64 = MAX_GAIN,
@@ -46,7 +45,6 @@ pub(crate) struct Rho {
 
 impl Rho {
     /// Creates the ratio to `reference` (the paper's RTT0 is 25 ms).
-    #[must_use]
     pub(crate) const fn new(reference: Span) -> Self {
         Self { reference, least: Span::MAX, value: 1.0 }
     }
@@ -60,25 +58,15 @@ impl Rho {
     }
 
     /// Returns the ratio, or one before the first sample.
-    #[must_use]
     pub(crate) const fn value(&self) -> f64 {
         self.value
     }
 }
 
-/// Hybla congestion avoidance.
 #[derive(Clone, Debug)]
 pub(crate) struct Hybla {
     rho: Rho,
     max_gain: f64,
-}
-
-impl Hybla {
-    /// Creates the algorithm over `rho`. Its increase is at most `max_gain` segments per segment acknowledged.
-    #[must_use]
-    pub(crate) const fn new(rho: Rho, max_gain: f64) -> Self {
-        Self { rho, max_gain }
-    }
 }
 
 impl Stage for Hybla {

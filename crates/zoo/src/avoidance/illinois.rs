@@ -17,7 +17,6 @@ const RENO: (f64, f64) = (1.0, 0.5);
 /// microseconds, which would otherwise determine both curves.
 const FLOOR: f64 = 0.125;
 
-/// Registry entry.
 pub(crate) static ENTRY: Entry = Entry::avoidance("illinois", |values| {
     Box::new(Illinois::new(IllinoisConfig::from_values(values)))
 })
@@ -35,26 +34,19 @@ pub(crate) static ENTRY: Entry = Entry::avoidance("illinois", |values| {
 longhaul_cc::options! {
     /// Constants of TCP-Illinois, those of Linux except for `floor`.
     pub(crate) struct IllinoisConfig {
-        /// Smallest increase in segments per round trip.
         alpha_min: f64 = OptionSpec::float("alpha-min", 0.1, 1.0, 0.3, "minimum increase per RTT, segments"),
-        /// Largest increase in segments per round trip.
         alpha_max: f64 = OptionSpec::float("alpha-max", 1.0, 100.0, 10.0, "maximum increase per RTT, segments"),
-        /// Smallest share of the window given up at a loss.
         beta_min: f64 = OptionSpec::float("beta-min", 0.06, 0.5, 0.125, "minimum decrease on a loss, as a fraction")
             .ruled(&[Rule::AtMost(&["beta-max"])]),
         /// Largest share given up; `beta_min` wins where it is larger.
         beta_max: f64 = OptionSpec::float("beta-max", 0.1, 0.9, 0.5, "maximum decrease on a loss, as a fraction"),
-        /// Window in segments below which the algorithm is NewReno.
         low_window: f64 = OptionSpec::float("low-window", 0.0, 10_000.0, 15.0, "window below which NewReno is used, segments"),
-        /// Part of the largest queueing delay up to which the increase is largest, less than 1.
         rise_part: f64 =
             OptionSpec::float("rise-part", 0.0, 0.9, 0.01, "fraction of the maximum delay up to which the increase is at its maximum"),
-        /// Part of the largest queueing delay up to which the decrease is smallest.
         least_part: f64 = OptionSpec::float(
             "least-part", 0.0, 1.0, 0.1,
             "fraction of the maximum delay up to which the decrease is at its minimum",
         ).ruled(&[Rule::AtMost(&["most-part"])]),
-        /// Part of the largest queueing delay from which the decrease is largest.
         most_part: f64 = OptionSpec::float(
             "most-part", 0.0, 1.0, 0.8,
             "fraction of the maximum delay from which the decrease is at its maximum",
@@ -64,7 +56,6 @@ longhaul_cc::options! {
             "floor", 0.0, 1.0, FLOOR,
             "floor of the maximum delay, as a fraction of the minimum RTT",
         ),
-        /// Number of consecutive round trips without a queue after which the increase is largest again.
         theta: u32 =
             OptionSpec::int("theta", 1, 1000, 5, "RTTs without a queue until the maximum increase is used again"),
         _ = ECN_BETA,
@@ -74,7 +65,6 @@ longhaul_cc::options! {
 impl IllinoisConfig {
     /// Returns the increase in segments per round trip at a queueing delay of `delay`, if `most` is the largest seen.
     /// The curve is a hyperbola from `alpha_max` at `rise_part` of `most` to `alpha_min` at `most`.
-    #[must_use]
     pub(crate) fn rise(&self, delay: f64, most: f64) -> f64 {
         let first = self.rise_part * most;
         if delay <= first {
@@ -85,7 +75,6 @@ impl IllinoisConfig {
     }
 
     /// Returns the share given up at a loss at that delay, linear between `least_part` and `most_part`.
-    #[must_use]
     pub(crate) fn decrease(&self, delay: f64, most: f64) -> f64 {
         let (low, high) = (self.least_part * most, self.most_part * most);
         if delay <= low {
@@ -98,7 +87,6 @@ impl IllinoisConfig {
     }
 }
 
-/// TCP-Illinois congestion avoidance.
 #[derive(Clone, Debug)]
 pub(crate) struct Illinois {
     config: IllinoisConfig,
@@ -112,8 +100,6 @@ pub(crate) struct Illinois {
 }
 
 impl Illinois {
-    /// Creates the algorithm with `config`.
-    #[must_use]
     pub(crate) const fn new(config: IllinoisConfig) -> Self {
         Self { config, rounds: RoundRtt::new(), alpha: config.alpha_max, beta: RENO.1, above: false, good: 0 }
     }

@@ -13,7 +13,6 @@ use super::westwood::{PlusOptions, Westwood};
 const LEAST_ALPHA: f64 = 0.01;
 const MOST_ALPHA: f64 = 1000.0;
 
-/// Registry entry.
 pub(crate) static ENTRY: Entry = Entry::avoidance("log-westwood-plus", |values| {
     let Options { alpha, dynamic, westwood } = Options::from_values(values);
     let algorithm = LogWestwoodPlus::new(westwood.build(), alpha);
@@ -28,7 +27,6 @@ pub(crate) static ENTRY: Entry = Entry::avoidance("log-westwood-plus", |values| 
 .keeping_at_losses();
 
 longhaul_cc::options! {
-    /// Options of `log-westwood-plus`.
     struct Options {
         alpha: f64 =
             OptionSpec::float("alpha", 1.0, MOST_ALPHA, 2.0, "divisor of the gap that is closed per RTT"),
@@ -40,7 +38,6 @@ longhaul_cc::options! {
     }
 }
 
-/// LogWestwood+ congestion avoidance.
 #[derive(Clone, Debug)]
 pub(crate) struct LogWestwoodPlus {
     westwood: Westwood,
@@ -52,7 +49,6 @@ pub(crate) struct LogWestwoodPlus {
 impl LogWestwoodPlus {
     /// Creates an algorithm with the decrease of `westwood`, and an increase that closes `1 / alpha` of the gap to
     /// the last maximum per round trip.
-    #[must_use]
     pub(crate) const fn new(westwood: Westwood, alpha: f64) -> Self {
         let alpha = Alpha { start: alpha, now: alpha, dynamic: false, grown: 0.0, disorder: false };
         Self { westwood, alpha, w_max: 0.0 }
@@ -61,7 +57,6 @@ impl LogWestwoodPlus {
     /// Makes `alpha` dynamic. It starts from the given value, and again after each loss and each period of
     /// reordering. It is halved per segment of window increase, down to 0.01, and doubled by each ACK for a segment
     /// behind a hole.
-    #[must_use]
     pub(crate) const fn dynamic(mut self) -> Self {
         self.alpha.dynamic = true;
         self

@@ -21,23 +21,17 @@ pub(crate) static ENTRY: Entry =
 longhaul_cc::options! {
     /// Scalable TCP's constants (Kelly, CCR 2003; quoted in RFC 3649, section 8).
     pub(crate) struct ScalableConfig {
-        /// Increase in segments per segment acknowledged.
         a: f64 = OptionSpec::float("a", 0.001, 0.1, 0.01, "increase per segment acknowledged, segments"),
-        /// Share of the window given up at a loss.
         b: f64 = OptionSpec::float("b", 0.05, 0.5, 0.125, "decrease on a loss, as a fraction"),
-        /// Legacy window in segments, up to which the algorithm is NewReno.
         low_window: f64 = OptionSpec::float("low-window", 0.0, 10_000.0, 16.0, "window up to which NewReno is used, segments"),
         _ = ECN_BETA,
     }
 }
 
-/// Scalable TCP congestion avoidance.
 #[derive(Clone, Debug)]
 pub(crate) struct Scalable(ScalableConfig);
 
 impl Scalable {
-    /// Creates the algorithm with `config`.
-    #[must_use]
     pub(crate) const fn new(config: ScalableConfig) -> Self {
         Self(config)
     }

@@ -12,21 +12,16 @@ use longhaul_units::Bytes;
 /// unfair to competing flows that halve.
 const KEEP: f64 = 0.5;
 
-/// Registry entry.
-pub(crate) static ENTRY: Entry = Entry::avoidance("vegas", |values| {
-    let Options { alpha, beta, keep } = Options::from_values(values);
-    Box::new(Vegas::new(alpha, beta).with_keep(keep))
-})
-.described(
-    "one segment more or less per RTT, to keep 2 to 4 segments in the queue",
-    "Brakmo, Peterson, TCP Vegas, JSAC 13(8), 1995; Linux",
-)
-.with_options(Options::OPTIONS)
-.tested_in(&["vegas", "slow-start+vegas", "vegas-start+vegas(alpha=0.1,beta=0.1,keep=0.75,ecn-beta=0.8)"])
-.internet_safe();
+pub(crate) static ENTRY: Entry = Entry::avoidance("vegas", |values| Box::new(Vegas::new(Options::from_values(values))))
+    .described(
+        "one segment more or less per RTT, to keep 2 to 4 segments in the queue",
+        "Brakmo, Peterson, TCP Vegas, JSAC 13(8), 1995; Linux",
+    )
+    .with_options(Options::OPTIONS)
+    .tested_in(&["vegas", "slow-start+vegas", "vegas-start+vegas(alpha=0.1,beta=0.1,keep=0.75,ecn-beta=0.8)"])
+    .internet_safe();
 
 longhaul_cc::options! {
-    /// Options of `vegas`.
     struct Options {
         alpha: f64 = OptionSpec::float("alpha", 0.1, 1000.0, 2.0, "queued segments below which the window increases")
             .ruled(&[Rule::AtMost(&["beta"])]),
@@ -36,29 +31,17 @@ longhaul_cc::options! {
     }
 }
 
-/// Vegas congestion avoidance.
 #[derive(Clone, Debug)]
 pub(crate) struct Vegas {
-    alpha: f64,
-    beta: f64,
-    keep: f64,
+    options: Options,
     rounds: RoundRtt,
     /// Increase of this round in segments.
     rise: f64,
 }
 
 impl Vegas {
-    /// Creates an algorithm that keeps between `alpha` and `beta` segments in the queue. If `beta` is less than
-    /// `alpha`, the window decreases above `alpha`.
-    #[must_use]
-    pub(crate) const fn new(alpha: f64, beta: f64) -> Self {
-        Self { alpha, beta, keep: KEEP, rounds: RoundRtt::new(), rise: 1.0 }
-    }
-
-    /// Sets the share of the window kept at a loss to `keep` (0 to 1).
-    #[must_use]
-    pub(crate) const fn with_keep(self, keep: f64) -> Self {
-        Self { keep, ..self }
+    const fn new(options: Options) -> Self {
+        Self { options, rounds: RoundRtt::new(), rise: 1.0 }
     }
 
     /// Sets the increase for the round that begins, from the samples of the last round. After too few samples it is
@@ -70,8 +53,9 @@ impl Vegas {
         };
         let mss = path.mss.as_f64();
         let backlog = self.rounds.backlog(window.cwnd / mss, round.min);
-        self.rise = if backlog < self.alpha { 1.0 } else { 0.0 };
-        if backlog > self.beta.max(self.alpha) {
+        let Options { alpha, beta, .. } = self.options;
+        self.rise = if backlog < alpha { 1.0 } else { 0.0 };
+        if backlog > beta.max(alpha) {
             window.cwnd = (window.cwnd - mss).max(2.0 * mss);
         }
     }
@@ -100,7 +84,8 @@ impl CongestionAvoidance for Vegas {
     }
 
     fn reduce(&mut self, event: &CongestionEvent, path: &Path) -> Target {
-        let keep = if event.signal == Signal::Timeout { self.keep.min(KEEP) } else { self.keep };
+        let keep = self.options.keep;
+        let keep = if event.signal == Signal::Timeout { keep.min(KEEP) } else { keep };
         Target::multiplicative(event, keep, path.mss)
     }
 }

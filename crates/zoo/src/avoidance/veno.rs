@@ -15,7 +15,6 @@ const CONGESTED: f64 = 0.5;
 /// Share of the window kept at a loss. With the loss classifier `veno`, random losses keep 0.8.
 const BETA: f64 = 0.5;
 
-/// Registry entry.
 pub(crate) static ENTRY: Entry =
     Entry::avoidance("veno", |values| Box::new(Veno::new(Options::from_values(values).backlog)))
         .described(
@@ -27,14 +26,12 @@ pub(crate) static ENTRY: Entry =
         .internet_safe();
 
 longhaul_cc::options! {
-    /// Options of the congestion-avoidance algorithm `veno`.
     struct Options {
         backlog: f64 = BACKLOG,
         _ = ECN_BETA,
     }
 }
 
-/// Veno congestion avoidance.
 #[derive(Clone, Debug)]
 pub(crate) struct Veno {
     /// Number of segments in the queue from which the path counts as congested.
@@ -45,7 +42,6 @@ pub(crate) struct Veno {
 
 impl Veno {
     /// Creates the algorithm. A backlog of `limit` segments counts as congestion (the paper's beta is 3).
-    #[must_use]
     pub(crate) const fn new(limit: f64) -> Self {
         Self { limit, rounds: RoundRtt::new(), alpha: 1.0 }
     }

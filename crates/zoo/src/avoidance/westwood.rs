@@ -19,7 +19,6 @@ pub(super) const ECN_BETA: OptionSpec =
 const KEEP: OptionSpec =
     OptionSpec::float("keep", 0.0, 0.99, 0.9, "weight of the old value in the rate estimate, per RTT");
 
-/// Registry entry of Westwood with the filtered bandwidth.
 pub(crate) static ENTRY: Entry = Entry::avoidance("westwood", |values| {
     let Options { filter, common } = Options::from_values(values);
     Box::new(common.build(Eligible::Bandwidth(filter.build())))
@@ -40,7 +39,6 @@ pub(crate) static ENTRY: Entry = Entry::avoidance("westwood", |values| {
 .internet_safe()
 .keeping_at_losses();
 
-/// Registry entry of Westwood RE.
 pub(crate) static RE: Entry = Entry::avoidance("westwood-re", |values| {
     let ReOptions { keep, from_rise, common } = ReOptions::from_values(values);
     Box::new(common.build(Eligible::Achieved(achieved(keep, from_rise))))
@@ -54,7 +52,6 @@ pub(crate) static RE: Entry = Entry::avoidance("westwood-re", |values| {
 .internet_safe()
 .keeping_at_losses();
 
-/// Registry entry of Westwood CRB.
 pub(crate) static CRB: Entry = Entry::avoidance("westwood-crb", |values| {
     let CrbOptions { filter, keep, theta, common } = CrbOptions::from_values(values);
     let re = achieved(keep, filter.start == BandwidthStart::Rise);
@@ -69,7 +66,6 @@ pub(crate) static CRB: Entry = Entry::avoidance("westwood-crb", |values| {
 .internet_safe()
 .keeping_at_losses();
 
-/// Registry entry of Westwood+.
 pub(crate) static PLUS: Entry =
     Entry::avoidance("westwood-plus", |values| Box::new(PlusOptions::from_values(values).build()))
         .described(
@@ -82,7 +78,6 @@ pub(crate) static PLUS: Entry =
         .keeping_at_losses();
 
 longhaul_cc::options! {
-    /// Options of all variants.
     pub(super) struct Common {
         rtt_min_window: Span [expiry] = RTT_MIN_WINDOW,
         ecn_beta: f64 = ECN_BETA,
@@ -96,7 +91,6 @@ impl Common {
 }
 
 longhaul_cc::options! {
-    /// Options of the bandwidth filter.
     struct Filter {
         tau: Span [Span::from_millis] =
             OptionSpec::int("tau", 1, 60_000, 1000, "time constant of the bandwidth filter, ms"),
@@ -114,7 +108,6 @@ impl Filter {
 }
 
 longhaul_cc::options! {
-    /// Options of `westwood`.
     struct Options {
         filter: Filter,
         common: Common,
@@ -122,7 +115,6 @@ longhaul_cc::options! {
 }
 
 longhaul_cc::options! {
-    /// Options of `westwood-re`.
     struct ReOptions {
         keep: f64 = KEEP,
         from_rise: bool [|from: &str| from == "rise"] = OptionSpec::choice(
@@ -134,7 +126,6 @@ longhaul_cc::options! {
 }
 
 longhaul_cc::options! {
-    /// Options of `westwood-crb`.
     struct CrbOptions {
         filter: Filter,
         keep: f64 = KEEP,
@@ -147,7 +138,6 @@ longhaul_cc::options! {
 }
 
 longhaul_cc::options! {
-    /// Options of `westwood-plus`.
     pub(super) struct PlusOptions {
         least: Span [Span::from_millis] = OptionSpec::int("least", 1, 10_000, 50, "minimum duration of a sample, ms"),
         keep: f64 = OptionSpec::float(
@@ -275,7 +265,6 @@ pub(crate) struct Westwood {
 impl Westwood {
     /// Creates the algorithm with the estimate `eligible`. It keeps at most `ecn_beta` of the window at a mark, and
     /// its minimum RTT never expires.
-    #[must_use]
     pub(crate) const fn new(eligible: Eligible, ecn_beta: f64) -> Self {
         let forever = Span::MAX;
         let rtt_min = WindowedMin::new(forever);
@@ -283,13 +272,11 @@ impl Westwood {
     }
 
     /// Sets the kind of RTT used for samples and the minimum.
-    #[must_use]
     pub(crate) const fn with_rtt(self, rtt: RttChoice) -> Self {
         Self { rtt, ..self }
     }
 
     /// Sets the lifetime of the minimum RTT. A longer route is detected after that time.
-    #[must_use]
     pub(crate) const fn with_rtt_min_window(self, window: Span) -> Self {
         Self { rtt_min_window: window, rtt_min: WindowedMin::new(window), ..self }
     }
@@ -300,19 +287,23 @@ impl Westwood {
             RttChoice::Smoothed => path.srtt,
         }
     }
+}
 
-    /// Returns the window in bytes after `cause`. A mark always indicates congestion, so that it reduces the window
-    /// even if the estimate exceeds it (RFC 3168, section 5).
-    fn target(&self, event: &CongestionEvent) -> f64 {
-        let rtt_min = self.rtt_min.get().map_or(0.0, Span::as_secs_f64);
-        let eligible = self.eligible.window(event.cwnd, rtt_min);
-        let eligible = if eligible > 0.0 { eligible } else { BLIND * event.base };
-        if event.signal == Signal::Ecn {
-            return eligible.min(self.ecn_beta * event.base);
-        }
-        let severity = event.cause.severity.clamp(0.0, 1.0);
-        eligible + (1.0 - severity) * (event.cwnd - eligible).max(0.0)
-    }
+/// Returns the decrease to a window of `eligible` bytes, which the estimate fills, or to half if there is no estimate
+/// yet. A mark always indicates congestion, so that it leaves at most `ecn_beta` of the base even if the estimate exceeds
+/// that (RFC 3168, section 5).
+pub(super) fn decrease(eligible: f64, ecn_beta: f64, event: &CongestionEvent, mss: Bytes) -> Target {
+    let eligible = if eligible > 0.0 { eligible } else { BLIND * event.base };
+    let most = if event.signal == Signal::Ecn { ecn_beta * event.base } else { f64::INFINITY };
+    keeping(eligible.min(most), event, mss)
+}
+
+/// Returns the decrease to `window` bytes, or to more of the window before if the loss is not all congestion.
+pub(super) fn keeping(window: f64, event: &CongestionEvent, mss: Bytes) -> Target {
+    let severity = event.cause.severity.clamp(0.0, 1.0);
+    let window = window + (1.0 - severity) * (event.cwnd - window).max(0.0);
+    let target = Target::floored(window, event.signal, mss);
+    Target { cwnd: target.cwnd.min(event.cwnd), ..target }
 }
 
 impl Stage for Westwood {
@@ -351,8 +342,8 @@ impl CongestionAvoidance for Westwood {
 
     fn reduce(&mut self, event: &CongestionEvent, path: &Path) -> Target {
         self.eligible.settle();
-        let target = Target::floored(self.target(event), event.signal, path.mss);
-        Target { cwnd: target.cwnd.min(event.cwnd), ..target }
+        let rtt_min = self.rtt_min.get().map_or(0.0, Span::as_secs_f64);
+        decrease(self.eligible.window(event.cwnd, rtt_min), self.ecn_beta, event, path.mss)
     }
 }
 

@@ -10,7 +10,7 @@ use longhaul_cc::registry::{Entry, OptionSpec, Rule, Value};
 use longhaul_cc::{Ack, Estimate, Needs, Path, Quantity};
 use longhaul_units::{Bytes, Span, math};
 
-use super::westwood::ECN_BETA;
+use super::westwood::{ECN_BETA, keeping};
 use crate::estimate::AchievedRate;
 
 mod capacity;
@@ -28,7 +28,6 @@ const ESTIMATED: &[Rule] = &[Rule::Without("policy", Value::Choice("adaptive-ren
 const RE: &[Rule] =
     &[Rule::Without("policy", Value::Choice("adaptive-reno")), Rule::Without("delta", Value::Float(0.0))];
 
-/// Registry entry.
 pub(crate) static ENTRY: Entry =
     Entry::avoidance("westwood-bbe", |values| Box::new(WestwoodBbe::new(WestwoodBbeConfig::from_values(values))))
         .described(
@@ -64,43 +63,31 @@ longhaul_cc::options! {
 }
 
 longhaul_cc::options! {
-    /// The constants of [`WestwoodBbe`].
     pub(crate) struct WestwoodBbeConfig {
-        /// Policy for the window after a loss.
         policy: Policy = OptionSpec::choice("policy", Policy::NAMES, "decrease on a loss at a given congestion level"),
-        /// Level from which [`Policy::Discriminate`] halves the window.
         threshold: f64 =
             OptionSpec::float("threshold", 0.0, 1.0, 0.5, "congestion level from which the policy `discriminate` halves")
                 .ruled(&[Rule::With("policy", Value::Choice("discriminate"))]),
-        /// `delta` in the weight `exp(-delta c)` of BE.
         delta: f64 =
             OptionSpec::float("delta", 0.0, 100.0, 10.0, "how fast the estimate changes from BE to RE with the congestion level")
                 .ruled(ESTIMATED),
-        /// The source of the capacity estimate.
         capacity: CapacitySource = OptionSpec::choice(
             "capacity", CapacitySource::NAMES,
             "source of the capacity estimate: ACKs, flipped pairs, or both",
         ).ruled(ESTIMATED),
-        /// Whether slow start resumes when pairs show that the capacity has risen.
         restart: bool = OptionSpec::flag("restart", false, "slow start again up to the capacity if packet pairs show an increase")
             .ruled(&[Rule::With("capacity", Value::Choice("pairs"))]),
-        /// Part of the RTT at congestion that is kept at a loss, 0 to 1.
         keep: f64 = KEEP_CONG,
-        /// Time constant of BE.
         tau: Span [Span::from_millis] =
             OptionSpec::int("tau", 1, 60_000, 1000, "time constant of the BE filter, ms").ruled(ESTIMATED),
-        /// Part of RE kept per round trip, 0 to 1.
         keep_re: f64 = OptionSpec::float("keep-re", 0.0, 0.99, 0.9, "weight of the old value in RE, per RTT").ruled(RE),
-        /// Lifetime of the minimum RTT.
         rtt_min_window: Span [expiry] = RTT_MIN_WINDOW,
-        /// Share of the window kept at a mark.
         ecn_beta: f64 = ECN_BETA,
     }
 }
 
 /// Returns the eligible rate at congestion level `c`: `u be + (1 - u) re` with `u = exp(-delta c)`. It is `be`
 /// without congestion and falls quickly to `re` as the level rises.
-#[must_use]
 pub(crate) fn eligible(be: f64, re: f64, c: f64, delta: f64) -> f64 {
     let u = math::exp(-delta * c);
     u * be + (1.0 - u) * re
@@ -109,7 +96,6 @@ pub(crate) fn eligible(be: f64, re: f64, c: f64, delta: f64) -> f64 {
 impl WestwoodBbeConfig {
     /// Returns the window after a loss at level `c` and a window of `cwnd`, if congestion leaves half of `base` and
     /// the estimate fills `eligible`. All windows have the same unit.
-    #[must_use]
     pub(crate) fn window(&self, c: f64, cwnd: f64, base: f64, eligible: f64) -> f64 {
         let (kept, half) = (cwnd.min(eligible), HALF * base);
         match self.policy {
@@ -122,7 +108,6 @@ impl WestwoodBbeConfig {
     }
 }
 
-/// TCPW-BBE congestion avoidance.
 #[derive(Clone, Debug)]
 pub(crate) struct WestwoodBbe {
     config: WestwoodBbeConfig,
@@ -136,8 +121,6 @@ pub(crate) struct WestwoodBbe {
 }
 
 impl WestwoodBbe {
-    /// Creates the algorithm with `config`.
-    #[must_use]
     pub(crate) fn new(config: WestwoodBbeConfig) -> Self {
         Self {
             config,
@@ -170,8 +153,7 @@ impl WestwoodBbe {
             // The other policies keep half at the level of congestion; `ecn-beta` replaces that half.
             return if self.config.policy == Policy::PlainEre { window.min(most) } else { most };
         }
-        let severity = event.cause.severity.clamp(0.0, 1.0);
-        window + (1.0 - severity) * (event.cwnd - window).max(0.0)
+        window
     }
 }
 
@@ -226,8 +208,7 @@ impl CongestionAvoidance for WestwoodBbe {
         }
         self.capacity.settle();
         self.re.settle();
-        let target = Target::floored(self.target(event, c), event.signal, path.mss);
-        Target { cwnd: target.cwnd.min(event.cwnd), ..target }
+        keeping(self.target(event, c), event, path.mss)
     }
 }
 

@@ -13,7 +13,6 @@ const MOST_CUT: f64 = 0.5;
 /// Initial value of the estimated NewReno window, below which draining does not go, in segments.
 const RENO_START: f64 = 2.0;
 
-/// Registry entry.
 pub(crate) static ENTRY: Entry =
     Entry::avoidance("yeah", |values| Box::new(Yeah::new(YeahConfig::from_values(values))))
         .described(
@@ -27,14 +26,10 @@ pub(crate) static ENTRY: Entry =
 longhaul_cc::options! {
     /// YeAH's constants (Linux).
     pub(crate) struct YeahConfig {
-        /// Number of segments in the queue above which it is drained.
         queue: f64 = OptionSpec::float("queue", 1.0, 10_000.0, 80.0, "queued segments from which the queue is drained"),
-        /// Ratio of queueing delay to base RTT above which the slow mode applies.
         delay: f64 =
             OptionSpec::float("delay", 0.01, 10.0, 0.125, "queueing delay over base RTT from which the slow mode is used"),
-        /// `1 / gamma` of the queue is drained per round trip.
         gamma: f64 = OptionSpec::float("gamma", 0.1, 100.0, 1.0, "divisor of the queue that is drained at once"),
-        /// Largest part of the window that is drained per round trip.
         epsilon: f64 = OptionSpec::float("epsilon", 0.05, 0.9, 0.5, "maximum fraction of the window drained at once"),
         /// Increase in the fast mode in segments per segment acknowledged, as Scalable TCP's; at least one segment
         /// per round trip.
@@ -44,7 +39,6 @@ longhaul_cc::options! {
         /// Number of consecutive round trips in the slow mode from which a loss halves the window, because NewReno
         /// flows are taken to compete.
         rho: u32 = OptionSpec::int("rho", 1, 1000, 16, "consecutive slow RTTs after which a loss halves the window"),
-        /// Number of round trips in the fast mode after which no NewReno flows are taken to compete.
         zeta: u32 = OptionSpec::int("zeta", 1, 1000, 50, "fast RTTs after which the NewReno reference window is discarded"),
         _ = ECN_BETA,
     }
@@ -65,8 +59,6 @@ pub(crate) struct Yeah {
 }
 
 impl Yeah {
-    /// Creates the algorithm with `config`.
-    #[must_use]
     pub(crate) const fn new(config: YeahConfig) -> Self {
         let rounds = RoundRtt::new();
         Self { config, rounds, backlog: 0.0, reno: RENO_START, slow_rounds: 0, fast_rounds: 0 }

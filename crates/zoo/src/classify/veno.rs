@@ -10,22 +10,18 @@ pub(crate) const BACKLOG: OptionSpec =
     OptionSpec::float("backlog", 0.1, 1000.0, 3.0, "queued segments from which the path counts as congested")
         .ruled(&[Rule::Shared]);
 
-/// Registry entry.
-pub(crate) static ENTRY: Entry = Entry::loss("veno", |values| {
-    let Options { backlog, severity } = Options::from_values(values);
-    Box::new(VenoLoss::new(backlog, severity))
-})
-.described("treats a loss with fewer than 3 segments queued as random", "Fu, Liew, TCP Veno, JSAC 21(2), 2003")
-.with_options(Options::OPTIONS)
-.tested_in(&[
-    "veno",
-    "slow-start=slow-start,avoidance=cubic,loss=veno",
-    "slow-start=slow-start,avoidance=westwood,loss=veno",
-])
-.internet_safe();
+pub(crate) static ENTRY: Entry =
+    Entry::loss("veno", |values| Box::new(VenoLoss { options: Options::from_values(values), rounds: RoundRtt::new() }))
+        .described("treats a loss with fewer than 3 segments queued as random", "Fu, Liew, TCP Veno, JSAC 21(2), 2003")
+        .with_options(Options::OPTIONS)
+        .tested_in(&[
+            "veno",
+            "slow-start=slow-start,avoidance=cubic,loss=veno",
+            "slow-start=slow-start,avoidance=westwood,loss=veno",
+        ])
+        .internet_safe();
 
 longhaul_cc::options! {
-    /// Options of the classifier `veno`.
     struct Options {
         backlog: f64 = BACKLOG,
         severity: f64 = OptionSpec::float("severity", 0.1, 1.0, 0.4, "severity assigned to a random loss"),
@@ -35,18 +31,8 @@ longhaul_cc::options! {
 /// Classifier that takes losses without a backlog for random ones.
 #[derive(Clone, Debug)]
 pub(crate) struct VenoLoss {
-    limit: f64,
-    severity: f64,
+    options: Options,
     rounds: RoundRtt,
-}
-
-impl VenoLoss {
-    /// Creates the classifier. Losses with fewer than `limit` segments in the queue have the given `severity`: 0.4
-    /// turns a decrease by half into Veno's fifth.
-    #[must_use]
-    pub(crate) const fn new(limit: f64, severity: f64) -> Self {
-        Self { limit, severity, rounds: RoundRtt::new() }
-    }
 }
 
 impl Stage for VenoLoss {
@@ -68,7 +54,7 @@ impl LossClassifier for VenoLoss {
             return LossCause::CONGESTION;
         };
         let backlog = self.rounds.backlog(loss.ack.flight_size.segments(path.mss), round.min);
-        LossCause::new(if backlog < self.limit { self.severity } else { 1.0 })
+        LossCause::new(if backlog < self.options.backlog { self.options.severity } else { 1.0 })
     }
 }
 
@@ -82,7 +68,7 @@ mod tests {
     use longhaul_cc::compose::Signal;
 
     fn cause(rtts: &[u64], flight: u64) -> f64 {
-        let mut classifier = VenoLoss::new(3.0, 0.4);
+        let mut classifier = VenoLoss { options: Options::default(), rounds: RoundRtt::new() };
         let path = Path::new(MSS);
         let mut ack = Ack::new(Time::ZERO);
         for rtt in rtts {

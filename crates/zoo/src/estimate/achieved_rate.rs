@@ -25,7 +25,6 @@ pub(crate) struct AchievedRate {
 
 impl AchievedRate {
     /// Creates an estimate that keeps `keep` (0 to 1) of its old value at each sample; implementations use 0.9.
-    #[must_use]
     pub(crate) const fn new(keep: f64) -> Self {
         Self { keep, sampler: Sampler::new(Span::ZERO), estimate: None, rises: true }
     }
@@ -49,7 +48,6 @@ impl AchievedRate {
     }
 
     /// Returns the estimate in bytes/s, or zero before the first sample.
-    #[must_use]
     pub(crate) fn rate(&self) -> f64 {
         self.estimate.unwrap_or(0.0)
     }

@@ -81,7 +81,6 @@ enum Seed {
 
 impl Bandwidth {
     /// Creates an estimate with the time constant `tau` (at least 1 us).
-    #[must_use]
     pub(crate) fn new(tau: Span, start: BandwidthStart) -> Self {
         let seed =
             if start == BandwidthStart::Zero { Seed::Done } else { Seed::Collecting { since: None, bytes: 0.0 } };
@@ -161,7 +160,6 @@ impl Bandwidth {
     }
 
     /// Returns the estimate in bytes/s, or zero before the first sample.
-    #[must_use]
     pub(crate) const fn rate(&self) -> f64 {
         self.estimate
     }

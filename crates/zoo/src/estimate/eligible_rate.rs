@@ -19,24 +19,17 @@ const LEAST_CHANGE: f64 = 1e-9;
 const FILTERED: &[Rule] = &[Rule::Without("n", Value::Float(0.0))];
 
 longhaul_cc::options! {
-    /// Constants of [`EligibleRate`].
     pub(crate) struct EligibleRateConfig {
-        /// Part of the filtered throughput kept at each ACK, 0 to 1.
         epsilon: f64 = OptionSpec::float("epsilon", 0.0, 0.99, 0.6, "weight of the old value in the filtered throughput, per ACK"),
-        /// Part of the average change between samples kept at each ACK, 0 to 1.
         beta: f64 =
             OptionSpec::float("beta", 0.0, 0.99, 0.6, "weight of the old value in the average change of samples, per ACK")
                 .ruled(FILTERED),
-        /// Number of round trips by which the filter's time constant grows when samples change most.
         n: f64 =
             OptionSpec::float("n", 0.0, 100.0, 10.0, "RTTs by which the filter slows down while samples change"),
-        /// Number of the latest average changes whose maximum is used, 1 to 32.
         recent: usize =
             OptionSpec::int("recent", 1, MOST_RECENT as u64, 10, "number of recent average changes for the maximum")
                 .ruled(FILTERED),
-        /// Shortest window of a sample.
         floor: Span [Span::from_micros] = OptionSpec::int("floor", 1, 100_000, 1000, "minimum duration of a sample, us"),
-        /// Lifetime of the minimum RTT.
         rtt_min_window: Span [expiry] = RTT_MIN_WINDOW,
     }
 }
@@ -94,8 +87,6 @@ pub(crate) struct EligibleRate {
 }
 
 impl EligibleRate {
-    /// Creates an estimate with `config`.
-    #[must_use]
     pub(crate) fn new(config: EligibleRateConfig) -> Self {
         Self {
             config,
@@ -168,26 +159,22 @@ impl EligibleRate {
     }
 
     /// Returns ERE in bytes/s, or zero before the first estimate.
-    #[must_use]
     pub(crate) fn rate(&self) -> f64 {
         self.estimate.unwrap_or(0.0)
     }
 
     /// Returns the filtered throughput Th in bytes/s, or zero before the first sample.
-    #[must_use]
     pub(crate) fn throughput(&self) -> f64 {
         self.throughput.unwrap_or(0.0)
     }
 
     /// Returns the window of the last sample in seconds.
-    #[must_use]
     #[cfg(test)]
     pub(crate) fn window(&self) -> f64 {
         self.window * 1e-9
     }
 
     /// Returns the last sample in bytes/s, or zero before the first one.
-    #[must_use]
     #[cfg(test)]
     pub(crate) fn sample(&self) -> f64 {
         self.sample.unwrap_or(0.0)
@@ -195,13 +182,11 @@ impl EligibleRate {
 
     /// Returns the number of bytes in flight that fill the path without a queue, ERE times the minimum RTT, or zero
     /// before the first estimate.
-    #[must_use]
     pub(crate) fn fills(&self) -> f64 {
         self.rate() * self.rtt_min.get().map_or(0.0, Span::as_secs_f64)
     }
 
     /// Returns the same for the filtered throughput.
-    #[must_use]
     pub(crate) fn achieved(&self) -> f64 {
         self.throughput() * self.rtt_min.get().map_or(0.0, Span::as_secs_f64)
     }

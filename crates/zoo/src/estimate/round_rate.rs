@@ -50,13 +50,11 @@ pub(crate) struct RoundRate {
 
 impl RoundRate {
     /// Creates an estimate whose samples span at least `least`.
-    #[must_use]
     pub(crate) const fn new(least: Span) -> Self {
         Self { sampler: Sampler::new(least), keep: KEEP, averages: None }
     }
 
     /// Sets the part of their old value, 0 to 1, that the averages keep at a sample.
-    #[must_use]
     pub(crate) const fn with_keep(self, keep: f64) -> Self {
         Self { keep, ..self }
     }
@@ -71,7 +69,6 @@ impl RoundRate {
     }
 
     /// Returns the estimate in bytes/s, or zero before the first sample.
-    #[must_use]
     pub(crate) fn rate(&self) -> f64 {
         self.averages.map_or(0.0, |(_, second)| second)
     }

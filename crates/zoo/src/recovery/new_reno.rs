@@ -4,7 +4,6 @@ use longhaul_cc::compose::{Recovery, Stage, Step, Window};
 use longhaul_cc::registry::{Entry, OptionSpec};
 use longhaul_cc::{Ack, Demands, Detection, Needs, Path, update};
 
-/// Registry entry.
 pub(crate) static ENTRY: Entry =
     Entry::recovery("new-reno", |values| Box::new(NewReno::new(Options::from_values(values).careful_exit)))
         .described("fast recovery without SACK: one retransmission per RTT", "RFC 6582")
@@ -13,7 +12,6 @@ pub(crate) static ENTRY: Entry =
         .internet_safe();
 
 longhaul_cc::options! {
-    /// Options of the recovery `new-reno`.
     struct Options {
         careful_exit: bool =
             OptionSpec::flag("careful-exit", true, "end with at most one segment more than in flight"),

@@ -19,7 +19,6 @@ const FIRST_PLAN: u32 = 1 << 31;
 /// as before).
 const EACH_ACK: u32 = 2;
 
-/// Registry entry of Rapid Recovery.
 pub(crate) static RAPID: Entry = Entry::recovery("rapid-recovery", |values| recovery(Scheme::Rapid, values))
     .described(
         "TCP-Peach: two dummy segments per ACK; each one acknowledged returns one segment of window",
@@ -29,7 +28,6 @@ pub(crate) static RAPID: Entry = Entry::recovery("rapid-recovery", |values| reco
     .tested_in(&["sudden-start+new-reno+rapid-recovery", "cubic+rapid-recovery"])
     .internet_safe();
 
-/// Registry entry of Quick Recovery.
 pub(crate) static QUICK: Entry = Entry::recovery("quick-recovery", |values| recovery(Scheme::Quick, values))
     .described(
         "TCP-Peach+: probes that can fill holes, if the pipe leaves no room for data",
@@ -80,12 +78,10 @@ pub(crate) enum Scheme {
 }
 
 longhaul_cc::options! {
-    /// The configuration of [`ProbingRecovery`].
     #[derive(Eq)]
     pub(crate) struct ProbingRecoveryConfig {
         /// Variant of the recovery.
         scheme: Scheme => Scheme::Rapid,
-        /// DiffServ codepoint of the probes.
         dscp: u8 = DSCP_OPTION,
     }
 }
@@ -117,8 +113,6 @@ pub(crate) struct ProbingRecovery {
 }
 
 impl ProbingRecovery {
-    /// Creates the recovery.
-    #[must_use]
     pub(crate) fn new(config: ProbingRecoveryConfig) -> Self {
         let kind = if config.scheme == Scheme::Rapid { ProbeKind::Dummy } else { ProbeKind::Outstanding };
         let prefer = [Some(kind), None, None];

@@ -12,7 +12,6 @@ const K_DRAFT_02: f64 = 2.0 / 3.0;
 /// Largest ratio by which the window is assumed to have outgrown the path.
 const OVERSHOOT: f64 = 3.0;
 
-/// Registry entry.
 pub(crate) static ENTRY: Entry =
     Entry::recovery("rapid-start-recovery", |values| Box::new(RapidStartRecovery::new(Options::from_values(values).k)))
         .described(
@@ -24,7 +23,6 @@ pub(crate) static ENTRY: Entry =
         .internet_safe();
 
 longhaul_cc::options! {
-    /// Options of `rapid-start-recovery`.
     struct Options {
         k: f64 [|factors: &str| if factors == "quicly" { K_QUICLY } else { K_DRAFT_02 }] = OptionSpec::choice(
             "factors", &["quicly", "draft-02"],
@@ -87,7 +85,6 @@ pub(crate) struct RapidStartRecovery {
 
 impl RapidStartRecovery {
     /// Creates the recovery with the factor `k`, 0 to 1. The smaller the factor, the longer nothing is sent.
-    #[must_use]
     pub(crate) const fn new(k: f64) -> Self {
         Self { k, state: State::Fresh, prr: Prr::new() }
     }

@@ -10,7 +10,6 @@ use longhaul_units::{Bytes, Rate, Span};
 
 use crate::estimate::{EligibleRate, EligibleRateConfig};
 
-/// Registry entry of Adaptive Start.
 pub(crate) static ENTRY: Entry = Entry::slow_start("astart", |values| {
     Box::new(Astart::new(AstartConfig::from_values(values)))
 })
@@ -22,7 +21,6 @@ pub(crate) static ENTRY: Entry = Entry::slow_start("astart", |values| {
 .tested_in(&["abse", "astart(iw=1,l=1,train=1)+cubic"])
 .internet_safe();
 
-/// Registry entry of Agile Probing.
 pub(crate) static AGILE: Entry = Entry::slow_start("agile-probing", |values| {
     Box::new(Astart::new(AstartConfig { agile: true, ..AstartConfig::from_values(values) }))
 })
@@ -35,14 +33,12 @@ pub(crate) static AGILE: Entry = Entry::slow_start("agile-probing", |values| {
 .internet_safe();
 
 longhaul_cc::options! {
-    /// Configuration of [`Astart`].
     pub(crate) struct AstartConfig {
         /// Initial window in segments (RFC 6928 allows ten).
         initial_segments: u32 = IW_OPTION,
         /// Maximum number of segments that one ACK counts for; zero means no limit if the transport paces, and two
         /// segments otherwise.
         segments_per_ack: u32 = L_OPTION,
-        /// Pacing rate in windows per round trip.
         train: f64 = OptionSpec::float(
             "train", 1.0, 1000.0, 8.0,
             "pacing rate of the measured trains in windows per RTT",
@@ -73,8 +69,6 @@ pub(crate) struct Astart {
 }
 
 impl Astart {
-    /// Creates an Adaptive Start with configuration `config`.
-    #[must_use]
     pub(crate) fn new(config: AstartConfig) -> Self {
         let limit = AckLimit::rfc3465(config.segments_per_ack);
         Self { limit, estimate: EligibleRate::new(config.estimate), adapts: true, acked: false, pace: None, config }

@@ -10,10 +10,8 @@ use crate::avoidance::fast::Delay;
 /// Largest weight of a sample in the average RTT, as in FAST's congestion avoidance.
 const RTT_GAIN: f64 = 0.25;
 
-/// Registry entry of FAST's slow start.
 pub(crate) static ENTRY: Entry = Entry::slow_start("fast-start", |values| {
-    let options = Options::from_values(values);
-    Box::new(FastStart::new(options.initial_segments, options.threshold, options.segments_per_ack))
+    Box::new(FastStart { options: Options::from_values(values), delay: Delay::default(), last: None })
 })
 .described("slow start until the average queueing delay is 0.75 ms", "Cui, Andrew, FAST TCP for ns-2")
 .with_options(Options::OPTIONS)
@@ -21,7 +19,6 @@ pub(crate) static ENTRY: Entry = Entry::slow_start("fast-start", |values| {
 .internet_safe();
 
 longhaul_cc::options! {
-    /// Options of `fast-start`.
     struct Options {
         initial_segments: u32 = IW_OPTION,
         threshold: Span [Span::from_micros] =
@@ -33,24 +30,11 @@ longhaul_cc::options! {
 /// Slow start that ends when the average queueing delay reaches a threshold.
 #[derive(Clone, Debug)]
 pub(crate) struct FastStart {
-    initial_segments: u32,
-    threshold: f64,
-    limit: AckLimit,
+    options: Options,
     delay: Delay,
     /// Previous RTT sample. The receiver's delayed-ACK timer increases at most one sample in a row, so the lesser of
     /// two successive samples is used.
     last: Option<Span>,
-}
-
-impl FastStart {
-    /// Creates a slow start from `initial_segments` segments that ends when the average queueing delay reaches
-    /// `threshold`. One ACK counts for at most `segments_per_ack` segments; zero means no limit if the transport
-    /// paces, and two otherwise.
-    #[must_use]
-    pub(crate) fn new(initial_segments: u32, threshold: Span, segments_per_ack: u32) -> Self {
-        let limit = AckLimit::rfc3465(segments_per_ack);
-        Self { initial_segments, threshold: threshold.as_secs_f64(), limit, delay: Delay::default(), last: None }
-    }
 }
 
 impl Stage for FastStart {
@@ -71,15 +55,15 @@ impl Stage for FastStart {
 
 impl SlowStart for FastStart {
     fn initial_window(&self, path: &Path) -> Bytes {
-        initial_window::of_connection(path, self.initial_segments)
+        initial_window::of_connection(path, self.options.initial_segments)
     }
 
     fn on_ack(&mut self, ack: &Ack<'_>, grow: Bytes, path: &Path, window: &mut Window) -> Step {
-        if self.delay.queueing() >= self.threshold {
+        if self.delay.queueing() >= self.options.threshold.as_secs_f64() {
             window.ssthresh = window.cwnd;
             return Step::Done;
         }
-        raise(window, self.limit.apply(grow, ack, path))
+        raise(window, AckLimit::rfc3465(self.options.segments_per_ack).apply(grow, ack, path))
     }
 }
 

@@ -9,20 +9,17 @@ use longhaul_units::{Bytes, Span};
 use crate::avoidance::hybla::{MAX_GAIN, RTT0, Rho};
 
 /// Registry entry of Hybla's slow start. It sends bursts by design, so it is for controlled environments only.
-pub(crate) static ENTRY: Entry = Entry::slow_start("hybla-start", |values| {
-    let Options { initial_segments, rtt0, max_gain } = Options::from_values(values);
-    Box::new(HyblaStart::new(initial_segments, Rho::new(rtt0), max_gain))
-})
-.described(
-    "slow start with the increase of a flow whose RTT is 25 ms",
-    "Caini, Firrincieli, TCP Hybla, Int. J. Satellite Comm. 22(5), 2004; Linux",
-)
-.with_options(Options::OPTIONS)
-.tested_in(&["hybla", "hybla-start(max-gain=100)+cubic"])
-.growing_beyond_acks();
+pub(crate) static ENTRY: Entry =
+    Entry::slow_start("hybla-start", |values| Box::new(HyblaStart::new(Options::from_values(values))))
+        .described(
+            "slow start with the increase of a flow whose RTT is 25 ms",
+            "Caini, Firrincieli, TCP Hybla, Int. J. Satellite Comm. 22(5), 2004; Linux",
+        )
+        .with_options(Options::OPTIONS)
+        .tested_in(&["hybla", "hybla-start(max-gain=100)+cubic"])
+        .growing_beyond_acks();
 
 longhaul_cc::options! {
-    /// Options of `hybla-start`.
     struct Options {
         initial_segments: u32 = IW_OPTION,
         rtt0: Span [Span::from_millis] = RTT0,
@@ -33,21 +30,17 @@ longhaul_cc::options! {
 /// Slow start that raises the window by `2^rho - 1` segments per segment acknowledged.
 #[derive(Clone, Debug)]
 pub(crate) struct HyblaStart {
-    initial_segments: u32,
+    options: Options,
     rho: Rho,
-    max_gain: f64,
 }
 
 impl HyblaStart {
-    /// Creates a slow start from `initial_segments` segments with normalised round trip `rho`, which raises the window
-    /// by at most `max_gain` segments per segment acknowledged.
-    #[must_use]
-    pub(crate) const fn new(initial_segments: u32, rho: Rho, max_gain: f64) -> Self {
-        Self { initial_segments, rho, max_gain }
+    const fn new(options: Options) -> Self {
+        Self { options, rho: Rho::new(options.rtt0) }
     }
 
     fn segments_up(&self) -> f64 {
-        (self.rho.value().exp2() - 1.0).min(self.max_gain)
+        (self.rho.value().exp2() - 1.0).min(self.options.max_gain)
     }
 }
 
@@ -58,7 +51,7 @@ impl Stage for HyblaStart {
     }
 
     fn gain(&self) -> f64 {
-        self.max_gain
+        self.options.max_gain
     }
 
     fn phase(&self) -> &'static str {
@@ -68,7 +61,7 @@ impl Stage for HyblaStart {
 
 impl SlowStart for HyblaStart {
     fn initial_window(&self, path: &Path) -> Bytes {
-        initial_window::of_connection(path, self.initial_segments)
+        initial_window::of_connection(path, self.options.initial_segments)
     }
 
     fn on_ack(&mut self, _ack: &Ack<'_>, grow: Bytes, _path: &Path, window: &mut Window) -> Step {
@@ -87,7 +80,7 @@ mod tests {
     fn start(rtt_ms: u64, max_gain: f64) -> (HyblaStart, Path) {
         let mut path = Path::new(MSS);
         path.min_rtt = Some(Span::from_millis(rtt_ms));
-        let mut slow_start = HyblaStart::new(10, Rho::new(Span::from_millis(25)), max_gain);
+        let mut slow_start = HyblaStart::new(Options { max_gain, ..Options::default() });
         slow_start.observe(&Ack::new(Time::ZERO), &path);
         (slow_start, path)
     }

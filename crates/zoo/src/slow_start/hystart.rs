@@ -18,7 +18,6 @@ const BATCHES: Bytes = Bytes(4 * 65_536);
 /// transport.
 const PACING_GAIN: f64 = 2.0;
 
-/// Registry entry of HyStart.
 pub(crate) static ENTRY: Entry =
     Entry::slow_start("hystart", |values| Box::new(HyStart::new(HyStartConfig::from_values(values))))
         .described(
@@ -50,7 +49,6 @@ longhaul_cc::options! {
         /// Maximum number of segments that one ACK counts for; zero means no limit if the transport paces, and two
         /// segments otherwise.
         segments_per_ack: u32 = L_OPTION,
-        /// Detectors in use.
         detect: Detect = OptionSpec::choice("detect", Detect::NAMES, "signal that ends slow start"),
         /// `hystart_low_window`, in segments.
         low_window: u32 =
@@ -126,7 +124,6 @@ impl Detector {
         cwnd >= f64::from(self.config.low_window) * mss.as_f64()
     }
 
-    /// Returns the minimum RTT.
     pub(super) const fn least(&self) -> Option<Span> {
         self.least
     }
@@ -200,8 +197,6 @@ pub(crate) struct HyStart {
 }
 
 impl HyStart {
-    /// Creates a HyStart slow start with configuration `config`.
-    #[must_use]
     pub(crate) const fn new(config: HyStartConfig) -> Self {
         let limit = AckLimit::rfc3465(config.segments_per_ack);
         Self { config, limit, detector: Detector::new(config), found: false }

@@ -17,27 +17,24 @@ const QUICLY_FACTOR: f64 = 35.0 / 32.0;
 /// Number of pieces of a round trip for which a minimum RTT is kept (quicly).
 const PIECES: usize = 4;
 
-/// Registry entry of Rapid Start.
-pub(crate) static ENTRY: Entry = Entry::slow_start("rapid-start", |values| {
-    let Options { initial_segments, segments_per_ack, quicly } = Options::from_values(values);
-    Box::new(RapidStart::new(initial_segments, segments_per_ack, quicly))
-})
-.described(
-    "triples the window per RTT until a queue builds, then doubles it; use with rapid-start-recovery",
-    "draft-kazuho-ccwg-rapid-start; quicly",
-)
-.with_options(Options::OPTIONS)
-.tested_in(&[
-    "rapid-start+cubic",
-    "rapid-start+cubic+rapid-start-recovery",
-    "rapid-start(iw=20,threshold=quicly,l=1)+new-reno",
-])
-.internet_safe()
-.growing_beyond_acks();
+pub(crate) static ENTRY: Entry =
+    Entry::slow_start("rapid-start", |values| Box::new(RapidStart::new(Options::from_values(values))))
+        .described(
+            "triples the window per RTT until a queue builds, then doubles it; use with rapid-start-recovery",
+            "draft-kazuho-ccwg-rapid-start; quicly",
+        )
+        .with_options(Options::OPTIONS)
+        .tested_in(&[
+            "rapid-start+cubic",
+            "rapid-start+cubic+rapid-start-recovery",
+            "rapid-start(iw=20,threshold=quicly,l=1)+new-reno",
+        ])
+        .internet_safe()
+        .growing_beyond_acks();
 
 longhaul_cc::options! {
-    /// Options of `rapid-start`.
     struct Options {
+        /// The draft allows 20, twice as many as RFC 6928, because it paces them over a whole round trip.
         initial_segments: u32 =
             OptionSpec::int("iw", 1, 20, 10, "initial window, segments, paced over one RTT"),
         segments_per_ack: u32 = L_OPTION,
@@ -82,9 +79,7 @@ impl Floor {
 /// threshold.
 #[derive(Clone, Debug)]
 pub(crate) struct RapidStart {
-    initial_segments: u32,
-    quicly: bool,
-    limit: AckLimit,
+    options: Options,
     floor: Floor,
     /// Whether there was no congestion so far.
     rapid: bool,
@@ -92,20 +87,13 @@ pub(crate) struct RapidStart {
 }
 
 impl RapidStart {
-    /// Creates a Rapid Start from `initial_segments` segments. The draft allows 20, twice as many as RFC 6928, because
-    /// it paces them over a whole round trip. One ACK counts for at most `segments_per_ack` segments; zero means no
-    /// limit if the transport paces, and two otherwise. `quicly` selects the RTT threshold of the quicly
-    /// implementation instead of the draft's.
-    #[must_use]
-    pub(crate) const fn new(initial_segments: u32, segments_per_ack: u32, quicly: bool) -> Self {
-        let limit = AckLimit::rfc3465(segments_per_ack);
-        let floor = Floor { pieces: [None; PIECES], until: None };
-        Self { initial_segments, quicly, limit, floor, rapid: true, pace: None }
+    fn new(options: Options) -> Self {
+        Self { options, floor: Floor::default(), rapid: true, pace: None }
     }
 
     /// Returns the greatest RTT that does not show a queue.
     fn threshold(&self, least: Span) -> Span {
-        if self.quicly {
+        if self.options.quicly {
             (least + SLACK).max(least.mul_f64(QUICLY_FACTOR))
         } else {
             (least + SLACK).min(least.mul_f64(DRAFT_FACTOR))
@@ -145,7 +133,7 @@ impl Stage for RapidStart {
 
 impl SlowStart for RapidStart {
     fn initial_window(&self, path: &Path) -> Bytes {
-        initial_window::of_connection(path, self.initial_segments)
+        initial_window::of_connection(path, self.options.initial_segments)
     }
 
     /// Paces the first flight over a whole round trip.
@@ -156,7 +144,7 @@ impl SlowStart for RapidStart {
     }
 
     fn on_ack(&mut self, ack: &Ack<'_>, grow: Bytes, path: &Path, window: &mut Window) -> Step {
-        let bytes = self.limit.apply(grow, ack, path);
+        let bytes = AckLimit::rfc3465(self.options.segments_per_ack).apply(grow, ack, path);
         if let (true, Some(sample), Some(least)) = (self.rapid, ack.rtt, path.min_rtt) {
             self.floor.sample(ack.now, sample.rtt, least);
         }

@@ -19,7 +19,6 @@ const THRESH_DELIVERED: f64 = 0.35;
 /// delivered.
 const DRAIN: f64 = 0.5;
 
-/// Registry entry of SEARCH.
 pub(crate) static ENTRY: Entry =
     Entry::slow_start("search", |values| Box::new(Search::new(SearchConfig::from_values(values))))
         .described(
@@ -50,14 +49,12 @@ longhaul_cc::options! {
 }
 
 longhaul_cc::options! {
-    /// Configuration of [`Search`].
     pub(crate) struct SearchConfig {
         /// Initial window in segments (RFC 6928).
         initial_segments: u32 = IW_OPTION,
         /// Maximum number of segments that one ACK counts for; zero means no limit if the transport paces, and two
         /// segments otherwise.
         segments_per_ack: u32 = L_OPTION,
-        /// Reference with which deliveries are compared.
         rule: ExitRule = OptionSpec::choice(
             "rule", ExitRule::NAMES,
             "reference: data sent one RTT before (draft 09), or twice that delivered then (3.0)",
@@ -69,12 +66,10 @@ longhaul_cc::options! {
         /// `WINDOW_SIZE` divided by the initial RTT.
         window: f64 =
             OptionSpec::float("window", 1.0, 10.0, 3.5, "RTTs over which bytes are counted, in ten bins"),
-        /// Change of the window at the end of slow start.
         exit: Exit = OptionSpec::choice(
             "exit", Exit::NAMES,
             "window at the end: drained to what arrived in one RTT, unchanged, or reduced by what arrived in two",
         ),
-        /// Whether counting starts again after a pause that is longer than the bins of a window.
         reset: bool = OptionSpec::flag("reset", true, "restart the measurement after an idle period of one window"),
     }
 }
@@ -95,7 +90,6 @@ pub(crate) struct Search {
 impl Search {
     /// Creates a SEARCH slow start with configuration `config`. A threshold of zero is replaced by the default of the
     /// rule.
-    #[must_use]
     pub(crate) const fn new(mut config: SearchConfig) -> Self {
         if config.thresh == 0.0 {
             config.thresh = match config.rule {

@@ -11,7 +11,6 @@ use longhaul_units::{Bytes, Rate, Time};
 use self::rounds::{Jump, Rounds};
 use super::hystart::{Detector, ack_delay};
 
-/// Registry entry of SUSS.
 pub(crate) static ENTRY: Entry = Entry::slow_start("suss", |values| Box::new(Suss::new(SussConfig::from_values(values))))
     .described("quadruples the window per RTT, pacing the additional data, while ACK trains and RTT allow it", "Arghavani, Zhang, Eyers, Arghavani, SUSS: improving TCP performance by speeding up slow-start, SIGCOMM 2024; its kernel patch")
     .with_options(SussConfig::OPTIONS)
@@ -20,7 +19,6 @@ pub(crate) static ENTRY: Entry = Entry::slow_start("suss", |values| Box::new(Sus
     .growing_beyond_acks();
 
 longhaul_cc::options! {
-    /// Configuration of [`Suss`].
     pub(crate) struct SussConfig {
         /// Initial window in segments (RFC 6928).
         initial_segments: u32 = IW_OPTION,
@@ -30,7 +28,6 @@ longhaul_cc::options! {
         /// `suss_max`: maximum number of rounds in which the window is quadrupled. The first of them is the second
         /// round of the connection.
         jumps: u32 = OptionSpec::int("jumps", 0, 5, 3, "maximum number of quadrupled RTTs"),
-        /// Pace of the data that ACKs release, in windows per round trip.
         train: f64 = OptionSpec::float(
             "train", 16.0, 1000.0, 64.0,
             "pace of the data released by ACKs, windows per RTT; the patch does not pace it",
@@ -71,8 +68,6 @@ pub(crate) struct Suss {
 }
 
 impl Suss {
-    /// Creates a SUSS slow start with configuration `config`.
-    #[must_use]
     pub(crate) fn new(config: SussConfig) -> Self {
         Self {
             config,

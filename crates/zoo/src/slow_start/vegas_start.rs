@@ -6,10 +6,8 @@ use longhaul_cc::registry::{Entry, OptionSpec};
 use longhaul_cc::{Ack, Path, initial_window};
 use longhaul_units::Bytes;
 
-/// Registry entry of Vegas' slow start.
 pub(crate) static ENTRY: Entry = Entry::slow_start("vegas-start", |values| {
-    let Options { initial_segments, gamma, segments_per_ack } = Options::from_values(values);
-    Box::new(VegasStart::new(initial_segments, gamma, segments_per_ack))
+    Box::new(VegasStart { options: Options::from_values(values), rounds: RoundRtt::new() })
 })
 .described(
     "slow start that ends when more than one segment is queued",
@@ -20,7 +18,6 @@ pub(crate) static ENTRY: Entry = Entry::slow_start("vegas-start", |values| {
 .internet_safe();
 
 longhaul_cc::options! {
-    /// Options of `vegas-start`.
     struct Options {
         initial_segments: u32 = IW_OPTION,
         gamma: f64 = OptionSpec::float("gamma", 0.1, 1000.0, 1.0, "queued segments above which slow start ends"),
@@ -31,28 +28,17 @@ longhaul_cc::options! {
 /// Slow start that ends when the estimated queue is too long.
 #[derive(Clone, Debug)]
 pub(crate) struct VegasStart {
-    initial_segments: u32,
-    gamma: f64,
-    limit: AckLimit,
+    options: Options,
     rounds: RoundRtt,
 }
 
 impl VegasStart {
-    /// Creates a slow start from `initial_segments` segments that ends when more than `gamma` segments wait in the
-    /// queue. One ACK counts for at most `segments_per_ack` segments; zero means no limit if the transport paces, and
-    /// two otherwise.
-    #[must_use]
-    pub(crate) const fn new(initial_segments: u32, gamma: f64, segments_per_ack: u32) -> Self {
-        let limit = AckLimit::rfc3465(segments_per_ack);
-        Self { initial_segments, gamma, limit, rounds: RoundRtt::new() }
-    }
-
     /// If the queue is too long, returns the window at which slow start ends: the one that fills the path without a
     /// queue, plus one segment.
     fn end(&self, window: &Window, mss: f64) -> Option<f64> {
         let round = self.rounds.last_of_enough()?;
         let backlog = self.rounds.backlog(window.cwnd, round.min);
-        (backlog > self.gamma * mss).then(|| (window.cwnd - backlog + mss).min(window.cwnd))
+        (backlog > self.options.gamma * mss).then(|| (window.cwnd - backlog + mss).min(window.cwnd))
     }
 }
 
@@ -69,7 +55,7 @@ impl Stage for VegasStart {
 
 impl SlowStart for VegasStart {
     fn initial_window(&self, path: &Path) -> Bytes {
-        initial_window::of_connection(path, self.initial_segments)
+        initial_window::of_connection(path, self.options.initial_segments)
     }
 
     fn on_ack(&mut self, ack: &Ack<'_>, grow: Bytes, path: &Path, window: &mut Window) -> Step {
@@ -80,7 +66,7 @@ impl SlowStart for VegasStart {
             (window.cwnd, window.ssthresh) = (end, end);
             return Step::Done;
         }
-        raise(window, self.limit.apply(grow, ack, path))
+        raise(window, AckLimit::rfc3465(self.options.segments_per_ack).apply(grow, ack, path))
     }
 }
 

@@ -5,7 +5,7 @@ use longhaul_cc::{Ack, Pace, Path, SegmentKind, Sent, update};
 use longhaul_units::{Bytes, Rate, Span, Time};
 
 /// Size and progress of the flight.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct FirstFlight {
     /// Upper bound of its size.
     limit: Bytes,
@@ -26,18 +26,8 @@ pub(super) struct FirstFlight {
 impl FirstFlight {
     /// Creates a flight of at most `limit` bytes over a round trip of `rtt`. Without it, `initial` bytes would be
     /// sent.
-    pub(super) const fn new(limit: Bytes, rtt: Span, initial: f64) -> Self {
-        Self {
-            limit,
-            rtt,
-            initial,
-            goal: Bytes::ZERO,
-            sent: Bytes::ZERO,
-            segments: 0,
-            delivered: Bytes::ZERO,
-            spread: false,
-            grown_at: None,
-        }
+    pub(super) fn new(limit: Bytes, rtt: Span, initial: f64) -> Self {
+        Self { limit, rtt, initial, ..Self::default() }
     }
 
     /// Records that a segment was sent. The known size of the flow is what was sent and what is queued. An application

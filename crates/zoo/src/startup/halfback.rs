@@ -11,7 +11,6 @@ use longhaul_units::{Bytes, Rate, Span, Time};
 
 use super::first_flight::{FirstFlight, FlightRecovery};
 
-/// Registry entry of Halfback.
 pub(crate) static ENTRY: Entry =
     Entry::startup("halfback", |values| Box::new(Halfback::new(HalfbackConfig::from_values(values))))
         .described(
@@ -28,9 +27,7 @@ const FREQUENT_ACKS: u32 = 100;
 const PATH_LIMITED: f64 = 0.9;
 
 longhaul_cc::options! {
-    /// Configuration of [`Halfback`].
     pub(crate) struct HalfbackConfig {
-        /// Maximum number of bytes sent in the first round trip.
         pacing_threshold: Bytes [Bytes] = OptionSpec::int(
             "pacing-threshold", 2000, 1 << 30, 141_000,
             "maximum bytes in the first RTT",
@@ -44,10 +41,8 @@ longhaul_cc::options! {
     }
 }
 
-/// State of Halfback.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Phase {
-    /// Over, or not started.
     Idle,
     /// The flight is being sent.
     Pacing,
@@ -82,7 +77,6 @@ impl AckRate {
     }
 }
 
-/// Halfback start-up scheme.
 #[derive(Clone, Debug)]
 pub(crate) struct Halfback {
     config: HalfbackConfig,
@@ -96,15 +90,13 @@ pub(crate) struct Halfback {
 }
 
 impl Halfback {
-    /// Creates a Halfback with configuration `config`.
-    #[must_use]
-    pub(crate) const fn new(config: HalfbackConfig) -> Self {
+    pub(crate) fn new(config: HalfbackConfig) -> Self {
         Self {
             config,
             granted: false,
             phase: Phase::Idle,
-            flight: FirstFlight::new(Bytes::ZERO, Span::ZERO, 0.0),
-            acks: AckRate { first: None, last: Time::ZERO, bytes: Bytes::ZERO },
+            flight: FirstFlight::default(),
+            acks: AckRate::default(),
             whole: false,
             plan: update!(ProbePlan {
                 prefer: [Some(ProbeKind::Backwards), None, None],

@@ -5,7 +5,6 @@ use longhaul_cc::registry::Entry;
 use longhaul_cc::{Ack, Path, SegmentKind, Sent};
 use longhaul_units::{Bytes, Time};
 
-/// Registry entry of the initial burst.
 pub(crate) static ENTRY: Entry = Entry::startup("initial-burst", |_| Box::new(InitialBurst::default()))
     .described("sends the initial window as one unpaced burst", "RFC 6928; Scharf, Computer Networks 55(8), 2011")
     .tested_in(&["initial-burst+new-reno", "initial-burst+slow-start(iw=3)+cubic"])
@@ -14,7 +13,6 @@ pub(crate) static ENTRY: Entry = Entry::startup("initial-burst", |_| Box::new(In
 /// State of the burst.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 enum Phase {
-    /// Over, or not started.
     #[default]
     Idle,
     /// It is being sent; the bytes sent so far.

@@ -9,7 +9,6 @@ use longhaul_units::{Bytes, Time};
 use super::bound;
 use super::first_flight::{FirstFlight, FlightRecovery};
 
-/// Registry entry of Jump-Start.
 pub(crate) static ENTRY: Entry =
     Entry::startup("jump-start", |values| Box::new(JumpStart::new(JumpStartConfig::from_values(values))))
         .described(
@@ -28,7 +27,6 @@ pub(crate) static ENTRY: Entry =
 const SYN_WINDOW: Bytes = Bytes(0xffff);
 
 longhaul_cc::options! {
-    /// Configuration of [`JumpStart`].
     pub(crate) struct JumpStartConfig {
         /// Maximum number of bytes sent in the jump; [`Bytes::MAX`] means no limit.
         max_jump: Bytes [bound] =
@@ -39,10 +37,8 @@ longhaul_cc::options! {
     }
 }
 
-/// State of Jump-Start.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Phase {
-    /// Over, or not started.
     Idle,
     /// There is no data known yet beyond the initial window.
     Armed,
@@ -54,7 +50,6 @@ enum Phase {
     Recovery(FlightRecovery),
 }
 
-/// Jump-Start start-up scheme.
 #[derive(Clone, Debug)]
 pub(crate) struct JumpStart {
     config: JumpStartConfig,
@@ -66,10 +61,8 @@ pub(crate) struct JumpStart {
 }
 
 impl JumpStart {
-    /// Creates a Jump-Start with configuration `config`.
-    #[must_use]
-    pub(crate) const fn new(config: JumpStartConfig) -> Self {
-        let flight = FirstFlight::new(Bytes::ZERO, longhaul_units::Span::ZERO, 0.0);
+    pub(crate) fn new(config: JumpStartConfig) -> Self {
+        let flight = FirstFlight::default();
         Self { config, paced: false, listed: false, phase: Phase::Idle, flight }
     }
 

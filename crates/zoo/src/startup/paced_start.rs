@@ -13,7 +13,6 @@ mod train;
 
 use train::{Clock, Search, SearchStep, Train};
 
-/// Registry entry of Paced Start.
 pub(crate) static ENTRY: Entry =
     Entry::startup("paced-start", |values| Box::new(PacedStart::new(PacedStartConfig::from_values(values))))
         .described(
@@ -28,21 +27,16 @@ pub(crate) static ENTRY: Entry =
 const FREQUENT_ACKS: u32 = 254;
 
 longhaul_cc::options! {
-    /// Configuration of [`PacedStart`].
     pub(crate) struct PacedStartConfig {
-        /// Segments of the first train.
         first_train: u64 = OptionSpec::int("train", 2, 10, 2, "segments of the first train, which is not paced"),
-        /// Tolerance of the gap: a gap was too small if it grew by more than this share on the path.
         tolerance: f64 = OptionSpec::float("tolerance", 0.01, 1.0, 0.1, "relative increase of a gap on the path that is tolerated"),
         /// Precision of the search: it ends when the distance of the bounds is at most this share of the upper one.
         precision: f64 = OptionSpec::float("precision", 0.01, 1.0, 0.2, "relative precision at which the search ends"),
     }
 }
 
-/// State of Paced Start.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Phase {
-    /// Over, or not started.
     Idle,
     /// A train is being sent or acknowledged.
     Searching(Train),
@@ -50,7 +44,6 @@ enum Phase {
     Filling(Rate),
 }
 
-/// Paced Start start-up scheme.
 #[derive(Clone, Debug)]
 pub(crate) struct PacedStart {
     config: PacedStartConfig,
@@ -61,8 +54,6 @@ pub(crate) struct PacedStart {
 }
 
 impl PacedStart {
-    /// Creates a Paced Start with configuration `config`.
-    #[must_use]
     pub(crate) const fn new(config: PacedStartConfig) -> Self {
         let search = Search::new(config.tolerance, config.precision);
         Self { config, paced: false, clock: Clock::Acks, phase: Phase::Idle, search }

@@ -6,7 +6,6 @@ use longhaul_cc::registry::{Entry, OptionSpec};
 use longhaul_cc::{Ack, Path, SegmentKind, SendLimit, Sent, initial_window};
 use longhaul_units::{Bytes, Span, Time};
 
-/// Registry entry of pacing only.
 pub(crate) static ENTRY: Entry = Entry::startup("pacing-only", |values| {
     let Options { pattern, clock } = Options::from_values(values);
     Box::new(PacingOnly::new(pattern, clock))
@@ -17,7 +16,6 @@ pub(crate) static ENTRY: Entry = Entry::startup("pacing-only", |values| {
 .internet_safe();
 
 longhaul_cc::options! {
-    /// Options of `pacing-only`.
     struct Options {
         pattern: Pattern =
             OptionSpec::choice("pattern", Pattern::NAMES, "sizes of the groups of segments sent together"),

@@ -14,7 +14,6 @@ use longhaul_units::{Bytes, Span, Time};
 /// Largest window that a SYN can carry, which is never scaled (RFC 7323, section 2.2).
 const SYN_WINDOW: u64 = 0xffff;
 
-/// Registry entry of Sudden Start.
 pub(crate) static SUDDEN_START: Entry =
     Entry::startup("sudden-start", |values| Box::new(ProbingStart::of(ProbeKind::Dummy, "sudden-start", values)))
         .described(
@@ -25,7 +24,6 @@ pub(crate) static SUDDEN_START: Entry =
         .tested_in(&["sudden-start+new-reno", "sudden-start+cubic", "sudden-start(then=slow-start)+westwood"])
         .internet_safe();
 
-/// Registry entry of Jump Start of TCP-Peach+.
 pub(crate) static PEACH_JUMP_START: Entry = Entry::startup("peach-jump-start", |values| {
     Box::new(ProbingStart::of(ProbeKind::Outstanding, "peach-jump-start", values))
 })
@@ -37,7 +35,6 @@ pub(crate) static PEACH_JUMP_START: Entry = Entry::startup("peach-jump-start", |
 .tested_in(&["peach-jump-start+new-reno"])
 .internet_safe();
 
-/// Registry entry of Speedy Start.
 pub(crate) static SPEEDY_START: Entry =
     Entry::startup("speedy-start", |values| Box::new(ProbingStart::of(ProbeKind::Outstanding, "speedy-start", values)))
         .described("TCP-Swift: like sudden-start, with copies of outstanding segments", "Leung, Yeung, ISCC 2004")
@@ -51,7 +48,6 @@ pub(crate) static SPEEDY_START: Entry =
         .internet_safe();
 
 longhaul_cc::options! {
-    /// Configuration of [`ProbingStart`].
     pub(crate) struct ProbingStartConfig {
         /// Kind of the copies, if there is a choice.
         kind: ProbeKind => ProbeKind::Dummy,
@@ -66,7 +62,6 @@ longhaul_cc::options! {
             "timeout", &["probe", "slow-start"],
             "what opens the window after a retransmission timeout",
         ),
-        /// DiffServ codepoint of the probes.
         dscp: u8 = DSCP_OPTION,
     }
 }
@@ -74,7 +69,6 @@ longhaul_cc::options! {
 /// State of the start.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Phase {
-    /// Over, or not started.
     Idle,
     /// The first full-sized data segment was not sent yet.
     Armed {
@@ -107,7 +101,6 @@ pub(crate) struct ProbingStart {
 
 impl ProbingStart {
     /// Creates the start, with `name` as the name of its phase in logs.
-    #[must_use]
     pub(crate) const fn new(config: ProbingStartConfig, name: &'static str) -> Self {
         let prefer = [Some(config.kind), Some(ProbeKind::Dummy), None];
         let plan = update!(ProbePlan {

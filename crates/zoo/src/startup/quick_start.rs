@@ -12,7 +12,6 @@ use longhaul_cc::{
 };
 use longhaul_units::{Bytes, Rate, Span, Time};
 
-/// Registry entry of Quick-Start.
 pub(crate) static ENTRY: Entry =
     Entry::startup("quick-start", |values| Box::new(QuickStart::new(QuickStartConfig::from_values(values))))
         .described("sends the first flight at the rate that the path's routers approve; needs their answer", "RFC 4782")
@@ -35,13 +34,10 @@ const ACKS: f64 = 100.0;
 const PATIENCE: u32 = 2;
 
 longhaul_cc::options! {
-    /// Configuration of [`QuickStart`].
     #[derive(Eq)]
     pub(crate) struct QuickStartConfig {
-        /// Rate to request, in kb/s.
         kilobits: u64 =
             OptionSpec::int("rate", 80, 1_310_720, 20_480, "requested rate, kb/s, rounded up to 40 x 2^n"),
-        /// Further requests after the first, while none is approved.
         again: u64 = OptionSpec::int(
             "again", 0, 100, 0,
             "number of repeated requests, one per RTT, until one is approved or a loss occurs",
@@ -49,10 +45,9 @@ longhaul_cc::options! {
     }
 }
 
-/// State of Quick-Start.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 enum Phase {
-    /// Over, or not started.
+    #[default]
     Idle,
     /// The answer to the request on the SYN is not known yet.
     Waiting,
@@ -70,8 +65,7 @@ enum Phase {
     Recovery,
 }
 
-/// Quick-Start start-up scheme.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct QuickStart {
     wanted: Rate,
     again: u64,
@@ -100,25 +94,12 @@ pub(crate) struct QuickStart {
 }
 
 impl QuickStart {
-    /// Creates a Quick-Start with configuration `config`.
-    #[must_use]
-    pub(crate) const fn new(config: QuickStartConfig) -> Self {
+    pub(crate) fn new(config: QuickStartConfig) -> Self {
         Self {
             wanted: Rate::from_bits_per_sec(config.kilobits.saturating_mul(1000)),
             again: config.again,
             opening: true,
-            granted: false,
-            thins: false,
-            phase: Phase::Idle,
-            left: 0,
-            spent: false,
-            congested: false,
-            largest: Bytes::ZERO,
-            without: None,
-            sent: Bytes::ZERO,
-            delivered: Bytes::ZERO,
-            approved: 0.0,
-            ratio: 0,
+            ..Self::default()
         }
     }
 

@@ -29,9 +29,7 @@ const FIRST_SAMPLE: u64 = 4;
 const GAIN: f64 = 1.1;
 
 longhaul_cc::options! {
-    /// Configuration of [`Rc3`].
     pub(crate) struct Rc3Config {
-        /// Highest rate of the low-priority loop.
         rate: Rate [|megabits: u64| Rate::from_bits_per_sec(megabits.saturating_mul(1_000_000))] =
             OptionSpec::int("rate", 1, 100_000, 1000, "maximum rate of the low-priority loop, Mb/s"),
         /// Whether the loop sends at the rate at which its segments arrive. Otherwise it sends at `rate`, as in the
@@ -40,19 +38,14 @@ longhaul_cc::options! {
             "pace", &["arrivals", "line"],
             "pacing: at the arrival rate, or at the maximum rate",
         ),
-        /// Segments sent at `rate` before any has arrived, if the loop follows arrivals.
         burst: u32 =
             OptionSpec::int("burst", 1, 1 << 16, 256, "segments at the maximum rate before the first arrival is reported"),
-        /// Maximum number of segments that the loop sends in the whole connection.
         budget: u32 = OptionSpec::int(
             "budget", 0, u32::MAX as u64, u32::MAX as u64,
             "maximum segments per connection sent by the loop",
         ),
-        /// Priority levels below the normal one, 1 to 4.
         levels: u8 = OptionSpec::int("levels", 1, 4, 1, "number of low priorities, for networks that have them"),
-        /// A tenth of the number of segments at the first level.
         slots: u32 = OptionSpec::int("slots", 1, 1 << 16, 4, "segments of the first priority, in tenths"),
-        /// DiffServ codepoint of the first level.
         dscp: u8 = DSCP_OPTION,
     }
 }
@@ -93,7 +86,6 @@ impl Arrivals {
     }
 }
 
-/// RC3 start-up scheme.
 #[derive(Clone, Debug)]
 pub(crate) struct Rc3 {
     config: Rc3Config,
@@ -107,8 +99,6 @@ pub(crate) struct Rc3 {
 }
 
 impl Rc3 {
-    /// Creates an RC3 start-up scheme with configuration `config`.
-    #[must_use]
     pub(crate) const fn new(config: Rc3Config) -> Self {
         let arrivals = Arrivals { since: None, last: Time::ZERO, bytes: Bytes::ZERO, samples: [None; 2] };
         Self { config, granted: false, arrivals, mss: Bytes(1), sent: 0, before: 0, id: 0 }

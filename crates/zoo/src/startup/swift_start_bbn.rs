@@ -9,7 +9,6 @@ use longhaul_units::{Bytes, Span, Time};
 /// Maximum number of segments that a pacing tick releases.
 const MOST_A_TICK: u64 = 2;
 
-/// Registry entry of BBN's Swift Start.
 pub(crate) static ENTRY: Entry = Entry::startup("swift-start-bbn", |values| {
     let Options { gamma, clock } = Options::from_values(values);
     Box::new(SwiftStartBbn::new(gamma, clock))
@@ -22,7 +21,6 @@ pub(crate) static ENTRY: Entry = Entry::startup("swift-start-bbn", |values| {
 .tested_in(&["swift-start-bbn+new-reno", "swift-start-bbn(gamma=1)+reno-classic"]);
 
 longhaul_cc::options! {
-    /// Options of `swift-start-bbn`.
     struct Options {
         gamma: u64 = GAMMA,
         clock: TickClock [TickClock::from_millis] = TICK,

@@ -25,7 +25,6 @@ impl Ceiling {
         Self { seen: WindowedMax::new(WINDOW.as_nanos()), burst: None }
     }
 
-    /// Processes an ACK.
     pub(super) fn observe(&mut self, ack: &Ack<'_>, path: &Path) {
         let delivered = ack.rate.map(|sample| sample.rate.as_bytes_per_sec() as f64);
         for rate in delivered.into_iter().chain(self.burst_rate(ack, path)) {

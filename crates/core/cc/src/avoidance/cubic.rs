@@ -11,7 +11,6 @@ use crate::{Ack, Path};
 /// Upper bound of the target, in windows (RFC 9438, section 4.2).
 const MAX_TARGET: f64 = 1.5;
 
-/// Registry entry.
 pub(crate) static ENTRY: Entry =
     Entry::avoidance("cubic", |values| Box::new(Cubic::new(CubicConfig::from_values(values))))
         .described("cubic function of the time since the last congestion event; at least NewReno's window", "RFC 9438")
@@ -22,13 +21,10 @@ pub(crate) static ENTRY: Entry =
 crate::options! {
     /// CUBIC's constants (RFC 9438, sections 4.6, 4.7 and 5.1).
     pub(crate) struct CubicConfig {
-        /// Share of the window kept at a loss or timeout.
         beta: f64 = OptionSpec::float("beta", 0.1, 0.9, 0.7, "fraction of the window kept on a loss"),
-        /// Share of the window kept at a mark.
         ecn_beta: f64 = OptionSpec::float("ecn-beta", 0.1, 0.95, 0.7, "fraction kept on an ECN mark (RFC 8511 proposes 0.85)"),
         /// `C` in segments/s^3.
         c: f64 = OptionSpec::float("c", 0.01, 4.0, 0.4, "aggressiveness, segments/s^3"),
-        /// Whether a flow whose share shrinks lowers `W_max` further.
         fast_convergence: bool = OptionSpec::flag("fast-convergence", true, "release bandwidth to new flows"),
     }
 }
@@ -62,8 +58,6 @@ pub(crate) struct Cubic {
 }
 
 impl Cubic {
-    /// Creates the algorithm with `config`.
-    #[must_use]
     pub(crate) const fn new(config: CubicConfig) -> Self {
         Self { config, epoch: None, w_max: 0.0, cwnd_prior: 0.0, w_est: 0.0, paused: false }
     }

@@ -6,7 +6,6 @@ use crate::compose::{AvoidanceStep, CongestionAvoidance, CongestionEvent, Handof
 use crate::describe::{Entry, OptionSpec};
 use crate::{Ack, Path};
 
-/// Registry entry.
 pub(crate) static ENTRY: Entry = Entry::avoidance("new-reno", |values| {
     let Options { beta, ecn_beta } = Options::from_values(values);
     Box::new(NewReno::new(beta, ecn_beta))
@@ -17,7 +16,6 @@ pub(crate) static ENTRY: Entry = Entry::avoidance("new-reno", |values| {
 .internet_safe();
 
 crate::options! {
-    /// Options of `new-reno`.
     struct Options {
         beta: f64 = OptionSpec::float("beta", 0.1, 0.9, 0.5, "fraction of the window kept on a loss"),
         ecn_beta: f64 =

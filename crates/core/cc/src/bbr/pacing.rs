@@ -14,7 +14,6 @@ const QUANTUM_MAX: Bytes = Bytes(65_536);
 /// The RTT to assume while none is known.
 const NOMINAL_RTT: Span = Span::from_millis(1);
 
-/// The pacing rate.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pacing {
     /// Bytes/s; zero before the handshake.
@@ -57,7 +56,6 @@ impl Pacing {
         self.quantum
     }
 
-    /// Returns the pace for the transport.
     pub(super) fn pace(&self) -> Option<Pace> {
         let rate = Rate::from_bytes_per_sec(self.rate as u64);
         (rate > Rate::ZERO).then_some(Pace { rate, quantum: (self.quantum > Bytes::ZERO).then_some(self.quantum) })

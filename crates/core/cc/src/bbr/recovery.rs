@@ -2,7 +2,6 @@
 
 use crate::Episode;
 
-/// State of recovery.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Phase {
     #[default]
@@ -15,13 +14,10 @@ pub(super) enum Phase {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Turn {
     Same,
-    /// Fast recovery began.
     Enter,
-    /// Recovery is complete.
     Exit,
 }
 
-/// Observes recovery episodes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Recovery {
     pub(super) phase: Phase,

@@ -28,7 +28,6 @@ const HIGH_GAIN: f64 = 2.885;
 /// Rounds for which a bandwidth sample is valid: a gain cycle of 8 and two more.
 const BW_ROUNDS: u64 = 10;
 
-/// The controller in the registry.
 pub(crate) static ENTRY: Entry = Entry::monolithic("bbr1", |_, _, params| Box::new(BbrV1::new(params)))
     .described(
         "BBR version 1: paces at the measured bandwidth and ignores losses",
@@ -63,7 +62,6 @@ impl Mode {
     }
 }
 
-/// BBR version 1.
 #[derive(Clone, Debug)]
 pub(crate) struct BbrV1 {
     mss: Bytes,
@@ -99,7 +97,6 @@ pub(crate) struct BbrV1 {
 
 impl BbrV1 {
     /// A controller in the state before its handshake.
-    #[must_use]
     pub(crate) fn new(params: &BuildParams) -> Self {
         let cwnd = initial_window::rfc6928(params.mss, initial_window::DEFAULT_SEGMENTS).as_f64();
         Self {

@@ -36,7 +36,6 @@ const HEADROOM: f64 = 0.15;
 const EXTRA_ACKED_ROUNDS: u64 = 10;
 const EXTRA_ACKED_ROUNDS_STARTUP: u64 = 1;
 
-/// The controller in the registry.
 pub(crate) static ENTRY: Entry = Entry::monolithic("bbr", |name, values, params| {
     Box::new(Bbr::new(name, Options::from_values(values).exact, params))
 })
@@ -46,7 +45,6 @@ pub(crate) static ENTRY: Entry = Entry::monolithic("bbr", |name, values, params|
 .internet_safe();
 
 crate::options! {
-    /// The options of `bbr`.
     struct Options {
         exact: bool = OptionSpec::flag("exact", false, "short-term bounds exactly as in the draft"),
     }
@@ -142,7 +140,6 @@ impl ShortTerm {
     const NONE: Self = Self { bw: f64::INFINITY, inflight: f64::INFINITY };
 }
 
-/// BBR version 3.
 #[derive(Clone, Debug)]
 pub(crate) struct Bbr {
     name: String,
@@ -187,7 +184,6 @@ pub(crate) struct Bbr {
 impl Bbr {
     /// A controller in the state before its handshake; with `exact`, the short-term bounds follow the draft
     /// literally.
-    #[must_use]
     pub(crate) fn new(name: String, exact: bool, params: &BuildParams) -> Self {
         let cwnd = initial_window::rfc6928(params.mss, initial_window::DEFAULT_SEGMENTS).as_f64();
         Self {

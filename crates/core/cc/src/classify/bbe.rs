@@ -22,7 +22,6 @@ pub const fn expiry(secs: u64) -> Span {
     if secs == 0 { Span::MAX } else { Span::from_secs(secs) }
 }
 
-/// Registry entry.
 pub(crate) static ENTRY: Entry = Entry::loss("bbe", |values| {
     let Options { keep, threshold, rtt_min_window } = Options::from_values(values);
     Box::new(BbeLoss::new(CongestionLevel::new(keep).with_rtt_min_window(rtt_min_window), threshold))
@@ -37,7 +36,6 @@ pub(crate) static ENTRY: Entry = Entry::loss("bbe", |values| {
 .keeping_at_losses();
 
 crate::options! {
-    /// Options of `bbe`.
     struct Options {
         keep: f64 = KEEP_CONG,
         threshold: f64 = OptionSpec::float(
@@ -58,7 +56,6 @@ pub(crate) struct BbeLoss {
 impl BbeLoss {
     /// Creates the classifier. The severity of a loss is the `level`. With a `threshold` above 0, losses at or above
     /// that level count as congestion, and losses below it as random.
-    #[must_use]
     pub(crate) const fn new(level: CongestionLevel, threshold: f64) -> Self {
         Self { level, threshold }
     }

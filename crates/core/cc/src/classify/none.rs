@@ -4,7 +4,6 @@ use crate::Path;
 use crate::compose::{LossCause, LossClassifier, LossEvent, Stage};
 use crate::describe::Entry;
 
-/// Registry entry.
 pub(crate) static ENTRY: Entry = Entry::loss("none", |_| Box::new(AllCongestion))
     .described("treats every loss as congestion", "RFC 5681")
     .tested_in(&["cubic", "new-reno"])

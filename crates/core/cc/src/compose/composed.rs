@@ -180,9 +180,7 @@ pub struct Composed {
     mark_share: Option<f64>,
     /// Whether the start-up scheme had background probes when it began, so that it is asked for them.
     has_background: bool,
-    /// The saved path of an earlier connection to the host.
     saved: Option<SavedPath>,
-    /// The outcome of the start-up scheme.
     record: Record,
     /// The needs of all stages, and ECT(0) as a preference, since every congestion-avoidance algorithm responds to marks.
     needs: Needs,
@@ -249,12 +247,10 @@ impl Composed {
         self.begin_avoidance(now, path);
     }
 
-    /// Returns whether the start-up scheme controls the window.
     pub(crate) fn is_in_startup(&self) -> bool {
         self.phase == Phase::Startup && self.recovering.is_none()
     }
 
-    /// Returns the window.
     pub(crate) const fn window(&self) -> Window {
         self.window
     }

@@ -28,7 +28,6 @@ impl Competition {
         Self { least, patience, inverse: least, filled: 0, lost: false }
     }
 
-    /// Returns to the default mode.
     pub(super) fn reset(&mut self) {
         *self = Self { inverse: self.least, filled: 0, lost: false, ..*self };
     }

@@ -41,10 +41,8 @@ const LEAST_HOLD: Span = Span::from_secs(2);
 /// Two trials have the same result if the delivered amounts differ by less than this fraction.
 const ALIKE: f64 = 0.25;
 
-/// Response to an ACK.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Answer {
-    /// No change.
     None,
     /// The window decreases to this number of bytes.
     Lower(f64),
@@ -151,7 +149,6 @@ impl LossBound {
         Self { most, state, counts, round: counts, link: 0.0, asked: Time::ZERO, ceiling: 0.0, hold: HOLD.0 }
     }
 
-    /// Returns the upper limit of the window.
     pub(super) const fn ceiling(&self) -> f64 {
         match self.state {
             State::Held { ceiling, .. } => ceiling,

@@ -4,7 +4,6 @@
 /// same for 2.5 round trips (section 2.1).
 pub(super) const STEADY_ROUNDS: u32 = 3;
 
-/// The velocity and its state.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Velocity {
     value: f64,

@@ -41,16 +41,10 @@ impl Slot {
         }
     }
 
-    /// Returns the slot with this name. Deprecated names are accepted, too: `launch`, `growth`, `steady` and `whole`.
+    /// Returns the slot with this name.
     #[must_use]
     pub fn of_name(name: &str) -> Option<Self> {
-        match name {
-            "launch" => Some(Self::Startup),
-            "growth" => Some(Self::SlowStart),
-            "steady" => Some(Self::Avoidance),
-            "whole" => Some(Self::Monolithic),
-            _ => Self::COMPOSED.into_iter().chain([Self::Monolithic]).find(|slot| slot.name() == name),
-        }
+        Self::COMPOSED.into_iter().chain([Self::Monolithic]).find(|slot| slot.name() == name)
     }
 }
 
@@ -73,15 +67,10 @@ pub enum Safety {
 /// The constructor of an algorithm, which reads the values of its options.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Make {
-    /// A start-up scheme.
     Startup(fn(&mut Values<'_>) -> Box<dyn Startup>),
-    /// A slow-start variant.
     SlowStart(fn(&mut Values<'_>) -> Box<dyn SlowStart>),
-    /// A congestion-avoidance algorithm.
     Avoidance(fn(&mut Values<'_>) -> Box<dyn CongestionAvoidance>),
-    /// A loss classifier.
     Loss(fn(&mut Values<'_>) -> Box<dyn LossClassifier>),
-    /// A loss-recovery scheme.
     Recovery(fn(&mut Values<'_>) -> Box<dyn Recovery>),
     /// A monolithic controller, which is given its name with its options.
     Monolithic(fn(String, &mut Values<'_>, &BuildParams) -> Box<dyn Controller>),
@@ -106,7 +95,6 @@ pub struct Entry {
     pub keeps_at_losses: bool,
     /// Whether the window may increase by more than the delivered bytes.
     pub grows_beyond_acks: bool,
-    /// Its constructor.
     pub(crate) make: Make,
 }
 

@@ -44,7 +44,6 @@ pub enum OptionKind {
 pub struct OptionSpec {
     /// Its name, `[a-z0-9-]+`.
     pub name: &'static str,
-    /// Its type, range and default.
     pub(crate) kind: OptionKind,
     /// Its help text, with its unit.
     pub what: &'static str,

@@ -29,7 +29,6 @@ impl<T: Copy + Default, const N: usize> Newest<T, N> {
         self.next = (self.next + 1) % N;
     }
 
-    /// Forgets all values.
     pub(crate) fn clear(&mut self) {
         self.values.clear();
         self.next = 0;

@@ -25,8 +25,6 @@ pub(crate) struct Delays {
 }
 
 impl Delays {
-    /// Creates filters without samples.
-    #[must_use]
     pub(crate) const fn new() -> Self {
         Self {
             minutes: [Span::MAX; HISTORY],
@@ -69,13 +67,11 @@ impl Delays {
     }
 
     /// Returns the delay without queues: the minimum of the last ten minutes.
-    #[must_use]
     pub(crate) fn base(&self) -> Option<Span> {
         Some(self.older.min(self.minutes[0])).filter(|base| *base < Span::MAX)
     }
 
     /// Returns the minimum of the last four delays, without those more than `age` before the newest.
-    #[must_use]
     pub(crate) fn current(&self, age: Span) -> Option<Span> {
         let (now, _) = *self.recent.get(self.newest)?;
         let fresh = |(at, delay): &(Time, Span)| if now.since(*at) <= age { *delay } else { Span::MAX };
@@ -84,7 +80,6 @@ impl Delays {
 
     /// Returns the current queueing delay in seconds, if the delays are RTTs: the minimum of the last four, without
     /// those more than one RTT ago, minus the base. It is zero before the first sample.
-    #[must_use]
     pub(crate) fn queueing(&self) -> f64 {
         let current = self.newest().and_then(|(_, newest)| self.current(newest));
         current.zip(self.base()).map_or(0.0, |(current, base)| (current - base).as_secs_f64())
@@ -98,7 +93,6 @@ impl Delays {
     /// Returns the increase relative to NewReno's: `1 / min(16, ceil(2 target / base))` (draft, section 4.1). A flow
     /// over a short path has more round trips per second; the gain keeps it from growing faster than it can detect
     /// its queue.
-    #[must_use]
     pub(crate) fn gain(&self, target: Span) -> f64 {
         let base = self.base().map_or(1, |base| base.as_nanos().max(1));
         let divisor = (target * 2).as_nanos().div_ceil(base).clamp(1, MOST_DIVISOR);

@@ -83,7 +83,6 @@ impl OneWay {
 
     /// Returns the queueing delay of the forward path at `now`: the minimum of the last four delays, without those
     /// more than an RTT ago, minus the base. Returns `None` if nothing was reported for an RTT.
-    #[must_use]
     pub(crate) fn queueing(&self, now: Time) -> Option<Span> {
         let (seen, rtt) = self.both.newest()?;
         if now.since(seen) > rtt {

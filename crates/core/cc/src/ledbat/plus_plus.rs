@@ -21,7 +21,6 @@ const FROZEN_ROUNDS: u64 = 2;
 /// section 4.4).
 const INTERVAL: u64 = 9;
 
-/// Registry entry.
 pub(crate) static ENTRY: Entry = Entry::avoidance("ledbat-plus-plus", |values| {
     let Options { target, decrease, slowdown, delay } = Options::from_values(values);
     Box::new(LedbatPlusPlus::new(target, decrease, slowdown).by(delay))
@@ -39,7 +38,6 @@ pub(crate) static ENTRY: Entry = Entry::avoidance("ledbat-plus-plus", |values| {
 .internet_safe();
 
 crate::options! {
-    /// Options of `ledbat-plus-plus`.
     struct Options {
         target: Span [Span::from_millis] = TARGET,
         decrease: f64 =
@@ -49,7 +47,6 @@ crate::options! {
     }
 }
 
-/// State of the slowdowns.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Slowdown {
     /// The first slow start has not ended.
@@ -62,7 +59,6 @@ enum Slowdown {
     Ramp { began: Time },
 }
 
-/// LEDBAT++ congestion avoidance.
 #[derive(Clone, Debug)]
 pub(crate) struct LedbatPlusPlus {
     target: Span,
@@ -79,7 +75,6 @@ pub(crate) struct LedbatPlusPlus {
 impl LedbatPlusPlus {
     /// Creates an algorithm with a queueing delay of `target`. `decrease` (the draft's Constant) is the weight of the
     /// excess above the target, and `slowdowns` enables periodic slowdowns.
-    #[must_use]
     pub(crate) fn new(target: Span, decrease: f64, slowdowns: bool) -> Self {
         let per_second = 1.0 / target.as_secs_f64();
         Self {
@@ -94,7 +89,6 @@ impl LedbatPlusPlus {
     }
 
     /// Sets the source of the delay, before the first ACK.
-    #[must_use]
     pub(crate) fn by(mut self, source: DelaySource) -> Self {
         self.delays = Gauge::of(source);
         self

@@ -15,7 +15,6 @@ const INITIAL_SEGMENTS: u64 = 2;
 /// Part of the target at which the first slow start ends (draft, section 4.3).
 const EXIT: f64 = 0.75;
 
-/// Registry entry.
 pub(crate) static ENTRY: Entry = Entry::slow_start("ledbat-start", |values| {
     let options = Options::from_values(values);
     let start = LedbatStart::new(options.initial_segments, options.target, options.segments_per_ack);
@@ -30,7 +29,6 @@ pub(crate) static ENTRY: Entry = Entry::slow_start("ledbat-start", |values| {
 .internet_safe();
 
 crate::options! {
-    /// Options of `ledbat-start`.
     struct Options {
         initial_segments: u32 = OptionSpec::int("iw", 1, 10, INITIAL_SEGMENTS, "initial window in segments"),
         target: Span [Span::from_millis] = TARGET,
@@ -52,14 +50,12 @@ impl LedbatStart {
     /// Creates a slow start from `initial_segments` segments, which ends at the threshold or when the queueing delay
     /// reaches three quarters of `target`. One ACK counts for at most `segments_per_ack` segments; zero means no
     /// limit if the transport paces, and two otherwise.
-    #[must_use]
     pub(crate) const fn new(initial_segments: u32, target: Span, segments_per_ack: u32) -> Self {
         let limit = AckLimit::rfc3465(segments_per_ack);
         Self { initial_segments, target, limit, delays: Gauge::new() }
     }
 
     /// Sets the source of the delay, before the first ACK.
-    #[must_use]
     pub(crate) fn by(mut self, source: DelaySource) -> Self {
         self.delays = Gauge::of(source);
         self

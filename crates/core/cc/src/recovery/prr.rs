@@ -6,7 +6,6 @@ use crate::compose::{Recovery, Stage, Step, Window};
 use crate::describe::Entry;
 use crate::{Ack, Episode, Path, SegmentKind, SendLimit, Sent};
 
-/// Registry entry.
 pub(crate) static ENTRY: Entry = Entry::recovery("prr", |_| Box::new(Prr::new()))
     .described("spreads the decrease over the RTT of the recovery", "RFC 9937")
     .tested_in(&["cubic", "new-reno", "hystart-pp+new-reno"])

@@ -4,7 +4,6 @@ use crate::compose::{Recovery, Stage, Step, Window};
 use crate::describe::Entry;
 use crate::{Ack, Demands, Detection, Needs, Path};
 
-/// Registry entry.
 pub(crate) static ENTRY: Entry = Entry::recovery("rfc6675", |_| Box::new(Rfc6675::new()))
     .described("sends when the pipe has drained to the new threshold, and keeps it there", "RFC 6675")
     .tested_in(&["slow-start+new-reno+rfc6675", "rfc6675"])
@@ -18,8 +17,6 @@ pub(crate) struct Rfc6675 {
 }
 
 impl Rfc6675 {
-    /// Creates the recovery, which has no options.
-    #[must_use]
     pub(crate) const fn new() -> Self {
         Self { target: 0.0 }
     }

@@ -4,7 +4,6 @@ use super::SpecError;
 use super::spec::{Part, Spec};
 use crate::describe::{OptionKind, OptionSpec, Rule, Slot, Value};
 
-/// A conflict with an option's value.
 struct Clash {
     other: String,
     fits: String,
@@ -92,7 +91,6 @@ fn number(value: Value) -> f64 {
 }
 
 impl Spec {
-    /// Checks whether the stages are consistent.
     pub(super) fn check(&self) -> Result<(), SpecError> {
         for part in &self.parts {
             for (option, value) in part.options() {

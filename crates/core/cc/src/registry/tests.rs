@@ -21,13 +21,6 @@ fn the_default_is_cubic_with_hystart_and_prr() {
 }
 
 #[test]
-fn deprecated_slot_names_are_accepted() {
-    let old = "launch=careful-resume,growth=slow-start,steady=new-reno,recovery=prr";
-    assert_eq!(spec(old), spec("startup=careful-resume,slow-start=slow-start,avoidance=new-reno,recovery=prr"));
-    assert_eq!(spec("whole=bbr"), spec("monolithic=bbr"));
-}
-
-#[test]
 fn three_forms_name_the_same() {
     let same = [
         ("new-reno", "slow-start=slow-start,avoidance=new-reno"),

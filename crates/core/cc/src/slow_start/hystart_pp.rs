@@ -13,7 +13,6 @@ const UNPACED_LIMIT: u32 = 8;
 /// Divisor of the RTT that yields the RTT threshold (`MIN_RTT_DIVISOR`, RFC 9406, section 4.3).
 const MIN_RTT_DIVISOR: u64 = 8;
 
-/// Registry entry of HyStart++.
 pub(crate) static ENTRY: Entry =
     Entry::slow_start("hystart-pp", |values| Box::new(HyStartPp::new(HyStartPpConfig::from_values(values))))
         .described("slow start that becomes conservative when the RTT rises, and ends before loss", "RFC 9406")
@@ -73,7 +72,6 @@ pub(crate) struct HyStartPp {
 
 impl HyStartPp {
     /// Creates a HyStart++ slow start with configuration `config`.
-    #[must_use]
     pub(crate) const fn new(config: HyStartPpConfig) -> Self {
         Self {
             config,

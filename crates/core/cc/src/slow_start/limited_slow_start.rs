@@ -8,7 +8,6 @@ use crate::compose::{SlowStart, Stage, Step, Window};
 use crate::describe::{Entry, OptionSpec};
 use crate::{Ack, Path};
 
-/// Registry entry of Limited Slow-Start.
 pub(crate) static ENTRY: Entry = Entry::slow_start("limited-slow-start", |values| {
     let options = Options::from_values(values);
     Box::new(LimitedSlowStart::new(options.initial_segments, options.max_ssthresh, options.segments_per_ack))
@@ -19,7 +18,6 @@ pub(crate) static ENTRY: Entry = Entry::slow_start("limited-slow-start", |values
 .internet_safe();
 
 crate::options! {
-    /// Options of `limited-slow-start`.
     struct Options {
         initial_segments: u32 = IW_OPTION,
         max_ssthresh: u32 =
@@ -40,7 +38,6 @@ impl LimitedSlowStart {
     /// `max_ssthresh` segments (RFC 3742 recommends 100), the window grows by at most half of `max_ssthresh` per round
     /// trip. One ACK counts for at most `segments_per_ack` segments; zero means no limit if the transport paces, and
     /// two otherwise.
-    #[must_use]
     pub(crate) fn new(initial_segments: u32, max_ssthresh: u32, segments_per_ack: u32) -> Self {
         let start = StandardSlowStart::new(initial_segments, segments_per_ack);
         Self { start, max_ssthresh: f64::from(max_ssthresh.max(1)) }

@@ -11,7 +11,6 @@ use crate::{Ack, Path, initial_window};
 pub const IW_OPTION: OptionSpec =
     OptionSpec::int("iw", 1, 10, initial_window::DEFAULT_SEGMENTS as u64, "initial window in segments");
 
-/// Registry entry of slow start.
 pub(crate) static ENTRY: Entry = Entry::slow_start("slow-start", |values| {
     let Options { initial_segments, segments_per_ack } = Options::from_values(values);
     Box::new(StandardSlowStart::new(initial_segments, segments_per_ack))
@@ -22,7 +21,6 @@ pub(crate) static ENTRY: Entry = Entry::slow_start("slow-start", |values| {
 .internet_safe();
 
 crate::options! {
-    /// Options of `slow-start`.
     struct Options {
         initial_segments: u32 = IW_OPTION,
         segments_per_ack: u32 = L_OPTION,

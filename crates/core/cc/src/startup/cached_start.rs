@@ -23,7 +23,6 @@ pub(crate) static ENTRY: Entry = Entry::startup("cached-start", |values| {
 .internet_safe();
 
 crate::options! {
-    /// Options of `cached-start`.
     struct Options {
         max_window: Bytes [bound] =
             OptionSpec::int("max-window", 0, 1 << 30, 0, "maximum first flight, KiB; 0: unlimited"),
@@ -31,10 +30,8 @@ crate::options! {
     }
 }
 
-/// State of Fast Start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// Over, or not started.
     Idle,
     /// The flight is being sent or acknowledged.
     Sending,
@@ -42,7 +39,6 @@ enum Phase {
     Recovery,
 }
 
-/// Fast Start start-up scheme.
 #[derive(Clone, Debug)]
 pub(crate) struct CachedStart {
     max_window: Bytes,
@@ -61,7 +57,6 @@ pub(crate) struct CachedStart {
 
 impl CachedStart {
     /// Creates a Fast Start, which does nothing without a saved path.
-    #[must_use]
     pub(crate) const fn new(max_window: Bytes, dscp: u8) -> Self {
         let zero = Bytes::ZERO;
         Self {

@@ -8,7 +8,6 @@ use crate::compose::{LossEvent, Opening, Overlay, Stage, StageEvent, Startup, St
 use crate::describe::{Entry, OptionSpec};
 use crate::{Ack, Demands, Needs, Pace, Path, SavedPath, SavedPathUse, SegmentKind, Sent, Timeout, initial_window};
 
-/// Registry entry of Careful Resume.
 pub(crate) static ENTRY: Entry =
     Entry::startup("careful-resume", |values| Box::new(CarefulResume::new(CarefulResumeConfig::from_values(values))))
         .described("jumps after one RTT to half of the window that an earlier connection validated", "RFC 9959")
@@ -21,9 +20,7 @@ pub(crate) static ENTRY: Entry =
 const INITIAL_SPREAD: u64 = 8;
 
 crate::options! {
-    /// Configuration of [`CarefulResume`].
     pub(crate) struct CarefulResumeConfig {
-        /// Largest jump.
         max_jump: Bytes [bound] = OptionSpec::int("max-jump", 0, 1 << 30, 0, "maximum jump, KiB; 0: unlimited"),
         /// Share of the validated `PipeSize` that becomes the threshold after a Safe Retreat, 0.5 to 1 (RFC 9959,
         /// section 3.6).
@@ -35,8 +32,9 @@ crate::options! {
 }
 
 /// Phases of RFC 9959, section 3. In the Normal phase, other stages have the window.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Phase {
+    #[default]
     Normal,
     Reconnaissance,
     /// The phase ends at this time at the latest.
@@ -45,8 +43,7 @@ enum Phase {
     SafeRetreat,
 }
 
-/// Careful Resume start-up scheme.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct CarefulResume {
     config: CarefulResumeConfig,
     saved: Option<SavedPath>,
@@ -68,21 +65,8 @@ pub(crate) struct CarefulResume {
 
 impl CarefulResume {
     /// Creates a Careful Resume, which does nothing without a saved path.
-    #[must_use]
-    pub(crate) const fn new(config: CarefulResumeConfig) -> Self {
-        Self {
-            config,
-            saved: None,
-            made: SavedPathUse::Unused,
-            phase: Phase::Normal,
-            sent: Bytes::ZERO,
-            initial: None,
-            before: Bytes::ZERO,
-            after: Bytes::ZERO,
-            in_flight: Bytes::ZERO,
-            pipe: 0.0,
-            pace: None,
-        }
+    pub(crate) fn new(config: CarefulResumeConfig) -> Self {
+        Self { config, ..Self::default() }
     }
 
     fn over(&mut self) -> Step {

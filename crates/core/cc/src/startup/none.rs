@@ -6,7 +6,6 @@ use crate::Path;
 use crate::compose::{Opening, Stage, Startup, Step, Window};
 use crate::describe::Entry;
 
-/// Registry entry of the empty start-up scheme.
 pub(crate) static ENTRY: Entry = Entry::startup("none", |_| Box::new(NoStartup))
     .described("no start-up scheme: slow start begins from the initial window", "RFC 6928")
     .tested_in(&["cubic", "new-reno"])

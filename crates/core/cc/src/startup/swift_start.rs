@@ -40,7 +40,7 @@ pub(crate) const ABORT: OptionSpec = OptionSpec::int(
     200,
     "time to wait for the second ACK, ms: the longest for which receivers delay ACKs",
 );
-/// Registry entry of Swift Start.
+
 pub(crate) static ENTRY: Entry =
     Entry::startup("swift-start", |values| Box::new(SwiftStart::new(SwiftStartConfig::from_values(values))))
         .described(

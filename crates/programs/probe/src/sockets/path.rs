@@ -2,10 +2,10 @@
 
 use std::collections::VecDeque;
 
-use longhaul_cc::internal::BufferDelay;
-use longhaul_cc::{Ack, RttSample};
-use longhaul_units::{Bytes, Rate, Span, Time};
+use longhaul_units::{Bytes, Rate, Span};
 use serde::Serialize;
+
+use crate::BufferDelay;
 
 use super::text::micros;
 
@@ -66,18 +66,13 @@ impl Path {
     pub(super) fn buffer_delay(&self) -> Option<Span> {
         let most = self.most_queueing().filter(|most| *most > NOISE)?;
         let mut buffer = BufferDelay::new(most / STEPS);
-        let sample = |rtt| {
-            let mut ack = Ack::new(Time::ZERO);
-            ack.rtt = Some(RttSample::new(rtt, Time::ZERO));
-            ack
-        };
         // If the queue never empties, its most frequent round trip is not the base round trip. As many samples of the
         // base round trip as there are packets make it the most frequent one.
-        let idle = sample(self.base?);
-        (0..self.fates.len()).for_each(|_| buffer.on_ack(&idle));
+        let idle = self.base?;
+        (0..self.fates.len()).for_each(|_| buffer.sample(idle));
         for fate in &self.fates {
             match fate {
-                Some(rtt) => buffer.on_ack(&sample(*rtt)),
+                Some(rtt) => buffer.sample(*rtt),
                 None => buffer.on_loss(),
             }
         }

@@ -1,4 +1,4 @@
-use longhaul_cc::compose::LossCause;
+use longhaul_cc::compose::{LossCause, Signal};
 use longhaul_cc::update;
 use longhaul_units::Time;
 

@@ -27,7 +27,7 @@ pub(super) struct Jump {
 pub(super) struct Never;
 
 /// State of the rounds of a connection. Round 1 sends the initial window.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Rounds {
     /// Initial window in bytes.
     initial: f64,
@@ -57,24 +57,8 @@ pub(super) struct Rounds {
 
 impl Rounds {
     /// Starts round 1 of a connection that sends `initial` bytes first and may quadruple its window `most` times.
-    pub(super) const fn new(initial: f64, most: u32) -> Self {
-        Self {
-            initial,
-            most,
-            round: 1,
-            head: Bytes::ZERO,
-            tail: Bytes::ZERO,
-            clocked: Bytes::MAX,
-            blue_until: Bytes::ZERO,
-            start: Time::ZERO,
-            blue: false,
-            blue_delivered: Bytes::ZERO,
-            before: None,
-            least_in: 1,
-            jumps: 0,
-            refused: false,
-            cap: None,
-        }
+    pub(super) fn new(initial: f64, most: u32) -> Self {
+        Self { initial, most, round: 1, clocked: Bytes::MAX, least_in: 1, ..Self::default() }
     }
 
     /// Sets the state from which a test starts.

@@ -19,7 +19,6 @@ const USE_ROUNDS: u32 = 48;
 /// The shortest interval for which a rate is calculated, seconds.
 const LEAST: f64 = 0.001;
 
-/// The current interval.
 #[derive(Clone, Copy, Debug)]
 struct Interval {
     since: Time,
@@ -28,7 +27,6 @@ struct Interval {
     rounds: u32,
 }
 
-/// The detector of policers.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Policer {
     interval: Option<Interval>,

@@ -15,8 +15,9 @@ const RENO_ROUNDS: f64 = 63.0;
 const MAX_SLOPE: u32 = 30;
 
 /// `BBR.ack_phase`: the part of the cycle whose data is being acknowledged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum AckPhase {
+    #[default]
     Init,
     Refilling,
     Starting,
@@ -24,8 +25,7 @@ pub(super) enum AckPhase {
     Stopping,
 }
 
-/// State of the cycle.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Cycle {
     pub(super) ack_phase: AckPhase,
     /// `BBR.is_bw_probe_sample`: losses belong to data that a probe sent.
@@ -42,19 +42,8 @@ pub(super) struct Cycle {
 }
 
 impl Cycle {
-    pub(super) const fn new(now: Time) -> Self {
-        Self {
-            ack_phase: AckPhase::Init,
-            is_sample: false,
-            up_acked: 0.0,
-            acked_per_increase: f64::INFINITY,
-            up_rounds: 0,
-            rounds_since_up: 0,
-            wait: Span::ZERO,
-            stamp: now,
-            prev_too_high: false,
-            prev_precautionary: false,
-        }
+    pub(super) fn new(now: Time) -> Self {
+        Self { acked_per_increase: f64::INFINITY, stamp: now, ..Self::default() }
     }
 }
 

@@ -24,7 +24,6 @@ pub(super) struct Record {
     outcome: StartupOutcome,
     /// A preferred feature that the transport did not grant.
     pub(super) lacks: Option<&'static str>,
-    /// Bytes of new data sent so far.
     pub(super) sent: Bytes,
     /// The window without the scheme.
     initial: f64,

@@ -42,13 +42,11 @@ impl Dispersion {
     }
 
     /// Returns the gaps since the last [`restart`](Self::restart).
-    #[must_use]
     pub(crate) const fn gaps(&self) -> u32 {
         self.gaps
     }
 
     /// Returns the payload rate, if there are enough gaps.
-    #[must_use]
     pub(crate) fn rate(&self) -> Option<Rate> {
         let together = Rate::from_bytes_over(self.bytes, self.span);
         let median = self.pairs.median().filter(|_| self.gaps >= LEAST_GAPS)?;

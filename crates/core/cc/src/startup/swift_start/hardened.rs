@@ -24,7 +24,6 @@ const NO_QUEUE: f64 = 1.125;
 /// round trip.
 const TELLING_GAPS: u32 = 32;
 
-/// Registry entry of the hardened Swift Start.
 pub(crate) static ENTRY: Entry = Entry::startup("swift-start-hardened", |values| {
     Box::new(SwiftStartHardened::new(SwiftStartHardenedConfig::from_values(values)))
 })
@@ -41,15 +40,10 @@ pub(crate) static ENTRY: Entry = Entry::startup("swift-start-hardened", |values|
 .internet_safe();
 
 crate::options! {
-    /// Configuration of [`SwiftStartHardened`].
     pub(crate) struct SwiftStartHardenedConfig {
-        /// Divisor of the estimate, 1 to 8, which yields the window of the second round.
         gamma: u64 = GAMMA,
-        /// Segments that are sent back to back, 4 to 10.
         flight: u32 = OptionSpec::int("iw", 4, 10, 10, "segments of the first burst"),
-        /// Time to wait for an estimate after the first ACK.
         abort: Span [Span::from_millis] = ABORT,
-        /// Whether estimation continues after the start.
         follow: bool =
             OptionSpec::flag("follow", true, "keep estimating until the first loss, and update the threshold"),
     }
@@ -143,8 +137,6 @@ impl Seen {
 }
 
 impl SwiftStartHardened {
-    /// Creates a hardened Swift Start with configuration `config`.
-    #[must_use]
     pub(crate) fn new(config: SwiftStartHardenedConfig) -> Self {
         let by_acks = SwiftStart::new(SwiftStartConfig {
             gamma: config.gamma,
@@ -176,7 +168,6 @@ impl SwiftStartHardened {
     }
 
     /// Bounds the paced round by the spacing of the ACKs.
-    #[must_use]
     pub(crate) fn bounded(mut self) -> Self {
         self.spacing = Some(Spacing::default());
         self
@@ -184,7 +175,6 @@ impl SwiftStartHardened {
 
     /// Allows for pauses of the application. If one ends the paced round, the window keeps what was still permitted. After
     /// an idle period, another start begins, with at most the window from before.
-    #[must_use]
     pub(crate) const fn with_pauses(mut self) -> Self {
         self.pauses = true;
         self

@@ -155,7 +155,6 @@ pub(crate) struct Round {
 impl Round {
     /// Starts a round at `now` with `in_flight` bytes outstanding. The first departure is one interval later. If the
     /// clock has ticks or the transport does not pace, this module spreads the departures.
-    #[must_use]
     pub(crate) fn new(now: Time, plan: &RoundPlan, in_flight: Bytes, clock: TickClock, transport_paces: bool) -> Self {
         let first = now + plan.interval();
         let spread = if transport_paces && !clock.ticks() {
@@ -233,7 +232,6 @@ impl Round {
     }
 
     /// Returns the window in bytes.
-    #[must_use]
     pub(crate) fn window(&self) -> Bytes {
         let open = match self.spread {
             Spread::Transport(None) => self.quota,
@@ -244,25 +242,21 @@ impl Round {
     }
 
     /// Returns the outstanding bytes.
-    #[must_use]
     pub(crate) const fn in_flight(&self) -> Bytes {
         self.in_flight
     }
 
     /// Returns whether all of the round was sent, or no more can be.
-    #[must_use]
     pub(crate) const fn is_over(&self) -> bool {
         self.over_at.is_some()
     }
 
     /// Returns when [`on_tick`](Self::on_tick) should be called: at once if the round is over.
-    #[must_use]
     pub(crate) fn next_tick(&self) -> Option<Time> {
         self.over_at.or(self.next)
     }
 
     /// Returns the pace of the round.
-    #[must_use]
     pub(crate) fn overlay(&self) -> Overlay {
         match self.spread {
             Spread::Transport(_) => Overlay { pace: Some(self.pace), ..Overlay::default() },

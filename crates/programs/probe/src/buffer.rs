@@ -1,10 +1,6 @@
-//! Size of the bottleneck's buffer, as delay and in bytes: the excess of the RTT over its minimum when segments are
-//! lost.
+//! Delay of the bottleneck's buffer: the excess of the RTT over its minimum when packets are lost.
 
-use longhaul_units::{Bytes, Span};
-
-use super::CongestionLevel;
-use crate::Ack;
+use longhaul_units::Span;
 
 /// Number of bins of a histogram.
 const BINS: usize = 512;
@@ -18,7 +14,7 @@ const LEAST_LOSSES: u64 = 10;
 /// the difference is the delay of the buffer. (Gerla et al., PFLDnet 2006, section 3.1 and figure 3.) Random losses
 /// have no peak of their own (figure 4), so that the delay is unknown.
 ///
-/// [`CongestionLevel`] tracks the same delay as a moving average during the connection.
+/// `longhaul_cc`'s congestion level tracks the same delay as a moving average during the connection.
 #[derive(Clone, Debug)]
 pub struct BufferDelay {
     width: Span,
@@ -76,13 +72,11 @@ impl BufferDelay {
         Self { width, base: None, all: Histogram::new(), losses: Histogram::new(), latest: Span::ZERO }
     }
 
-    /// Processes an ACK.
-    pub fn on_ack(&mut self, ack: &Ack<'_>) {
-        if let Some(sample) = ack.rtt {
-            self.latest = sample.rtt;
-            let bin = self.bin(sample.rtt);
-            self.all.add(bin);
-        }
+    /// Adds a sample of the RTT.
+    pub fn sample(&mut self, rtt: Span) {
+        self.latest = rtt;
+        let bin = self.bin(rtt);
+        self.all.add(bin);
     }
 
     /// Processes a loss, just before which the last sample was taken.
@@ -115,70 +109,11 @@ impl BufferDelay {
     }
 }
 
-/// Loss rate, and the part of it that is random: losses at a congestion level of less than a half (Gerla et al.,
-/// PFLDnet 2006, section 3.1, distinguish them manually by the same delay).
-#[derive(Clone, Copy, Debug)]
-pub struct LossRate {
-    level: CongestionLevel,
-    delivered: f64,
-    lost: f64,
-    random: f64,
-}
-
-impl LossRate {
-    /// Creates rates over the whole connection, which classify losses by `level`.
-    #[must_use]
-    pub const fn new(level: CongestionLevel) -> Self {
-        Self { level, delivered: 0.0, lost: 0.0, random: 0.0 }
-    }
-
-    /// Processes an ACK at a window of `segments`.
-    pub fn on_ack(&mut self, ack: &Ack<'_>, segments: f64) {
-        self.level.on_ack(ack);
-        self.delivered += ack.delivered.as_f64();
-        if ack.newly_lost == Bytes::ZERO {
-            return;
-        }
-        let lost = ack.newly_lost.as_f64();
-        self.lost += lost;
-        if self.level.level(segments) < 0.5 {
-            self.random += lost;
-        }
-        if ack.episode == crate::Episode::Enter {
-            self.level.on_loss();
-        }
-    }
-
-    /// Returns the part of the sent bytes that was lost, 0 to 1.
-    #[must_use]
-    pub fn total(&self) -> f64 {
-        self.part(self.lost)
-    }
-
-    /// Returns the part of the sent bytes that was lost at random.
-    #[must_use]
-    pub fn random(&self) -> f64 {
-        self.part(self.random)
-    }
-
-    fn part(&self, lost: f64) -> f64 {
-        let sent = self.delivered + self.lost;
-        if sent > 0.0 { lost / sent } else { 0.0 }
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use longhaul_units::{Rate, Time};
+    use longhaul_units::{Bytes, Rate};
 
     use super::*;
-    use crate::{Episode, RttSample};
-
-    fn ack(micros: u64) -> Ack<'static> {
-        let mut ack = Ack::new(Time::ZERO);
-        ack.rtt = Some(RttSample { rtt: Span::from_micros(micros), sent_at: Time::ZERO });
-        ack
-    }
 
     /// Path of figure 3: mostly 133 ms, most losses close to 148 ms, a few at random.
     #[test]
@@ -186,13 +121,13 @@ mod tests {
         let mut buffer = BufferDelay::new(Span::from_millis(1));
         for n in 0_u64..2000 {
             if n == 1000 {
-                buffer.on_ack(&ack(130_500)); // the minimum is neither the first sample nor the most frequent one
+                buffer.sample(Span::from_micros(130_500)); // the minimum is neither the first sample nor the most frequent one
             }
             let busy = 133_000 + (n * 7919) % 15_500;
-            buffer.on_ack(&ack(if n % 2 == 1 { 133_400 } else { busy + 2 }));
+            buffer.sample(Span::from_micros(if n % 2 == 1 { 133_400 } else { busy + 2 }));
             if n % 20 == 0 {
                 let at_loss = if n % 100 == 0 { busy } else { 148_200 + n % 300 };
-                buffer.on_ack(&ack(at_loss));
+                buffer.sample(Span::from_micros(at_loss));
                 buffer.on_loss();
             }
         }
@@ -207,7 +142,7 @@ mod tests {
         let mut buffer = BufferDelay::new(Span::from_millis(1));
         assert_eq!(buffer.delay(), None);
         for n in 0_u64..3000 {
-            buffer.on_ack(&ack(133_000 + (n * 7919) % 15_000));
+            buffer.sample(Span::from_micros(133_000 + (n * 7919) % 15_000));
             if n % 7 == 0 {
                 buffer.on_loss();
             }
@@ -219,29 +154,9 @@ mod tests {
     fn a_new_minimum_moves_the_bins() {
         let mut buffer = BufferDelay::new(Span::from_millis(1));
         for micros in [900_000, 150_500, 150_500, 100_500, 100_500, 100_500] {
-            buffer.on_ack(&ack(micros));
+            buffer.sample(Span::from_micros(micros));
         }
         assert_eq!(buffer.all.peak(), Some((0, 0.5)));
         assert_eq!((buffer.all.bins[50], buffer.all.bins[BINS - 1], buffer.all.bins.len()), (2, 1, BINS));
-    }
-
-    /// One percent of the data is lost, three quarters of that at 133 ms, after the path's 148 ms at congestion are
-    /// known.
-    #[test]
-    fn losses_without_a_queue_are_by_chance() {
-        let mut losses = LossRate::new(CongestionLevel::new(0.85));
-        assert_eq!((losses.total(), losses.random()), (0.0, 0.0));
-        losses.on_ack(&ack(133_000), 900.0);
-        for n in 0..4000 {
-            let mut event = ack(if n % 4 == 0 { 148_000 } else { 133_000 });
-            // The RTT of the level is the minimum of the last eight samples.
-            for _ in 1..8 {
-                losses.on_ack(&event, 900.0);
-            }
-            (event.delivered, event.newly_lost, event.episode) = (Bytes(99_000), Bytes(1000), Episode::Enter);
-            losses.on_ack(&event, 900.0);
-        }
-        assert!((losses.total() - 0.01).abs() < 1e-9, "{}", losses.total());
-        assert!((losses.random() - 0.0075).abs() < 1e-5, "{}", losses.random());
     }
 }
