@@ -61,3 +61,22 @@ fn it_passes_the_suite() {
     use longhaul_conformance::{Expect, check};
     check(&ScalableFactory, Expect::default(), 256);
 }
+
+/// What a connection of quinn or noq has: its controller has to be `Clone`, `Send` and `Sync`.
+#[derive(Clone, Debug)]
+struct Adapter(Box<dyn Controller>);
+
+#[test]
+fn the_loop_of_another_stack_can_hold_a_controller() {
+    fn is_fit<T: Clone + Send + Sync + 'static>(adapter: T) -> T {
+        adapter
+    }
+    let adapter = is_fit(Adapter(Congestion::default().build(&BuildParams::default())));
+    let mut moved = adapter.clone();
+    let (path, now, granted) = (Path::new(Bytes(1448)), Time::ZERO, Granted::basic());
+    moved.0.on_event(&PathEvent::Established { now, granted }, &path);
+    let read = |adapter: &Adapter| adapter.0.control().cwnd;
+    let windows =
+        std::thread::scope(|scope| [&adapter, &moved].map(|it| scope.spawn(move || read(it)).join().unwrap()));
+    assert_eq!(windows, [Bytes(536), Bytes(14_480)]);
+}
