@@ -33,7 +33,9 @@ pub(crate) fn text(request: &Request) -> String {
     let has_traffic = has(|competition| matches!(competition, Competition::Traffic(_)));
     let has_parts = [true, has_others, has_traffic, has_short, true, has_others, has_short];
     for (part, _) in PARTS.split("\n\n").zip(has_parts).filter(|(_, has)| *has) {
-        text += &format!("\n{}\n", part.trim_end());
+        // Lines without a head of their own continue the table of metrics.
+        let gap = if part.starts_with('[') { "\n" } else { "" };
+        text += &format!("{gap}{}\n", part.trim_end());
     }
     plots(&mut text, request, &scenarios);
     tables(&mut text, request, &scenarios);
