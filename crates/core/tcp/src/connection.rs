@@ -423,7 +423,7 @@ impl Connection {
         self.peer.arm_keep_alive(now, &self.config, self.life.state, &mut self.timers);
         if self.life.state.is_synchronized() {
             // During the handshake the timer is that of the SYN.
-            self.pending().arm_retransmission(now);
+            self.arm_retransmission(now);
         }
         if self.cc.sending().is_some() {
             self.control_loop().refresh();

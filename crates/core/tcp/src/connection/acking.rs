@@ -9,11 +9,11 @@ use longhaul_wire::{Arrivals, Ecn, Flags, Header};
 use super::arrivals::Reports;
 use super::extension::{AckFacts, Claims};
 use super::loss::AckOutcome;
-use super::sender::WindowField;
-use super::{Acking, Engine, Timer};
+use super::sender::{WindowField, WindowUpdate};
+use super::{Acking, Timer};
 use crate::rtt::MAX_RTO;
 use crate::scoreboard::Told;
-use crate::{Burst, ConnectionEvent, Event, Record, SegmentMeta, add};
+use crate::{Burst, Connection, ConnectionEvent, Event, Record, SegmentMeta, add};
 
 mod delivery;
 mod sack;
@@ -68,7 +68,7 @@ impl PriorState {
 
 type Samples = (Option<RttSample>, Option<RateSample>);
 
-impl Engine<'_> {
+impl Connection {
     /// Processes the ACK field, window and SACK option of an acceptable segment (RFC 9293, section 3.10.7.4, fifth
     /// step).
     pub(super) fn process_ack(&mut self, segment: &AckSegment<'_>) {
@@ -86,7 +86,7 @@ impl Engine<'_> {
         if una_advanced > 0 || !segment.header.options.sack.is_empty() || segment.len == 0 {
             self.process_acknowledgments(segment, before);
         }
-        self.pending().after_window_change(segment.now, update);
+        self.after_window_change(segment.now, update);
     }
 
     /// Processes what the segment acknowledges.
@@ -150,10 +150,45 @@ impl Engine<'_> {
             self.peer.on_progress();
             self.timers.stop(Timer::Rto);
         }
-        self.pending().arm_retransmission(now);
+        self.arm_retransmission(now);
         if self.snd.waits_its_turn() {
             self.control_loop().wait_for_pacer(now);
         }
+    }
+
+    /// Continues or ends zero-window probing. Called after every ACK.
+    fn after_window_change(&mut self, now: Time, update: WindowUpdate) {
+        if self.snd.window() == 0 {
+            let waits = self.snd.persist.sent > 0 && self.snd.has_unsent();
+            if waits && !self.snd.has_outstanding() && !self.timers.is_armed(Timer::Persist) {
+                // The peer accepted the octet but still has no room.
+                self.timers.arm(Timer::Persist, now + self.snd.persist.interval(self.rtt.base_rto()));
+            }
+            // A peer that answers is not given up because of its closed window (RFC 9293, MUST-37).
+            self.peer.on_progress();
+            self.peer.arm_user_timeout(now, &self.snd, self.config.user_timeout, &mut self.timers);
+            return;
+        }
+        if update.changed {
+            self.timers.stop(Timer::Persist);
+        }
+        let before = std::mem::take(&mut self.snd.persist);
+        if update.opened && self.rtt.backoff() > 0 {
+            // The timer was backed off while the closed window made the peer drop what was sent.
+            self.rtt.reset_backoff();
+            self.timers.stop(Timer::Rto);
+            self.loss.repeat_front(&mut self.snd);
+            self.arm_retransmission(now);
+        }
+        if before.sent == 0 {
+            return;
+        }
+        if before.is_in_flight() && !before.is_due() {
+            // The octet may have been dropped while the window was closed.
+            self.loss.repeat_front(&mut self.snd);
+        }
+        self.arm_retransmission(now);
+        self.control_loop().end_idleness(now, before.idle_since);
     }
 }
 

@@ -50,6 +50,7 @@ struct Resting {
     timers: RestingTimers,
 }
 
+#[expect(clippy::multiple_inherent_impl, reason = "one file per phase")]
 impl Connection {
     /// Returns the smaller form, or the connection itself if it is not at rest.
     pub(crate) fn rest(mut self: Box<Self>) -> Result<Dormant, Box<Self>> {

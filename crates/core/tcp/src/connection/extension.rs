@@ -329,7 +329,6 @@ pub(super) fn offered_header(needs: &Needs, config: &Config) -> Option<NetworkHe
     wanted_header(needs).filter(|_| config.extensions && config.routers_answer)
 }
 
-#[expect(clippy::multiple_inherent_impl, reason = "one file per phase")]
 impl Engine<'_> {
     #[cold]
     pub(super) fn hear(&mut self, heard: &Heard<'_>) {

@@ -34,7 +34,9 @@ impl Connection {
                 self.handle_synchronised(now, meta, Incoming { header, payload, start })
             }
         };
-        self.watch().report_changes();
+        if !self.observers.is_empty() {
+            self.watch().report_changes();
+        }
         advances && may_lead(meta, header)
     }
 
@@ -94,7 +96,7 @@ impl Connection {
         self.peer.arm_keep_alive(now, &self.config, self.life.state, &mut self.timers);
         let (header, start, len) = (segment.header, segment.start.max(0) as u64, segment.payload.len());
         let advances = ack > self.snd.una();
-        self.engine().process_ack(&AckSegment { now, meta, header, start, ack, len });
+        self.process_ack(&AckSegment { now, meta, header, start, ack, len });
         self.loss.hear_in_outage(now, &mut self.snd, &mut self.rtt, &mut self.timers);
         if !self.ext.is_empty() {
             self.engine().settle(now);

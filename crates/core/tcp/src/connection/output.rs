@@ -4,9 +4,9 @@ use longhaul_cc::SendLimit;
 use longhaul_units::{Bytes, Time};
 use longhaul_wire::Flags;
 
+use super::Timer;
 use super::extension::{Carrier, Filled, Outgoing, Turn};
 use super::send_loop::Fill;
-use super::{Engine, Timer};
 use crate::{Batch, Connection, Event, SegmentRef, State};
 
 /// What [`Connection::poll_transmit`] has found to be sent.
@@ -35,9 +35,16 @@ impl Connection {
             if self.is_drained() {
                 self.watch().end();
             }
-            self.watch().report_changes();
+            if !self.observers.is_empty() {
+                self.watch().report_changes();
+            }
         }
         due
+    }
+
+    /// Sets the number of other connections of the endpoint that wait for their turn to send.
+    pub(crate) fn set_others(&mut self, others: usize) {
+        self.snd.set_others(others);
     }
 
     /// Calls `each` with the slices of a segment's payload in stream order.
@@ -66,19 +73,16 @@ impl Connection {
         if !self.rcv.acks.has_queued() && self.transmit_handshake(now, batch) {
             return Due::Batch;
         }
-        let due = self.engine().transmit(now, batch, max_segments);
+        let due = self.transmit_next(now, batch, max_segments);
         if !self.ext.is_empty() && due != Due::Nothing {
             let stamp = self.numbers.clock.value(now);
             self.ext.each().for_each(|extension| extension.on_batch(stamp));
         }
         due
     }
-}
 
-#[expect(clippy::multiple_inherent_impl, reason = "one file per phase")]
-impl Engine<'_> {
     /// Fills an empty batch with the most urgent segments other than a SYN or a RST.
-    fn transmit(&mut self, now: Time, batch: &mut Batch, max_segments: usize) -> Due {
+    fn transmit_next(&mut self, now: Time, batch: &mut Batch, max_segments: usize) -> Due {
         if self.transmit_extension(Turn::First, now, batch, max_segments) {
             return Due::Batch;
         }
@@ -136,7 +140,7 @@ impl Engine<'_> {
         }
         // If the pacer limits the next batch as well, that is for the next poll to note. A request of an ACK frequency that is
         // repeated after this batch can wait for the next one.
-        let want = Bytes(self.cc.waiting_bytes(self.snd, self.loss).max(1));
+        let want = Bytes(self.cc.waiting_bytes(&self.snd, &self.loss).max(1));
         let is_exhausted = !self.rcv.acks.has_any() && self.ext.is_passive() && self.cc.pacer.ready(now, want).is_ok();
         if is_exhausted { Due::LastBatch } else { Due::Batch }
     }
@@ -154,12 +158,12 @@ impl Engine<'_> {
             self.events.raise(Event::Writable);
         }
         self.headers().on_piggybacked_ack();
-        self.pending().arm_retransmission(now);
+        self.arm_retransmission(now);
     }
 
     /// Fills a batch within the budget of the pacer. Returns the limit that stopped it, or `None` if the batch is full.
     fn fill(&mut self, now: Time, batch: &mut Batch, max_segments: usize) -> Option<SendLimit> {
-        let want = self.cc.waiting_bytes(self.snd, self.loss).max(1);
+        let want = self.cc.waiting_bytes(&self.snd, &self.loss).max(1);
         let budget = match self.cc.pacer.ready(now, Bytes(want)) {
             Ok(bytes) => bytes.0,
             // Forced retransmissions, one segment per event, bypass the pacer.
@@ -189,7 +193,7 @@ impl Engine<'_> {
         if self.ext.is_empty() {
             return false;
         }
-        match self.send_for_extensions(turn, Outgoing { now, batch: &mut *batch, max_segments }) {
+        match self.engine().send_for_extensions(turn, Outgoing { now, batch: &mut *batch, max_segments }) {
             Filled::Nothing(_) => return false,
             Filled::InWindow => self.after_transmit(now, batch),
             Filled::Beside => {

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use super::lifecycle::EventSet;
 use super::{
     CongestionDriver, Extensions, Lifecycle, Liveness, Loss, Negotiated, Numbers, Observers, Pmtu, Receiver, Sender,
     Timers,
@@ -58,18 +57,10 @@ phases! { [Connection]: {
         changes: { observers: Observers }
     }
 
-    /// All parts but the state machine, which it reads.
-    engine -> Engine {
-        reads: { config: Arc<Config>, life: Lifecycle, negotiated: Negotiated, numbers: Numbers }
-        changes: { snd: Sender, rcv: Receiver, rtt: RttEstimator, loss: Loss, cc: CongestionDriver, pmtu: Pmtu,
-            ext: Extensions, peer: Liveness, timers: Timers, stats: Stats, events: EventSet, observers: Observers }
-    }
-} }
-
-phases! { [Connection] [Engine<'_>]: {
-    checks -> Checks {
-        reads: { life: Lifecycle, negotiated: Negotiated, numbers: Numbers, snd: Sender, rcv: Receiver }
-        changes: { }
+    /// The parts that learn what an ACK delivers, and what it says about the path.
+    acking -> Acking {
+        reads: { negotiated: Negotiated, numbers: Numbers, pmtu: Pmtu }
+        changes: { snd: Sender, rtt: RttEstimator, loss: Loss, cc: CongestionDriver, ext: Extensions }
     }
 
     /// The parts that find losses, and those that learn of them.
@@ -79,17 +70,31 @@ phases! { [Connection] [Engine<'_>]: {
             observers: Observers }
     }
 
+    /// The parts that wait for an answer of the peer.
+    pending -> Pending {
+        reads: { config: Arc<Config>, life: Lifecycle, pmtu: Pmtu }
+        changes: { snd: Sender, rtt: RttEstimator, loss: Loss, cc: CongestionDriver, peer: Liveness, timers: Timers,
+            stats: Stats }
+    }
+
+    /// All parts but the state machine, which it reads.
+    engine -> Engine {
+        reads: { config: Arc<Config>, life: Lifecycle, negotiated: Negotiated, numbers: Numbers }
+        changes: { snd: Sender, rcv: Receiver, rtt: RttEstimator, loss: Loss, cc: CongestionDriver, pmtu: Pmtu,
+            ext: Extensions, peer: Liveness, timers: Timers, stats: Stats, observers: Observers }
+    }
+} }
+
+phases! { [Connection] [Engine<'_>]: {
+    checks -> Checks {
+        reads: { life: Lifecycle, negotiated: Negotiated, numbers: Numbers, snd: Sender, rcv: Receiver }
+        changes: { }
+    }
+
     /// The parts that the controller reads, and those that its answer changes.
     control_loop -> ControlLoop {
         reads: { config: Arc<Config>, rtt: RttEstimator, pmtu: Pmtu }
         changes: { snd: Sender, loss: Loss, cc: CongestionDriver, ext: Extensions, timers: Timers }
-    }
-
-    /// The parts that wait for an answer of the peer.
-    pending -> Pending {
-        reads: { config: Arc<Config>, life: Lifecycle, pmtu: Pmtu }
-        changes: { snd: Sender, rtt: RttEstimator, loss: Loss, cc: CongestionDriver, ext: Extensions, peer: Liveness,
-            timers: Timers, stats: Stats }
     }
 
     /// The parts that take the text of a segment and the marks on it.
@@ -102,14 +107,6 @@ phases! { [Connection] [Engine<'_>]: {
     headers -> Headers {
         reads: { negotiated: Negotiated, numbers: Numbers, snd: Sender, pmtu: Pmtu }
         changes: { rcv: Receiver, ext: Extensions, timers: Timers, stats: Stats }
-    }
-} }
-
-phases! { [Engine<'_>]: {
-    /// The parts that learn what an ACK delivers, and what it says about the path.
-    acking -> Acking {
-        reads: { negotiated: Negotiated, numbers: Numbers, pmtu: Pmtu }
-        changes: { snd: Sender, rtt: RttEstimator, loss: Loss, cc: CongestionDriver, ext: Extensions }
     }
 
     /// The parts that decide on the next segment, and those that record it. What decides on a header is not among them: all

@@ -194,7 +194,9 @@ impl Connection {
                 _ => self.fire(now, timer),
             }
         }
-        self.watch().report_changes();
+        if !self.observers.is_empty() {
+            self.watch().report_changes();
+        }
     }
 
     /// Does what an expired timer is for.
@@ -278,6 +280,11 @@ impl Connection {
         self.stats.incidents_mut().timeouts += 1;
         self.control_loop().report_timeout(now, flight);
         self.timers.arm(Timer::Rto, now + self.rtt.rto());
+    }
+
+    pub(super) fn arm_retransmission(&mut self, now: Time) {
+        let user_timeout = self.config.user_timeout;
+        self.loss.arm_timers(now, &self.snd, &self.rtt, &mut self.peer, &mut self.timers, user_timeout);
     }
 }
 

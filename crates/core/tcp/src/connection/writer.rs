@@ -56,11 +56,6 @@ impl Writer<'_> {
         !waits
     }
 
-    /// Sets the number of other connections of the endpoint that wait for their turn to send.
-    pub(crate) fn set_others(&mut self, others: usize) {
-        self.snd.set_others(others);
-    }
-
     /// Disables or enables the Nagle algorithm.
     pub fn set_nodelay(&mut self, nodelay: bool) {
         self.snd.set_nodelay(nodelay);

@@ -20,7 +20,7 @@ impl Endpoint {
         }
         while let Some(index) = self.queue.pop_front() {
             let Some(slot) = self.slots.get_mut(index as usize).and_then(Option::as_deref_mut) else { continue };
-            slot.connection.writer().set_others(self.queue.len());
+            slot.connection.set_others(self.queue.len());
             let due = slot.connection.poll_transmit(now, batch, max_segments);
             if due == Due::Nothing {
                 slot.queued = false;
