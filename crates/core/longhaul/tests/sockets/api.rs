@@ -124,7 +124,7 @@ async fn written_bytes_are_kept_by_reference_until_they_are_acknowledged() {
     soon(writer).await.unwrap();
 }
 
-/// Halves and whole streams read without a copy, in order, up to the end.
+/// `read_chunks` of halves and of whole streams.
 #[tokio::test]
 async fn chunks_are_read_in_order_up_to_the_end() {
     for halves in [false, true] {
@@ -207,7 +207,7 @@ async fn a_chain_is_written_like_one_piece() {
     soon(a.close()).await.unwrap();
 }
 
-/// What is copied takes several writes, in short chunks or in a long one, which is not [`Bytes`].
+/// Data that must be copied takes several writes, whether it is in short chunks or in a long one that is not [`Bytes`].
 #[tokio::test]
 async fn a_write_copies_a_limited_amount() {
     let data = pattern(1 << 20);

@@ -56,7 +56,7 @@ async fn small_reads_of_a_full_buffer() {
 }
 
 #[tokio::test]
-async fn reads_without_copying_peeks_and_readiness() {
+async fn reads_of_shared_bytes_peeks_and_readiness() {
     let (_a, mut b) = with_unread(CALLS).await;
     let read = async {
         for _ in 0..CALLS {

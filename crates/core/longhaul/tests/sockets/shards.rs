@@ -61,7 +61,7 @@ fn listen(socket: TcpSocket) -> TcpListener {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn clients_are_spread_over_the_shards_and_served_in_parallel() {
+async fn clients_are_spread_over_the_shards_and_all_are_served() {
     for cookies in [false, true] {
         let socket = socket(2);
         socket.set_always_cookies(cookies);

@@ -70,7 +70,7 @@ fn an_attempt_ends_when_routers_report_an_error_twice() {
 }
 
 #[test]
-fn the_next_address_of_a_name_is_tried_in_parallel() {
+fn the_next_address_of_a_name_is_tried_if_the_first_is_unreachable() {
     if !crate::common::needs_system_sockets() {
         return;
     }

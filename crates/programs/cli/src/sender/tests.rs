@@ -43,7 +43,7 @@ async fn told(size: u64, bytes: &[u8], ends: bool) -> Result<(), SendError> {
 
 /// Whatever bytes a receiver sends, they end the connection or the file.
 #[tokio::test]
-async fn faulty_replies_end_the_connection() {
+async fn faulty_replies_neither_panic_nor_hang() {
     let mut state = 1_u64;
     let mut below = |limit: u64| {
         state ^= state << 13;
