@@ -239,11 +239,11 @@ start = "500ms"
 time = { value = "completion(second)", unit = "s" }
 "#;
 
-/// 400 kB take 0.33 s at 10 Mb/s plus five round trips of slow start, which is less than 1 s only if the 3 MB have
-/// ended before. With a path cache, the second flow knows the path from the first one on the same hosts, and Careful
-/// Resume needs fewer round trips. Real and virtual time must agree.
+/// The second flow sends 400 kB after the first one has sent 3 MB. It takes less than 1 s (0.33 s at 10 Mb/s, plus five
+/// round trips of slow start) only if the first one has ended. With a path cache, it knows the path from the first one,
+/// and Careful Resume needs fewer round trips. Real and virtual time must agree.
 ///
-/// Runs in which the machine was too busy to emulate the link in time do not count. Of those that do, the median must agree.
+/// Runs in which the machine was too busy to emulate the link in time do not count. The median of the others must agree.
 #[test]
 fn flows_begin_after_others_and_know_what_those_learnt() {
     const RUNS: usize = 3;

@@ -60,7 +60,7 @@ pub struct Pacer {
     carry_until: Option<Time>,
 }
 
-/// What a sender waits for.
+/// Time at which a blocked sender may send again.
 #[derive(Clone, Copy, Debug)]
 struct Due {
     at: Time,

@@ -58,7 +58,7 @@ impl Driver {
     /// although the socket may not be readable. Returns whether there may be more to receive.
     fn receive(&mut self, cx: &mut Context<'_>, mut at_once: bool) -> bool {
         let shared = Arc::clone(&self.shared);
-        // What several small calls have received is answered at once.
+        // The segments of several small receive calls are answered together.
         let mut unsettled = 0;
         let mut again = true;
         for _ in 0..RECEIVES_PER_POLL {

@@ -90,7 +90,7 @@ fn a_connection_at_rest_costs_little_memory_and_at_most_one_descriptor() {
         end(connections(20, false, 20_000).await, open).await;
         open
     });
-    // What a controller has found from 20 kB is kept for a minute.
+    // After 20 kB, the controller's state is kept for a minute.
     for (one_socket, exchanged, bytes, more_descriptors) in
         [(false, 20_000, 19_000, CONNECTIONS), (true, 20_000, 14_000, 0), (true, 100, 4600, 0)]
     {

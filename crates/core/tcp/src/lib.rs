@@ -48,7 +48,7 @@ pub use reassembly::Chunks;
 pub use state::State;
 pub use tuple::Tuple;
 
-// What many modules need.
+// Types that many modules need.
 use info::{Stats, add};
 use rtt::RttEstimator;
 use scoreboard::{Burst, Record, Scoreboard};

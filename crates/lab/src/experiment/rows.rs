@@ -27,7 +27,7 @@ pub struct Row {
     pub reason: String,
 }
 
-/// What is measured for a row, and the rule that judges it.
+/// Metric of a row, and the rule that judges it.
 #[derive(Clone, Debug)]
 pub struct Judged {
     /// Index of the metric.

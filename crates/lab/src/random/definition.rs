@@ -10,7 +10,7 @@ const WINDOWS: [u64; 2] = [64 << 20, 1 << 30];
 /// Waiting time of ACKs at the return path in milliseconds.
 const BACK_QUEUE: u64 = 200;
 const LEAST_BACK_QUEUE: u64 = 20_000;
-/// Name of the choice without any controller, which shows what other flows have by themselves.
+/// Name of the variant in which no flow runs the controller: the goodput and delay of the other flows alone.
 const NOBODY: &str = "nobody";
 const WORST: usize = 10;
 

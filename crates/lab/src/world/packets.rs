@@ -26,8 +26,8 @@ pub(super) struct DataPackets {
     senders: HashMap<SocketAddr, Sent>,
 }
 
-/// What a sender has sent. New data may have low priority, too: a probe is a packet of low priority without new data,
-/// and is identified by its TSval when it is dropped.
+/// Packets that a sender has sent. New data may have low priority, too: a probe is a packet of low priority without new
+/// data, and is identified by its TSval when it is dropped.
 #[derive(Clone, Debug, Default)]
 struct Sent {
     /// The sequence number after the last byte.

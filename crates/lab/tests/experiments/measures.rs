@@ -97,7 +97,7 @@ fn time_to_a_byte_is_that_of_slow_start() {
     near(values[3], 100.0, 100.0 / 32.0 + 1.0);
 }
 
-/// Of the six full seconds from 0 to 5 s, a flow that starts at 1.1 s has an estimate at four.
+/// A flow that starts at 1.1 s has an estimate at four of the six full seconds from 0 to 5 s.
 #[test]
 fn estimates_are_sampled_at_full_seconds() {
     const FLOW: &str = "bottleneck = '--rate 20mbit --rtt 100ms'\n\

@@ -112,7 +112,7 @@ fn measures_of_a_link_are_of_that_link() {
     let values: Vec<f64> = record.values.iter().map(|value| value.unwrap_or(f64::NAN)).collect();
     // A packet that passes through an empty queue counts as queued.
     assert_eq!((values[0], values[5], values[7]), (0.0, 0.0, 1250.0));
-    // Of 1800 packets, 900 have been sent and ten are queued.
+    // 900 of 1800 packets have been sent, and ten are queued.
     near(values[1], 100.0 * 890.0 / 1800.0, 0.2);
     near(values[2], 50.0, 0.1);
     near(values[3], 8.0 * 100.0, 1.0);

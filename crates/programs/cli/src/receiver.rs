@@ -42,7 +42,7 @@ const KNOWN_TIME: Duration = Duration::from_secs(24 * 3600);
 /// Size from which on space is reserved for a file. For a smaller file it would take longer than the writing.
 const LEAST_RESERVED: u64 = 1 << 20;
 
-/// What to do with a file whose name is taken.
+/// Treatment of a file whose name is taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Existing {
     /// Keep the existing file, and tell the sender that its file is missing.

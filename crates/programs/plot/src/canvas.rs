@@ -134,7 +134,7 @@ impl Axis {
 /// Requested properties of an axis.
 #[derive(Clone, Copy, Debug)]
 pub struct Wish<'a> {
-    /// What the values are.
+    /// Quantity, such as "goodput".
     pub name: &'a str,
     /// Their unit.
     pub unit: &'a str,

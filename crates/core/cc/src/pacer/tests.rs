@@ -178,7 +178,7 @@ fn credit_for_lateness_expires_when_the_sender_falls_idle() {
     let late = due + Span::from_millis(1);
     assert_eq!(pacer.ready(late, PLENTY), Ok(Bytes(18_750)));
     pacer.sent(late, Bytes(18_750));
-    // A driver that reads its clock between two batches still gets the rest.
+    // A driver that reads its clock again between two batches may still use the remaining credit.
     let mut soon = pacer.clone();
     assert!(drain(&mut soon, late + Span::from_micros(20)).0 >= Bytes(4 * 18_750));
     assert_eq!(drain(&mut pacer, late + Span::from_secs(1)).0, Bytes(18_750));

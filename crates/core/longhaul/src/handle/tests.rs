@@ -136,7 +136,7 @@ async fn dropped_futures_that_waited_are_forgotten() {
     drop(server);
 }
 
-/// What a read does not fill is left as it is: not initialized.
+/// A read does not initialize the part of the buffer that it does not fill.
 #[tokio::test]
 async fn a_read_does_not_touch_the_rest_of_a_large_buffer() {
     let (mut client, mut server) = warm_pair().await;
@@ -305,7 +305,7 @@ async fn what_a_write_leaves_over_is_sent_with_the_next_one() {
     let blocks = 3;
     let (mut client, mut server) = warm_pair().await;
     assert_eq!(batches_of(&mut client, blocks).await, blocks);
-    // What is left over leaves when the writer pauses.
+    // The remaining data is sent when the writer pauses.
     let mut received = vec![0; blocks * BLOCK];
     server.read_exact(&mut received).await.unwrap();
     assert!(received.iter().all(|&byte| byte == 7));
@@ -423,7 +423,8 @@ fn faults_left(client: &TcpStream) -> usize {
     client.handle.shared.lock().faults.len()
 }
 
-/// What one turn cannot send is left to the driver. Writes of tasks before its turn do not send; after it, all has been sent.
+/// The driver sends the data that exceeds one turn. Until it has had its turn, writes of tasks do not send; afterwards, all
+/// data has been sent.
 #[tokio::test]
 async fn a_socket_that_is_behind_leaves_writes_to_the_driver() {
     tokio::spawn(async { assert_eq!(two_writes_too_many().await, [BATCHES_PER_TURN; 2]) }).await.unwrap();

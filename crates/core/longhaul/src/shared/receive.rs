@@ -62,7 +62,7 @@ impl Shared {
         } else {
             self.settle(state, now);
         }
-        // What belongs to a shard is processed together, in the order of arrival.
+        // Datagrams for the same shard are processed together, in the order of arrival.
         forwarded.sort_by_key(|forwarded| forwarded.shard);
         for group in forwarded.chunk_by(|one, next| one.shard == next.shard) {
             let shard = group.first().and_then(|first| self.shards.as_ref()?.get(first.shard));

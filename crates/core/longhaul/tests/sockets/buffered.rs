@@ -88,7 +88,7 @@ async fn a_cancelled_reader_loses_nothing() {
     assert_eq!(read, ["one", "two", "three"]);
 }
 
-/// What `try_read` has taken meanwhile is not consumed a second time.
+/// Data that `try_read` has taken meanwhile is not consumed a second time.
 #[tokio::test]
 async fn data_that_was_read_otherwise_is_consumed_once() {
     let (client, mut server) = pair().await;

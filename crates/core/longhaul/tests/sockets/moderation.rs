@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use crate::common::{needs_system_sockets, pattern, soon};
 
-/// What takes more than ten round-trip times at 11 Mb/s.
+/// Length of a transfer that takes more than ten round trips at 11 Mb/s.
 const LEN: usize = 8 << 20;
 /// A 64th of the round-trip time is 4 ms, in which four datagrams arrive at 11 Mb/s.
 const DELAY: Duration = Duration::from_millis(128);

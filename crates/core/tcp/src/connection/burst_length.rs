@@ -281,8 +281,8 @@ mod tests {
         (whole as f64 / count as f64, dropped as f64 / sent as f64)
     }
 
-    /// What the trials are for, whatever their numbers are: bursts are at least a third as long as the queue permits, and the
-    /// trials cost fewer segments than a round trip may lose.
+    /// For every queue, bursts are at least a third as long as the queue permits, and the trials cost fewer segments than a
+    /// round trip may lose.
     #[test]
     fn a_queue_that_drops_the_end_of_bursts_bounds_their_length() {
         for queue in 4..=20 {
@@ -337,7 +337,7 @@ mod tests {
         assert_eq!(rounds.trial(0), (0, 4, 16));
     }
 
-    /// What the pacing rate does not release is not tried, and not exceeded.
+    /// Bursts are neither tried nor sent longer than the pacing rate releases at a time.
     #[test]
     fn slow_streams_have_short_bursts() {
         let mut rounds = Rounds::new(4);

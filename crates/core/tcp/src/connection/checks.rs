@@ -80,7 +80,7 @@ impl Checks<'_> {
             && has_news()
     }
 
-    /// Returns whether a segment of a train, at `start`, leaves the send window at what it is. It does not if a segment beyond
+    /// Returns whether a segment of a train, at `start`, leaves the send window unchanged. It does not if a segment beyond
     /// the first one has arrived before, with another window, and this is beyond that one.
     pub(super) fn keeps_window(&self, header: &Header, start: u64) -> bool {
         let window = u64::from(header.window) << self.negotiated.send_shift;

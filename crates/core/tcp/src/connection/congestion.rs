@@ -73,9 +73,9 @@ pub(super) struct Pacing {
 const SHORT_PATH_BURST: Bytes = Bytes(256 << 10);
 const HALVED_EACH: Span = Span::from_micros(128);
 const MAX_HALVINGS: u64 = 4;
-/// What may be in flight on such a path besides what the path itself holds.
+/// Bytes that may be in flight on such a path in addition to its bandwidth-delay product.
 const SHORT_PATH_WINDOW: Bytes = Bytes(1 << 20);
-/// The rate of the fastest common network card, for what the path holds.
+/// Rate of the fastest common network card, from which the bandwidth-delay product is computed.
 const FASTEST: Rate = Rate::from_bits_per_sec(100_000_000_000);
 /// Smoothed RTT from which on such a path is not treated as short: the route has changed, or a slow link has a queue.
 const LONG_PATH: Span = Span::from_millis(16);
@@ -364,7 +364,7 @@ mod tests {
     use super::*;
 
     const MSS: Bytes = Bytes(1000);
-    /// Of a path without an RTT sample.
+    /// State of a path without an RTT sample.
     const UNKNOWN: Pacing = Pacing { mss: MSS, srtt: None, min_rtt: None, recovering: false, patience: Span::ZERO };
 
     fn at(millis: u64) -> Time {

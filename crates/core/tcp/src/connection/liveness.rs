@@ -19,7 +19,7 @@ pub(super) struct Liveness {
     stalled_since: Option<Time>,
 }
 
-/// What follows from a timer of probes for a peer that may be gone.
+/// Reaction to the keep-alive timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum KeepAliveStep {
     Wait,

@@ -278,7 +278,7 @@ pub(super) struct Losses {
     pub(super) episode: Episode,
 }
 
-/// What follows from a retransmission timeout.
+/// Reaction to a retransmission timeout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TimeoutStep {
     /// The first segment is retransmitted.

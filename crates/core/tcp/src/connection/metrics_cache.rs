@@ -152,7 +152,7 @@ impl Opening<'_> {
         let known = cache.find(now, remote, &name).unwrap_or_default();
         if known.drops_ect {
             self.ext.ecn_check.turn_off();
-            // A SYN cookie may have accepted ECN, and the peer's marks are echoed then.
+            // A SYN cookie may already have accepted ECN. In that case, this end still echoes the marks that it receives.
             self.negotiated.ecn &= self.life.handshake.as_ref().is_some_and(|handshake| handshake.repeated);
         }
         let needs = self.cc.controller.needs();

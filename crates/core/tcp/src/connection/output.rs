@@ -9,7 +9,7 @@ use super::extension::{Carrier, Filled, Outgoing, Turn};
 use super::send_loop::Fill;
 use crate::{Batch, Connection, Event, SegmentRef, State};
 
-/// What [`Connection::poll_transmit`] has found to be sent.
+/// Segments that [`Connection::poll_transmit`] has written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Due {

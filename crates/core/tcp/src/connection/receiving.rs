@@ -1,4 +1,4 @@
-//! What an acceptable segment changes on the receive side (RFC 9293, section 3.10.7.4, seventh step; RFC 3168; RFC 7323).
+//! Effects of an acceptable segment on the receive side (RFC 9293, section 3.10.7.4, seventh step; RFC 3168; RFC 7323).
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
 
 use longhaul_units::Time;
@@ -8,7 +8,7 @@ use super::ack_schedule::{Arrived, Place};
 use super::{Incoming, Receiving};
 use crate::add;
 
-/// What has become of the text of a segment.
+/// How the text of a segment was processed.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Text {
     /// It lies outside the window or the stream.

@@ -11,7 +11,7 @@ use super::directory::Directory;
 use crate::Tuple;
 use crate::keys::Keys;
 
-/// What the endpoints on several sockets with one address share: the counters behind the limits of
+/// State shared by the endpoints on several sockets with one address: the counters behind the limits of
 /// [`EndpointConfig`](crate::EndpointConfig), and a directory of their connections. Clones refer to the same group. An
 /// endpoint of [`Endpoint::new`](super::Endpoint::new) has a group of its own.
 #[derive(Clone)]

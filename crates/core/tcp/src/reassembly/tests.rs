@@ -461,7 +461,7 @@ fn in_order_data_is_charged_with_the_buffers_that_it_keeps() {
         let mut unread = 0;
         for _ in 0..100 {
             let whole = message(len);
-            // Of each message a segment or two are new.
+            // One or two segments of each message are new.
             for part in [&whole[..each], &whole[2 * each..3 * each]] {
                 let inserted = buffer.insert(buffer.next(), whole.slice_ref(part), FREE);
                 buffer.pin(&whole, inserted.new_bytes);

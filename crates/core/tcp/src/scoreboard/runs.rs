@@ -7,12 +7,12 @@ use super::list::link;
 use super::{FIN, LINKED, NIL};
 use crate::{Record, Scoreboard};
 
-/// Of which segments that an ACK delivers the caller is told.
+/// Segments delivered by an ACK that are reported to the caller.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Told<'a> {
-    /// Of each.
+    /// All of them.
     All,
-    /// Of the first and the last of each run, and of the segments that start at the offsets `and`.
+    /// The first and the last of each run, and the segments that start at the offsets `and`.
     Ends { and: &'a [u64] },
 }
 

@@ -163,7 +163,7 @@ pub(super) fn judge(pct: f64, pdt: f64, rule: &StreamRule) -> Trend {
 /// transmit a byte.
 pub(super) fn stream_trend(packets: &[Option<Arrived>], (gap, per_byte): (Span, f64), rule: &StreamRule) -> Trend {
     let piece = longest_piece(packets, gap, rule);
-    // Of a burst, the last packet waits for up to one gap, and that wait changes slowly, as a beat of two periods.
+    // The last packet of a burst waits for up to one gap. This wait changes slowly, as a beat of two periods.
     let (piece, unclear) = if is_coalesced(&piece, gap, rule) {
         (last_of_bursts(&piece, gap / 4, false), rule.least_rise + gap)
     } else {

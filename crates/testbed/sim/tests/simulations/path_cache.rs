@@ -117,7 +117,7 @@ fn on_a_short_path_the_maximum_is_reached_almost_at_once() {
         let told = |rounds| second(NEAR, congestion, true, rounds).share * rounds as f64;
         let (soon, later) = (told(13), told(63));
         let share = (later - soon) / 50.0;
-        // Of the 1500 bytes of each IP packet, 1448 are payload.
+        // 1448 of the 1500 bytes of each IP packet are payload.
         assert!(share > 0.99 * 1448.0 / 1500.0, "{congestion}: {share} of the link from 52 ms to 252 ms");
     }
 }

@@ -36,7 +36,7 @@ pub(super) enum Capacity {
     Pairs {
         be: Bandwidth,
         probe: Box<TcpProbe>,
-        /// Part of a packet that is payload.
+        /// Payload of a full packet as a fraction of its IP length.
         payload: f64,
     },
     Fused(Box<FusedCapacity>),

@@ -165,7 +165,7 @@ fn without_loss_the_window_stays() {
     assert_eq!(window, Window::new(100_000.0));
 }
 
-/// Of 100 segments in flight, 30 arrive as retransmissions: the window becomes (100 - 30) / 2 segments. Until then it
+/// 30 of 100 segments in flight arrive as retransmissions: the window becomes (100 - 30) / 2 segments. Until then it
 /// is half of the flight, as in RFC 6675.
 #[test]
 fn a_loss_leaves_half_of_what_came_through() {

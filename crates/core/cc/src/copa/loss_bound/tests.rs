@@ -56,8 +56,8 @@ impl Path {
     }
 }
 
-/// Of 300 segments, 200 pass: the window decreases to these, stays there for 16 round trips, and may then be tried
-/// larger.
+/// 200 of 300 segments arrive: the window decreases to 200 segments and stays there for 16 round trips. Then a larger
+/// window may be tried.
 #[test]
 fn losses_that_fall_with_the_window_hold_it() {
     let mut path = Path::new(MOST, 300.0);

@@ -58,7 +58,7 @@ struct Deadlines {
     wheel: TimerWheel,
     alarms: Vec<Option<Arc<Alarm>>>,
     free: Vec<u32>,
-    /// What the timerfd is set to. It may be too early for the first deadline.
+    /// Time to which the timerfd is set. It may be before the first deadline.
     armed: Option<Armed>,
     lead: Lead,
     /// Whether the timerfd does not exist or has failed. The hub's task then waits with tokio's timer, which has a

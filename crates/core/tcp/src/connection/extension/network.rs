@@ -76,7 +76,7 @@ fn micros(span: Span) -> u32 {
     u32::try_from(span.as_nanos() / 1_000).unwrap_or(u32::MAX)
 }
 
-/// What our SYN or SYN-ACK may ask of routers.
+/// Router feedback that our SYN or SYN-ACK may request.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::connection) struct SynRequest {
     /// The controller wants a kind of router feedback.

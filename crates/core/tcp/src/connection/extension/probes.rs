@@ -260,7 +260,7 @@ impl Probes {
     }
 }
 
-/// What an ACK says that may answer a probe.
+/// Fields of an ACK that may answer a probe.
 #[derive(Clone, Copy, Debug)]
 struct AnswerFields {
     /// TSval of the probe that it echoes.

@@ -126,7 +126,7 @@ fn later_connections_to_the_host_start_without_ecn() {
         net.run_until(Span::from_secs(200), |net| net.ends.iter().all(Endpoint::is_idle));
         let before = dropped.get();
         assert!(before > 0);
-        // What was learnt survives a restart of the process.
+        // The cached metrics survive a restart of the process.
         let text = cache.save(net.now);
         cache.clear();
         assert!(cache.load(net.now, Span::ZERO, &text).is_ok(), "{text}");

@@ -1,4 +1,4 @@
-//! What an idle connection keeps, and what it frees.
+//! Memory that an idle connection keeps, and memory that it frees.
 
 use longhaul_cc::Congestion;
 use longhaul_units::{Bytes, Rate};
@@ -109,8 +109,8 @@ fn what_controls_sending_is_dropped_after_the_handshake() {
     assert_eq!(has_control(&net, ids), [true, false]);
 }
 
-/// What a controller has learnt from a large message is kept for a minute, and a controller that does not know whether it is
-/// dispensable stays.
+/// A controller that has measured the path during a large message is kept for a minute. A controller that does not say
+/// whether it can be freed is kept.
 #[test]
 fn what_a_controller_has_learnt_is_kept_for_a_minute() {
     let (mut net, ids) = idle(config(), 200_000, Span::from_secs(59));

@@ -88,7 +88,7 @@ fn the_sender_of_a_steady_stream_sends_long_bursts() {
     assert_eq!(long_bursts(false, u32::MAX), [(0, 0); 3]);
     let [start, trial, later] = long_bursts(true, u32::MAX).map(|(bursts, _)| bursts);
     assert_eq!((start, trial), (0, 4));
-    // Of 16 segments, in 8 round trips of up to 12.8 Mb each.
+    // Bursts of 16 segments, in 8 round trips of up to 12.8 Mb each.
     assert!((400..=500).contains(&later), "{later}");
 }
 

@@ -1,4 +1,4 @@
-//! What flows one way does not depend on whether the other way is read.
+//! Data flows in one direction even if nobody reads in the other direction.
 
 use super::*;
 

@@ -16,7 +16,7 @@ const MSS: usize = 524;
 /// Controllers with and without pacing, and one that asks routers.
 const CONTROLLERS: [&str; 4] = ["cubic", "copa-cubic", "bbr", "quick-start+cubic"];
 
-/// What a controller was told of sent segments.
+/// Events of sent segments that a controller received.
 #[derive(Clone, Debug, Default)]
 struct Told(Arc<Mutex<Vec<String>>>);
 
@@ -204,7 +204,7 @@ impl End {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
 
-    /// What is sent does not depend on the number of segments that the socket takes at once.
+    /// The segments do not depend on how many of them the socket takes at once.
     #[test]
     fn batches_are_equal_to_their_segments(
         steps in prop::collection::vec(timeless_steps(), 1..40),

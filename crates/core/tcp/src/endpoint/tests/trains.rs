@@ -18,7 +18,7 @@ impl Observer for Idle {
     fn event(&mut self, _: Time, _: &ConnectionEvent<'_>) {}
 }
 
-/// What is unusual about a segment of a train.
+/// Deviation of one segment from the others of a train.
 #[derive(Clone, Copy, Debug)]
 enum Oddity {
     None,
@@ -38,7 +38,7 @@ enum Oddity {
     EarlyAck,
 }
 
-/// What the connections are like.
+/// Properties of the connections.
 #[derive(Clone, Copy, Debug)]
 struct Kind {
     /// Bytes of payload of all segments but the last of a train.
@@ -188,7 +188,7 @@ impl End {
     }
 }
 
-/// What can be seen of a connection, except for its memory.
+/// Visible state of a connection, except for its memory.
 #[derive(Debug, PartialEq)]
 struct Seen {
     info: String,

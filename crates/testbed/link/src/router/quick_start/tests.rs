@@ -104,7 +104,7 @@ fn grants_of_two_intervals_count_as_load() {
     // 81.92 of 85 Mb/s are granted; of the remaining 3.08, 2.56 Mb/s is the next rate.
     assert_eq!(granted(&mut router, at(10), rate), 11);
     assert_eq!(granted(&mut router, at(20), rate), 6);
-    // Of the remaining 0.52 Mb/s, 0.32 is granted, and of 0.2 Mb/s, 0.16.
+    // 0.32 of the remaining 0.52 Mb/s are granted, and then 0.16 of 0.2 Mb/s.
     assert_eq!((granted(&mut router, at(149), rate), granted(&mut router, at(150), rate)), (3, 2));
     assert_eq!(granted(&mut router, at(299), rate), 0);
     // In the third interval, the grants of the first no longer count; the 0.16 Mb/s of the second still do.

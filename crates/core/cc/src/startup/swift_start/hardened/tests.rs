@@ -18,7 +18,7 @@ struct Start {
     new_round: bool,
     /// RTT sample of ACKs.
     rtt: Span,
-    /// What stops the sender.
+    /// Limit that stops the sender.
     limit: SendLimit,
 }
 
@@ -392,7 +392,7 @@ fn an_early_segment_neither_ends_nor_bounds_the_start() {
     assert!(sent > 80, "{sent} segments, and 9 of the flight are acknowledged");
 }
 
-/// What the plan permits and the application does not send remains in the window, if pauses are allowed for.
+/// If the application pauses, the window still becomes the planned one, provided that pauses are allowed for.
 #[test]
 fn a_pause_in_the_paced_round_leaves_the_planned_window() {
     for (pauses, expected) in [(true, 100), (false, 10)] {

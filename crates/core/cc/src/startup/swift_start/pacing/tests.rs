@@ -89,7 +89,7 @@ fn once_all_of_a_round_may_be_sent_there_are_no_ticks() {
     assert_eq!((ticks(&mut round), round.window()), (2, MSS * 12));
 }
 
-/// What was not granted in time is lost: at most two segments per tick of a clock that has them.
+/// Departures that were not granted in time are lost: a late tick grants at most two segments.
 #[test]
 fn departures_that_are_skipped_are_granted_no_more() {
     let mut departures = Departures::even(at(0), Span::from_millis(10), 20, CONTINUOUS);
@@ -97,12 +97,12 @@ fn departures_that_are_skipped_are_granted_no_more() {
     assert_eq!((departures.grant(at(5000)), departures.grant(at(6000))), (0, 2));
     let mut departures = Departures::even(at(0), Span::from_millis(10), 40, TICK);
     departures.skip(at(0), at(3000));
-    // Of twelve, six are lost.
+    // Six of twelve are lost.
     assert_eq!([3, 4, 5, 6].map(|tick| departures.grant(at(tick * 1000))), [2, 2, 2, 2]);
 }
 
-/// Of 10.5 segments three were sent before. Seven more follow, the first after an interval; then the window equals the
-/// bytes in flight.
+/// The quota is 10.5 segments, three of which were sent before. Seven more follow, the first one after an interval. Then
+/// the window equals the bytes in flight.
 #[test]
 fn a_round_sends_its_quota_and_no_more() {
     for transport_paces in [true, false] {
