@@ -16,7 +16,7 @@ const PARTS: [&[&str]; 10] = [
     &["| option | default | range | ", "**Options.**"],
     &["**Where it helps.**"],
     &["**Where it harms.**"],
-    &["**Differences to ", "**Reconstructed", "**Choices"],
+    &["**Differences from ", "**Reconstructed", "**Choices"],
     &["**Tests.**"],
     &["\n## Scores\n"],
 ];
