@@ -1,7 +1,7 @@
-//! Runs the check `emitters::emitters` of tests/tests/corpora/emitters.rs.
+//! Runs the check `emitters::emitters` of tests/core/tests/protocol/corpora/emitters.rs.
 #![no_main]
 
-#[path = "../../tests/tests/corpora/emitters.rs"]
+#[path = "../../tests/core/tests/protocol/corpora/emitters.rs"]
 mod emitters;
 
 libfuzzer_sys::fuzz_target!(|script: &[u8]| emitters::emitters(script));

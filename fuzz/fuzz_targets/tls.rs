@@ -1,7 +1,7 @@
-//! Runs the check `tls::tls` of tests/tests/corpora/tls.rs.
+//! Runs the check `tls::tls` of tests/papers/tests/simulations/corpora/tls.rs.
 #![no_main]
 
-#[path = "../../tests/tests/corpora/tls.rs"]
+#[path = "../../tests/papers/tests/simulations/corpora/tls.rs"]
 mod tls;
 
 libfuzzer_sys::fuzz_target!(|script: &[u8]| tls::tls(script));

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Crate, crates, read, without_tests};
+use super::{Crate, crates, read, root, without_tests};
 
 /// Each shelf, the shelves that its crates may depend on, and shelves that only its tests may use in addition.
 const SHELVES: [(&str, &[&str], &[&str]); 5] = [
@@ -45,6 +45,37 @@ fn wrong(crates: &[Crate]) -> Vec<String> {
 fn crates_depend_on_the_shelves_below_only() {
     let wrong = wrong(&crates());
     assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// The tests of the core are built without the zoo, the programs and the lab, so that a change of the core needs none of
+/// them to be tested.
+#[test]
+fn the_cores_tests_need_the_core_and_the_testbed_only() {
+    let manifest: toml::Table = read(&root().join("tests/core/Cargo.toml")).parse().unwrap();
+    let tests = Crate { place: "tests".to_owned(), package: "longhaul-tests-core".to_owned(), manifest };
+    let crates = crates();
+    let is_other =
+        |package: &str| crates.iter().any(|one| one.package == package && !["core", "testbed"].contains(&one.shelf()));
+    for kind in ["dependencies", "dev-dependencies"] {
+        let others: Vec<_> = tests.dependencies(kind).into_iter().filter(|(package, _)| is_other(package)).collect();
+        assert!(others.is_empty(), "{others:?}");
+    }
+}
+
+/// Each command for the tests of a shelf selects all of its packages.
+#[test]
+fn the_commands_for_tests_select_whole_shelves() {
+    let config: toml::Table = read(&root().join(".cargo/config.toml")).parse().unwrap();
+    let commands =
+        [("test-core", ["core", "testbed"]), ("test-programs", ["programs", ""]), ("test-papers", ["zoo", "lab"])];
+    for (command, shelves) in commands {
+        let selected: BTreeSet<_> = config["alias"][command].as_str().unwrap().split_whitespace().collect();
+        for one in crates().iter().filter(|one| shelves.contains(&one.shelf())) {
+            assert!(selected.contains(one.package.as_str()), "{command} lacks {}", one.package);
+        }
+        let own = command.replace("test-", "longhaul-tests-");
+        assert!(selected.contains(own.as_str()), "{command} lacks {own}");
+    }
 }
 
 #[test]

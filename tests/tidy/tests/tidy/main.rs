@@ -1,4 +1,4 @@
-//! Checks of the project's structure: dependencies between crates, sizes, and leftovers. The tests read files, and
+//! Checks of the project's structure: dependencies between crates, sizes, links, and leftovers. The tests read files, and
 //! build none of the other crates.
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 mod arrows;
 mod budgets;
 mod leftovers;
+mod links;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()

@@ -12,6 +12,8 @@ mod close;
 mod connector;
 mod documents;
 mod early_answer;
+#[cfg(target_os = "linux")]
+mod ecn;
 mod fairness;
 mod moderation;
 mod net;
@@ -25,3 +27,5 @@ mod stream;
 mod tls;
 mod traces;
 mod unreachable;
+#[cfg(target_os = "linux")]
+mod veth_pairs;
