@@ -12,5 +12,6 @@ mod lifetimes;
 mod metamorphic;
 mod recovery;
 mod segment_lists;
+mod slow_start;
 mod streams;
 mod windows;

@@ -11,6 +11,7 @@ mod corpora;
 mod delay_based;
 mod first_write;
 mod flipped_pairs;
+mod formulas;
 mod fused_capacity;
 mod handover;
 mod handover_slow_start;
