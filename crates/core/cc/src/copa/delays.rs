@@ -29,7 +29,7 @@ pub(crate) struct Delays {
     /// Positions are in nanoseconds, values in seconds.
     most: WindowedMax,
     silences: Silences,
-    /// The silence between ACKs that each of the last round trips had.
+    /// Longest gap between ACKs that occurred in each of the recent round trips.
     silence: Span,
     /// Maximum queueing delay of the reverse path in seconds.
     most_reverse: f64,

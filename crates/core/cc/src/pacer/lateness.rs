@@ -21,9 +21,9 @@ const WAITS: u8 = 8;
 /// and at most 20 ms. A single punctual wait reduces it again.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Lateness {
-    /// Set by the application.
+    /// Constant allowance, as the application has set it.
     Fixed(Span),
-    /// Learnt from the waits.
+    /// Allowance that follows the lateness of the recent waits.
     Learnt {
         /// Minimum lateness in the previous block of waits.
         before: Span,

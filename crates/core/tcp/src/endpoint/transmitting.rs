@@ -29,7 +29,7 @@ impl Endpoint {
             }
             let connection = Some(ConnId { slot: index, generation: slot.generation });
             let tuple = slot.tuple;
-            // A connection in another state may be over, but its batch is still to be sent before it can be forgotten.
+            // In any other state, the connection may have ended. It is removed only after its last batch has been sent.
             if due == Due::LastBatch && slot.connection.state() == State::Established {
                 slot.queued = false;
                 self.settle_sent(index);

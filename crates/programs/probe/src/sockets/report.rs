@@ -125,9 +125,9 @@ pub struct Found {
     pub method: &'static str,
     /// Capacity in bits of IP packets per second.
     pub capacity_bps: Option<Range>,
-    /// Available bandwidth, likewise.
+    /// Available bandwidth in bits of IP packets per second.
     pub available_bps: Option<Range>,
-    /// Delivery rate of the method's own transfer, likewise.
+    /// Delivery rate of the method's own transfer in bits of IP packets per second.
     pub delivery_bps: Option<u64>,
     /// Whether the peer of the transfer reported arrival times.
     pub arrival_times: Option<bool>,
