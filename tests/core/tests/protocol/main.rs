@@ -13,5 +13,4 @@ mod metamorphic;
 mod recovery;
 mod segment_lists;
 mod slow_start;
-mod streams;
 mod windows;
