@@ -35,8 +35,6 @@ const LAST_TURNS: usize = 1024;
 /// second longer at most.
 const LAST_PAUSES: u32 = 1000;
 const LAST_PAUSE: std::time::Duration = std::time::Duration::from_millis(1);
-/// Number of connections that are woken to be reset before their resets are sent.
-const RESTING_PER_TURN: usize = 64;
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct SocketStats {
@@ -333,12 +331,7 @@ impl State {
             // The resets discard what is queued: what may be sent goes first.
             self.transmit_last(shared, now, &mut pauses);
             self.endpoint.abandon(now);
-            let mut resting = Some(0);
             self.transmit_last(shared, now, &mut pauses);
-            while let Some(first) = resting {
-                resting = self.endpoint.abandon_resting(now, first, RESTING_PER_TURN);
-                self.transmit_last(shared, now, &mut pauses);
-            }
         }
         if self.handles > 0 && self.fatal.is_none() {
             self.fatal = Some(io::ErrorKind::NotConnected);

@@ -37,7 +37,6 @@ mod burst_length;
 mod checks;
 mod congestion;
 mod control_loop;
-mod dormant;
 mod ecn_check;
 mod extension;
 mod handshake;
@@ -61,6 +60,7 @@ mod rate;
 mod reader;
 mod receiver;
 mod receiving;
+mod reclaimable;
 mod segment;
 mod send_loop;
 mod sender;
@@ -72,7 +72,6 @@ mod trains;
 mod user_timeout;
 mod writer;
 
-pub(crate) use dormant::Dormant;
 pub use segment::{Payload, SegmentMeta};
 
 use congestion::CongestionDriver;
@@ -91,6 +90,7 @@ use parts::{Acking, Checks, ControlLoop, Engine, Headers, Opening, Pending, Rece
 use pmtu::Pmtu;
 pub use reader::Reader;
 use receiver::Receiver;
+pub(crate) use reclaimable::{Reclaim, Reclaimable};
 use segment::Incoming;
 use sender::Sender;
 pub use status::Status;

@@ -14,7 +14,6 @@
 //! cookies.
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
 
-use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -41,7 +40,6 @@ mod prehashed;
 mod receiving;
 mod reflect;
 mod settling;
-mod sleeper;
 mod stray;
 mod table;
 #[cfg(test)]
@@ -52,7 +50,6 @@ mod transmitting;
 pub use group::EndpointGroup;
 use group::{Membership, Share};
 use reflect::Reflector;
-use sleeper::Sleeper;
 use stray::Buckets;
 use table::Table;
 use time_wait::TimeWait;
@@ -142,7 +139,7 @@ pub struct EndpointStats {
 
 struct Slot {
     tuple: Tuple,
-    connection: Sleeper,
+    connection: Connection,
     generation: u32,
     /// Its place among the slots in use.
     place: u32,
@@ -171,8 +168,6 @@ pub struct Endpoint {
     config: EndpointConfig,
     keys: Keys,
     slots: Vec<Option<Box<Slot>>>,
-    /// Connections that were only looked at when they woke.
-    woken: RefCell<Vec<u32>>,
     free: Vec<(u32, u32)>,
     table: Table,
     membership: Membership,
@@ -208,7 +203,6 @@ impl Endpoint {
         let keys = Keys::new(&config.secret);
         Self {
             slots: Vec::new(),
-            woken: RefCell::default(),
             free: Vec::new(),
             table: Table::new(keys.clone()),
             membership,
@@ -302,25 +296,7 @@ impl Endpoint {
     #[must_use]
     pub fn connection(&self, id: ConnId) -> Option<&Connection> {
         let slot = self.slots.get(id.slot as usize)?.as_deref()?;
-        if slot.generation != id.generation {
-            return None;
-        }
-        if !slot.connection.is_awake() {
-            self.woken.borrow_mut().push(id.slot);
-        }
-        Some(&slot.connection)
-    }
-
-    /// Returns whether a connection has its smaller form.
-    #[cfg(test)]
-    pub(crate) fn is_dormant(&self, id: ConnId) -> bool {
-        self.slots[id.slot as usize].as_deref().is_some_and(|slot| !slot.connection.is_awake())
-    }
-
-    /// Returns the delay that a connection tolerates in the form that it has.
-    #[cfg(test)]
-    pub(crate) fn tolerable_delay(&mut self, id: ConnId) -> Option<Span> {
-        self.slot_mut(id)?.connection.tolerable_delay()
+        (slot.generation == id.generation).then_some(&slot.connection)
     }
 
     fn connection_mut(&mut self, id: ConnId) -> Option<&mut Connection> {
@@ -328,7 +304,7 @@ impl Endpoint {
         (slot.generation == id.generation).then_some(&mut slot.connection)
     }
 
-    /// Returns the state of a connection, which stays in the form that it has.
+    /// Returns the state of a connection.
     #[must_use]
     pub fn state(&self, id: ConnId) -> Option<State> {
         let slot = self.slots.get(id.slot as usize)?.as_deref()?;
@@ -465,7 +441,6 @@ impl Endpoint {
         if pending {
             self.membership.add_pending();
         }
-        let connection = Sleeper::new(connection);
         let place = self.live.len() as u32;
         let slot =
             Slot { tuple, connection, generation, place, queued, held, pending, share, memory, charged, path_cache };

@@ -79,11 +79,6 @@ impl Stats {
         self.incidents.as_deref().unwrap_or(&Incidents::NONE)
     }
 
-    /// Returns the number of segments received and sent.
-    pub(crate) fn segments(&self) -> u64 {
-        self.segments_in + self.segments_out
-    }
-
     #[cfg(test)]
     pub(crate) fn has_incidents(&self) -> bool {
         self.incidents.is_some()

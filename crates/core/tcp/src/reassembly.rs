@@ -16,6 +16,8 @@ use std::ops::Range;
 use arrayvec::ArrayVec;
 use bytes::{Buf, Bytes, BytesMut};
 
+use crate::connection::Reclaim;
+
 mod chunks;
 mod piece;
 
@@ -109,6 +111,24 @@ pub(crate) struct Reassembly {
     chunk_bytes: usize,
     /// One offset in each of the most recently changed ranges, newest first. Offsets below RCV.NXT are stale.
     recent: ArrayVec<u64, RECENT>,
+}
+
+/// Keeps RCV.NXT.
+impl Reclaim for Reassembly {
+    type Kept = u64;
+
+    fn rest(&mut self) -> Option<u64> {
+        if self.is_empty() {
+            return Some(self.next);
+        }
+        self.ready.shrink_to_fit();
+        self.pins.shrink_to_fit();
+        None
+    }
+
+    fn from_kept(next: u64) -> Self {
+        Self::new(next)
+    }
 }
 
 impl Reassembly {
@@ -454,25 +474,8 @@ impl Reassembly {
         read
     }
 
-    /// Releases memory that recent load did not need.
-    pub(crate) fn rest(&mut self) {
-        match self.is_empty() {
-            true => *self = Self::new(self.next),
-            false => {
-                self.ready.shrink_to_fit();
-                self.pins.shrink_to_fit();
-            }
-        }
-    }
-
-    /// Returns RCV.NXT of a buffer whose memory has been released.
-    pub(crate) fn resting(&self) -> Option<u64> {
-        let is_at_rest = self.is_empty() && self.memory() == 0 && self.recent.is_empty();
-        is_at_rest.then_some(self.next)
-    }
-
     /// Returns whether there is nothing to be read, in order or not.
-    fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.unread == 0 && self.out_of_order == 0
     }
 

@@ -11,6 +11,8 @@ use std::collections::VecDeque;
 use longhaul_cc::{SegmentKind, TxId};
 use longhaul_units::Time;
 
+use crate::connection::Reclaim;
+
 mod ahead;
 mod bits;
 mod list;
@@ -174,17 +176,14 @@ pub(crate) struct Scoreboard {
     horizon: Time,
 }
 
-/// The fields of an empty [`Scoreboard`] that have other values than those of a new one.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct RestingBoard {
-    next_tx: u64,
-    head: u64,
-}
-
 #[expect(clippy::multiple_inherent_impl, reason = "one file per operation")]
 impl Scoreboard {
+    /// What is kept before the first transmission.
+    pub(crate) const UNUSED: (u64, u64) = (0, FIRST);
+
+    #[cfg(any(test, feature = "_internals"))]
     pub(crate) fn new() -> Self {
-        Self::wake(RestingBoard { next_tx: 0, head: FIRST })
+        Self::from_kept(Self::UNUSED)
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -570,22 +569,17 @@ impl Scoreboard {
         }
         (self.ring, self.sacked, self.lost) = (ring, sacked, lost);
     }
+}
 
-    /// Releases memory if no segments are left.
-    pub(crate) fn rest(&mut self) {
-        if self.is_empty() {
-            *self = Self::wake(RestingBoard { next_tx: self.next_tx, head: self.head });
-        }
+/// Keeps the ID of the next transmission, and the index of the next record.
+impl Reclaim for Scoreboard {
+    type Kept = (u64, u64);
+
+    fn rest(&mut self) -> Option<Self::Kept> {
+        self.is_empty().then_some((self.next_tx, self.head))
     }
 
-    /// Returns what is to be kept of a scoreboard whose memory has been released.
-    pub(crate) fn resting(&self) -> Option<RestingBoard> {
-        let is_at_rest = self.is_empty() && self.memory() == 0;
-        is_at_rest.then_some(RestingBoard { next_tx: self.next_tx, head: self.head })
-    }
-
-    /// Returns the scoreboard as it was.
-    pub(crate) fn wake(RestingBoard { next_tx, head }: RestingBoard) -> Self {
+    fn from_kept((next_tx, head): Self::Kept) -> Self {
         let ends = Self { oldest: NIL, newest: NIL, ..Self::default() };
         Self { next_tx, head, tail: head, lost_hint: head, sacked_top: head, ..ends }
     }

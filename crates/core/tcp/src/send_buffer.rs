@@ -6,6 +6,8 @@ use std::ops::Range;
 
 use bytes::Buf;
 
+use crate::connection::{Reclaim, Reclaimable};
+
 mod frames;
 mod piece;
 
@@ -20,7 +22,7 @@ const BLOCK_MAX: usize = 64 << 10;
 /// [`SendBuffer::write_chunk`] keeps data of at least this length by reference and copies shorter data, for which a
 /// copy costs no more than the bookkeeping for a separate piece.
 const KEEP_FROM: usize = 4 << 10;
-/// Maximum size of the empty blocks kept for later writes, or the peak amount of data since [`SendBuffer::rest`] if
+/// Maximum size of the empty blocks kept for later writes, or the peak amount of data since [`rest`](Reclaim::rest) if
 /// that is larger. A sender whose window empties and fills again in every round trip need not allocate, and fault in
 /// pages, each time.
 const SPARE_MIN: usize = 16 << 10;
@@ -57,11 +59,31 @@ pub(crate) struct SendBuffer {
     cursor: Cell<u64>,
 }
 
-/// The fields of an empty [`SendBuffer`] that have other values than those of a new one.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct RestingBuffer {
-    capacity: usize,
-    start: u64,
+/// Keeps the capacity, and the offset of the next byte.
+impl Reclaim for SendBuffer {
+    type Kept = (usize, u64);
+
+    fn rest(&mut self) -> Option<Self::Kept> {
+        if self.is_empty() {
+            return Some((self.capacity, self.start));
+        }
+        self.peak = self.len();
+        self.trim_spare();
+        self.spare.shrink_to_fit();
+        None
+    }
+
+    fn from_kept((capacity, start): Self::Kept) -> Self {
+        Self { start, end: start, ..Self::new(capacity) }
+    }
+}
+
+impl Reclaimable<SendBuffer> {
+    /// Returns [`SendBuffer::end`].
+    #[inline]
+    pub(crate) fn end(&self) -> u64 {
+        self.inspect(SendBuffer::end, |(_, end)| end)
+    }
 }
 
 #[expect(clippy::multiple_inherent_impl, reason = "batches have their file")]
@@ -147,28 +169,6 @@ impl SendBuffer {
         }
         self.peak = self.peak.max(self.len());
         taken
-    }
-
-    /// Releases memory that recent load did not need. To be called when the sender is idle.
-    pub(crate) fn rest(&mut self) {
-        if self.is_empty() {
-            *self = Self::wake(RestingBuffer { capacity: self.capacity, start: self.start });
-            return;
-        }
-        self.peak = self.len();
-        self.trim_spare();
-        self.spare.shrink_to_fit();
-    }
-
-    /// Returns what is to be kept of an empty buffer that [`rest`](Self::rest) has emptied.
-    pub(crate) fn resting(&self) -> Option<RestingBuffer> {
-        let is_at_rest = self.is_empty() && self.memory() == 0 && self.dropped == 0;
-        is_at_rest.then_some(RestingBuffer { capacity: self.capacity, start: self.start })
-    }
-
-    /// Returns the buffer as it was.
-    pub(crate) fn wake(kept: RestingBuffer) -> Self {
-        Self { start: kept.start, end: kept.start, ..Self::new(kept.capacity) }
     }
 
     /// Takes the first chunk of `data`, or as much of it as fits into the buffer and into `room` bytes, and returns its length

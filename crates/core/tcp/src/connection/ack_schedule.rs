@@ -9,10 +9,6 @@ use longhaul_wire::{CheshireCodec, Codec, Flags, Header};
 
 use crate::Batch;
 
-mod rest;
-
-pub(super) use rest::RestingAcks;
-
 /// Data segments at the start of a connection that are acknowledged every second segment (or as `ack_every` says),
 /// even in the middle of a receive batch. The sender's slow start, RTT samples and dispersion measurements need these
 /// ACKs.
@@ -95,7 +91,6 @@ pub(super) enum AckTime {
     InBatch,
 }
 
-#[expect(clippy::multiple_inherent_impl, reason = "its form at rest")]
 impl AckSchedule {
     pub(super) fn new() -> Self {
         Self {
@@ -305,6 +300,11 @@ impl AckSchedule {
 
     pub(super) fn has_queued(&self) -> bool {
         !self.queue.is_empty()
+    }
+
+    /// Returns whether received segments have not been acknowledged yet.
+    pub(super) fn has_pending(&self) -> bool {
+        self.unacked > 0 || self.has_any()
     }
 
     pub(super) fn has_any(&self) -> bool {

@@ -5,7 +5,7 @@ use arrayvec::ArrayVec;
 use longhaul_units::{Span, Time};
 use longhaul_wire::{Arrival, Arrivals, Header};
 
-use super::Numbers;
+use super::{Numbers, Reclaim};
 use crate::seq;
 
 /// Maximum number of unreported arrivals: the capacity of one ACK. The oldest are dropped.
@@ -48,6 +48,20 @@ struct Newest {
     ticks: u32,
     at: Time,
     read_at: Time,
+}
+
+/// Keeps nothing: when the connection is idle, what was not reported belongs to data that a segment without reports has
+/// acknowledged.
+impl Reclaim for ArrivalTimes {
+    type Kept = ();
+
+    fn rest(&mut self) -> Option<()> {
+        Some(())
+    }
+
+    fn from_kept((): ()) -> Self {
+        Self::default()
+    }
 }
 
 impl ArrivalTimes {

@@ -15,7 +15,7 @@ use super::acking::{AckSegment, SackOption};
 use super::arrivals::{ArrivalTimes, Reports};
 use super::ecn_check::EcnCheck;
 use super::send_loop::{Fill, FillStep};
-use super::{Engine, Negotiated, SendLoop, Sender, Timer};
+use super::{Engine, Negotiated, Reclaimable, SendLoop, Sender, Timer};
 use crate::{Batch, Config, Info, Record, SegmentMeta, State, TimestampClock};
 
 mod ack_frequency;
@@ -94,7 +94,7 @@ pub(super) trait Extension: Debug + Send {
         0
     }
 
-    /// Returns whether it sends segments only in answer to others, so that the connection may rest.
+    /// Returns whether it sends segments only in answer to others.
     fn is_passive(&self) -> bool {
         true
     }
@@ -182,7 +182,7 @@ pub(super) enum Filled {
 pub(super) struct Extensions {
     pub(super) ecn_check: EcnCheck,
     /// State of the arrival-times option, if negotiated.
-    pub(super) arrivals: Option<Box<ArrivalTimes>>,
+    pub(super) arrivals: Option<Reclaimable<ArrivalTimes>>,
     list: List,
     takes_records: bool,
     is_active: bool,
@@ -191,14 +191,6 @@ pub(super) struct Extensions {
 pub(super) type List = Vec<Box<dyn Extension>>;
 
 impl Extensions {
-    pub(super) fn wake(ecn_check: EcnCheck, has_arrivals: bool, list: List) -> Self {
-        Self { ecn_check, arrivals: has_arrivals.then(Box::default), list, ..Self::default() }
-    }
-
-    pub(super) fn into_list(self) -> List {
-        self.list
-    }
-
     #[inline]
     pub(super) fn note_arrival(&mut self, start: i64, at: Time, coalesced: bool) {
         if let Some(arrivals) = &mut self.arrivals {

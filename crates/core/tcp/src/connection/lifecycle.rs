@@ -64,10 +64,6 @@ impl EventSet {
         self.0 |= 1 << event as u8;
     }
 
-    pub(super) fn is_empty(self) -> bool {
-        self.0 == 0
-    }
-
     pub(super) fn take(&mut self) -> Option<Event> {
         let event = *Self::ORDER.get(self.0.trailing_zeros() as usize)?;
         self.0 &= self.0 - 1;
@@ -89,10 +85,8 @@ pub(super) struct Lifecycle {
     /// Data of the peer is discarded: a RST follows the queued data, once that is acknowledged.
     pub(super) resets: bool,
     pub(super) pressure: Pressure,
-    /// Whether the connection may rest at the end of this call.
-    pub(super) may_rest: bool,
-    /// The number of segments, received and sent, when it woke.
-    pub(super) woken_at: Option<u64>,
+    /// When memory was last freed because the connection was idle.
+    pub(super) rested_at: Time,
 }
 
 impl Lifecycle {
@@ -106,8 +100,7 @@ impl Lifecycle {
             orphaned: false,
             resets: false,
             pressure: Pressure::None,
-            may_rest: false,
-            woken_at: None,
+            rested_at: now,
         }
     }
 

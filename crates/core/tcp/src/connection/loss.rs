@@ -12,13 +12,11 @@ use crate::{ConnectionError, Record, RecoveryState, RttEstimator, Scoreboard};
 mod detect;
 mod outage;
 mod recovery;
-mod rest;
 mod spurious;
 mod tail_probe;
 
 use detect::{DUP_THRESH, DuplicateAcks, Rack, SackCounting};
 use outage::Outage;
-pub(super) use rest::RestingLoss;
 use spurious::SpuriousDetection;
 use tail_probe::TailLossProbe;
 

@@ -22,6 +22,11 @@ pub(super) struct Flow {
 }
 
 impl Flow {
+    /// Returns the time of the last data segment.
+    pub(super) fn last(&self) -> Option<Time> {
+        self.span.map(|(_, last)| last)
+    }
+
     pub(super) fn note(&mut self, now: Time, round_trip: Option<Span>) {
         let since = self.span.filter(|(_, last)| round_trip.is_some_and(|round_trip| now - *last < round_trip));
         self.span = Some((since.map_or(now, |(since, _)| since), now));
@@ -36,7 +41,7 @@ impl Flow {
     }
 }
 
-pub(crate) fn tolerable_delay(rtt: &RttEstimator) -> Option<Span> {
+pub(super) fn tolerable_delay(rtt: &RttEstimator) -> Option<Span> {
     rtt.srtt().map(|round_trip| round_trip / PART)
 }
 

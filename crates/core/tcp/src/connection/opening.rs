@@ -5,7 +5,7 @@ use longhaul_units::Time;
 use longhaul_wire::{Flags, Header, Timestamps};
 
 use super::extension::{offered_header, offers_ack_rate, wants_probes};
-use super::{Negotiated, Opening, Timer};
+use super::{Negotiated, Opening, Reclaimable, Timer};
 use crate::{Config, State};
 
 #[expect(clippy::multiple_inherent_impl, reason = "its use of the metrics cache")]
@@ -118,7 +118,7 @@ impl Opening<'_> {
         // A request of the peer is granted; an answer without a request is ignored.
         let arrivals = config.extensions && options.arrival_permitted;
         let asked = self.life.state != State::SynSent || wants_arrivals(&self.cc.controller.needs(), self.config);
-        self.ext.arrivals = (arrivals && asked).then(Box::default);
+        self.ext.arrivals = (arrivals && asked).then(|| Reclaimable::new(()));
         // Initialize the receive and send variables.
         if microseconds {
             self.numbers.clock.use_microseconds();

@@ -111,7 +111,7 @@ impl Connection {
         if !matches!(self.life.state, Established | CloseWait | FinWait1 | Closing | LastAck) {
             return Due::Nothing;
         }
-        if self.snd.board().lost_bytes() == 0
+        if self.snd.lost_bytes() == 0
             && !self.snd.has_unsent()
             && !self.loss.wants_to_send()
             && !matches!(self.cc.limits.current, SendLimit::Cpu | SendLimit::Pacing)

@@ -6,15 +6,11 @@ use std::ops::Range;
 use bytes::Bytes;
 use longhaul_units::{Span, Time};
 
-use super::Flow;
 use super::ack_schedule::AckSchedule;
 use super::trains::Train;
+use super::{Flow, Reclaimable};
 use crate::reassembly::{Inserted, Limits, Reassembly};
 use crate::{Chunks, Config, seq};
-
-mod rest;
-
-pub(super) use rest::RestingReceiver;
 
 /// In-order data that is accepted under hard memory pressure.
 const SMALL: usize = 16 << 10;
@@ -22,7 +18,7 @@ const SMALL: usize = 16 << 10;
 /// Receive side. What arrives and how it is acknowledged share RCV.NXT and the holes.
 #[derive(Debug)]
 pub(super) struct Receiver {
-    data: Reassembly,
+    data: Reclaimable<Reassembly>,
     pub(super) acks: AckSchedule,
     pub(super) inflow: Flow,
     /// The highest right edge ever advertised: data below it is accepted.
@@ -55,12 +51,11 @@ pub(super) struct Extent {
     pub(super) rst: bool,
 }
 
-#[expect(clippy::multiple_inherent_impl, reason = "its form at rest")]
 impl Receiver {
     pub(super) fn new(config: &Config, now: Time) -> Self {
         let ceiling = config.recv_buffer_max.clamp(1, 1 << 30) as u64;
         Self {
-            data: Reassembly::new(0),
+            data: Reclaimable::new(0),
             acks: AckSchedule::new(),
             inflow: Flow::default(),
             edge: 0,
@@ -80,7 +75,7 @@ impl Receiver {
     /// Starts the stream after the peer's SYN, with the `window` in bytes that our SYN or SYN-ACK offers. Without
     /// window scaling, the buffer is at most as large as the window field can express.
     pub(super) fn on_peer_syn(&mut self, window: u64, scaling: bool) {
-        self.data = Reassembly::new(1);
+        self.data = Reclaimable::new(1);
         self.edge = 1 + window;
         if !scaling {
             self.ceiling = self.ceiling.min(u64::from(u16::MAX));
@@ -210,12 +205,17 @@ impl Receiver {
 
     /// Discards the data that has arrived, without offering its room again.
     pub(super) fn discard(&mut self) {
-        self.data = Reassembly::new(self.data.next());
+        self.data = Reclaimable::new(self.data.next());
     }
 
     pub(super) fn free_spare_memory(&mut self) {
         self.data.rest();
         self.acks.free_spare_memory();
+    }
+
+    /// Returns whether [`free_spare_memory`](Self::free_spare_memory) would drop something.
+    pub(super) fn holds_empty_parts(&self) -> bool {
+        self.data.inspect(Reassembly::is_empty, |_| false)
     }
 
     /// Withdraws an offer that was not sent: `edge` is the edge before it.
@@ -276,7 +276,7 @@ impl Receiver {
     }
 
     pub(super) fn memory(&self) -> usize {
-        self.data.memory()
+        self.data.inspect(Reassembly::memory, |_| 0)
     }
 
     pub(super) fn ts_recent(&self) -> u32 {

@@ -4,8 +4,8 @@ use bytes::Buf;
 use longhaul_cc::TxId;
 use longhaul_units::{Span, Time};
 
-use super::Flow;
 use super::persist::Persist;
+use super::{Flow, Reclaimable};
 use crate::scoreboard::Told;
 use crate::send_buffer::{Layout, SendBuffer};
 use crate::{Batch, Burst, Config, Record, Scoreboard, SegmentRef};
@@ -14,13 +14,11 @@ use crate::{Batch, Burst, Config, Record, Scoreboard, SegmentRef};
 const COPY_LIMIT: usize = 256 << 10;
 
 mod ahead;
-mod rest;
 mod unsent;
 mod window;
 
 use ahead::Ahead;
 pub(super) use ahead::AheadBounds;
-pub(super) use rest::RestingSender;
 use unsent::UnsentLimit;
 pub(super) use window::{WindowField, WindowUpdate};
 
@@ -32,8 +30,8 @@ const MIN_PEER_MSS: u16 = 128;
 /// Data sent ahead is a part of it, not an extension, because it moves the bounds that this type maintains: acceptable ACKs, the room for writers, and SND.NXT.
 #[derive(Debug)]
 pub(super) struct Sender {
-    buffer: SendBuffer,
-    board: Scoreboard,
+    buffer: Reclaimable<SendBuffer>,
+    board: Reclaimable<Scoreboard>,
     pub(super) persist: Persist,
     /// SND.UNA and SND.NXT as stream offsets.
     una: u64,
@@ -89,12 +87,12 @@ pub(super) struct NewPair {
     pub(super) end: u64,
 }
 
-#[expect(clippy::multiple_inherent_impl, reason = "window, data sent ahead and form at rest have their files")]
+#[expect(clippy::multiple_inherent_impl, reason = "window and data sent ahead have their files")]
 impl Sender {
     pub(super) fn new(config: &Config) -> Self {
         Self {
-            buffer: SendBuffer::new(config.send_buffer),
-            board: Scoreboard::new(),
+            buffer: Reclaimable::new((config.send_buffer, 1)),
+            board: Reclaimable::new(Scoreboard::UNUSED),
             persist: Persist::default(),
             una: 0,
             nxt: 0,
@@ -301,7 +299,8 @@ impl Sender {
     /// Releases the data below SND.UNA; a window probe that was in flight is acknowledged with it.
     pub(super) fn release_acknowledged(&mut self) {
         self.persist.on_una_advanced();
-        self.buffer.advance(self.una.min(self.buffer.end()));
+        let end = self.buffer.end();
+        self.buffer.advance(self.una.min(end));
     }
 
     /// Permits a segment of any size, because the override timeout has expired (RFC 9293, section 3.8.6.2.1).
@@ -350,6 +349,12 @@ impl Sender {
         self.board.rest();
     }
 
+    /// Returns whether [`free_spare_memory`](Self::free_spare_memory) would drop something.
+    pub(super) fn holds_empty_parts(&self) -> bool {
+        let is_empty = self.buffer.inspect(SendBuffer::is_empty, |_| true);
+        is_empty && (self.buffer.is_made() || self.board.is_made())
+    }
+
     pub(super) fn frames<'a>(&'a mut self, batch: &'a Batch, out: &mut impl Extend<&'a [u8]>) -> usize {
         self.buffer.frames(&batch.headers, &batch.segments, out)
     }
@@ -386,8 +391,13 @@ impl Sender {
         &mut self.board
     }
 
+    /// Returns the bytes that wait for retransmission.
+    pub(super) fn lost_bytes(&self) -> u64 {
+        self.board.inspect(Scoreboard::lost_bytes, |_| 0)
+    }
+
     pub(super) fn has_outstanding(&self) -> bool {
-        !self.board.is_empty()
+        !self.board.inspect(Scoreboard::is_empty, |_| true)
     }
 
     /// Returns whether data, sent or not, is unacknowledged. A FIN is no data.
@@ -495,7 +505,9 @@ impl Sender {
     }
 
     pub(super) fn memory(&self) -> usize {
-        self.buffer.memory() + self.board.memory() + self.ahead.as_ref().map_or(0, |ahead| ahead.memory())
+        self.buffer.inspect(SendBuffer::memory, |_| 0)
+            + self.board.inspect(Scoreboard::memory, |_| 0)
+            + self.ahead.as_ref().map_or(0, |ahead| ahead.memory())
     }
 }
 

@@ -89,29 +89,7 @@ pub(super) struct Timers {
     deadlines: [Time; Timer::COUNT],
 }
 
-/// Clock and deadlines of a connection at rest, which has no other timers.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct RestingTimers {
-    now: Time,
-    idle: Time,
-    keep_alive: Time,
-}
-
 impl Timers {
-    /// Returns what is to be kept, unless other timers are armed than those of a connection at rest.
-    pub(super) fn rest(&self) -> Option<RestingTimers> {
-        let [idle, keep_alive] = [Timer::Idle, Timer::KeepAlive].map(|timer| self.deadlines[timer as usize]);
-        let kept = RestingTimers { now: self.now, idle, keep_alive };
-        (Self::wake(kept).deadlines == self.deadlines).then_some(kept)
-    }
-
-    pub(super) fn wake(kept: RestingTimers) -> Self {
-        let mut timers = Self::new(kept.now);
-        timers.arm(Timer::Idle, kept.idle);
-        timers.arm(Timer::KeepAlive, kept.keep_alive);
-        timers
-    }
-
     pub(super) fn new(now: Time) -> Self {
         Self { now, deadlines: [Time::MAX; Timer::COUNT] }
     }
@@ -213,7 +191,7 @@ impl Connection {
             Timer::Pace | Timer::Extension => {}
             Timer::Idle => {
                 self.engine().on_idle(now);
-                self.life.may_rest = true;
+                self.life.rested_at = now;
             }
             Timer::Ack => self.rcv.acks.request(),
             Timer::Persist => {
@@ -296,9 +274,18 @@ impl Engine<'_> {
         let idle = self.snd.last_sent().map_or(Span::MAX, |last| now - last);
         let path = self.cc.path(self.snd, self.loss, self.rtt, self.pmtu.mss());
         self.cc.drop_if_dispensable(self.config, &path, idle);
+        let quiet_at = self.rcv.inflow.last().map(|last| last + self.rtt.base_rto());
+        if let Some(quiet_at) = quiet_at.filter(|quiet_at| *quiet_at > now) {
+            // The peer sends a stream.
+            self.timers.arm(Timer::Idle, quiet_at);
+            return;
+        }
         if idle >= IDLE_STEPS[0] || self.memory() <= SMALL {
             self.snd.free_spare_memory();
             self.rcv.free_spare_memory();
+            if let Some(arrivals) = self.ext.arrivals.as_mut().filter(|_| !self.rcv.acks.has_pending()) {
+                arrivals.rest();
+            }
             if let Some(segments) = self.cc.segments_mut() {
                 *segments = SegmentLists::default();
             }
@@ -311,5 +298,20 @@ impl Engine<'_> {
 
     fn memory(&self) -> usize {
         self.snd.memory() + self.rcv.memory()
+    }
+}
+
+#[expect(clippy::multiple_inherent_impl, reason = "one file per phase")]
+impl Connection {
+    /// Arms the idle timer if a segment of the peer has left empty parts, as keep-alives and data in one direction do.
+    pub(crate) fn watch_idleness(&mut self) {
+        if !self.timers.is_armed(Timer::Idle)
+            && !self.snd.has_outstanding()
+            && self.life.state == State::Established
+            && self.peer.was_heard_after(self.life.rested_at)
+            && (self.snd.holds_empty_parts() || self.rcv.holds_empty_parts())
+        {
+            self.timers.arm(Timer::Idle, self.timers.now() + self.rtt.base_rto());
+        }
     }
 }

@@ -91,7 +91,8 @@ impl Endpoint {
         }
         self.live.iter().fold(patience, |patience, index| {
             let slot = self.slots.get_mut(*index as usize).and_then(Option::as_deref_mut);
-            slot.and_then(|slot| slot.connection.tolerable_delay()).map_or(patience, |delay| patience.min(delay))
+            slot.and_then(|slot| slot.connection.status().tolerable_delay())
+                .map_or(patience, |delay| patience.min(delay))
         })
     }
 
@@ -118,7 +119,7 @@ impl Endpoint {
     }
 
     fn connection_in(&mut self, slot: Option<u32>) -> Option<&mut Connection> {
-        self.slots.get_mut(slot? as usize)?.as_deref_mut().map(|slot| &mut *slot.connection)
+        self.slots.get_mut(slot? as usize)?.as_deref_mut().map(|slot| &mut slot.connection)
     }
 
     /// Counts a datagram that is neither a segment nor a probe, and reports it to the connection between its addresses.

@@ -21,28 +21,19 @@ impl Endpoint {
     pub(super) fn settle_idle(&mut self, index: u32) {
         self.settle_sent(index);
         self.reap(index);
-        self.rest(index);
     }
 
     /// Updates timer, memory and pressure of a connection that has nothing to send after the current batch.
     pub(super) fn settle_sent(&mut self, index: u32) {
         self.settle_events(index);
         let Some(slot) = self.slots.get_mut(index as usize).and_then(Option::as_deref_mut) else { return };
-        slot.connection.settle_after_waking(self.now);
+        slot.connection.watch_idleness();
         match slot.connection.poll_timeout() {
             Some(at) => self.wheel.set(index, at),
             None => self.wheel.cancel(index),
         }
         slot.learn_path(self.now);
         self.charge(index);
-    }
-
-    /// Lets a connection take its smaller form if it has been idle for long enough.
-    fn rest(&mut self, index: u32) {
-        let Some(slot) = self.slots.get_mut(index as usize).and_then(Option::as_deref_mut) else { return };
-        if slot.connection.may_rest() {
-            slot.connection.rest();
-        }
     }
 
     pub(super) fn settle_events(&mut self, index: u32) {

@@ -15,9 +15,6 @@ impl Endpoint {
         {
             return Some(destination);
         }
-        for index in self.woken.take() {
-            self.settle(index);
-        }
         while let Some(index) = self.queue.pop_front() {
             let Some(slot) = self.slots.get_mut(index as usize).and_then(Option::as_deref_mut) else { continue };
             slot.connection.set_others(self.queue.len());

@@ -81,29 +81,7 @@ pub(crate) struct SpuriousDetection {
     least_rtt: Option<Span>,
 }
 
-/// The fields of a [`SpuriousDetection`] at rest that have other values than those of a new one.
-#[derive(Debug)]
-pub(super) struct RestingDetection {
-    retransmitted_to: u64,
-    unreported: u64,
-    least_rtt: Option<Span>,
-}
-
-impl RestingDetection {
-    pub(super) fn wake(self) -> SpuriousDetection {
-        let Self { retransmitted_to, unreported, least_rtt } = self;
-        SpuriousDetection { retransmitted_to, unreported, least_rtt, ..SpuriousDetection::default() }
-    }
-}
-
 impl SpuriousDetection {
-    /// Returns what is to be kept, if no episode can be undone any more.
-    pub(super) fn rest(&self) -> Option<RestingDetection> {
-        let Self { retransmitted_to, unreported, least_rtt, frto, .. } = *self;
-        let is_over = self.undo.is_none() && frto.is_none();
-        is_over.then_some(RestingDetection { retransmitted_to, unreported, least_rtt })
-    }
-
     /// Returns the end of the highest data ever retransmitted.
     pub(crate) fn retransmitted_to(&self) -> u64 {
         self.retransmitted_to

@@ -9,7 +9,7 @@ const LIMITS: Limits = Limits { ranges: 1 << 16, memory: usize::MAX };
 fn receiver(capacity: usize) -> Receiver {
     let config = Config { recv_buffer: capacity, recv_buffer_max: capacity, ..Config::default() };
     let mut rcv = Receiver::new(&config, Time::ZERO);
-    rcv.data = Reassembly::new(1);
+    rcv.data = Reclaimable::new(1);
     rcv.edge = 1 + (capacity as u64).min(u64::from(u16::MAX));
     rcv
 }
@@ -110,7 +110,8 @@ proptest! {
         }
         // Once everything is read, the window is open.
         let missing = peer.sent.saturating_sub(rcv.next());
-        rcv.data.insert(rcv.next(), Bytes::from(vec![0; missing as usize]), LIMITS);
+        let next = rcv.next();
+        rcv.data.insert(next, Bytes::from(vec![0; missing as usize]), LIMITS);
         rcv.consumed = rcv.next();
         peer.read_window(&mut rcv, mss)?;
         prop_assert!(peer.edge > rcv.next());
@@ -129,7 +130,8 @@ proptest! {
         for (units, read) in ops {
             let end = (rcv.next() + units * unit).min(edge);
             let bytes = vec![0; (end - rcv.next()) as usize];
-            rcv.data.insert(rcv.next(), Bytes::from(bytes), LIMITS);
+            let next = rcv.next();
+            rcv.data.insert(next, Bytes::from(bytes), LIMITS);
             rcv.consumed += rcv.data.read(read).map_or(0, |b| b.len() as u64);
             let now = rcv.next() + (u64::from(rcv.offer_window(shift, 1_448)) << shift);
             prop_assert!(now >= edge, "{} {}", edge, now);
@@ -145,7 +147,8 @@ fn a_unit_of_two_cannot_express_single_bytes() {
     let mut rcv = receiver(2);
     let mut edges = Vec::new();
     for _ in 0..3 {
-        rcv.data.insert(rcv.next(), Bytes::from_static(b"x"), LIMITS);
+        let next = rcv.next();
+        rcv.data.insert(next, Bytes::from_static(b"x"), LIMITS);
         edges.push(rcv.next() + (u64::from(rcv.offer_window(1, 1_448)) << 1));
     }
     // The buffer ends at 3. The edge was rounded up to 4. After the second byte it cannot be expressed, but it is

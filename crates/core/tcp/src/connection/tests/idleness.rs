@@ -58,10 +58,6 @@ fn wait(net: &mut Net, span: Span) {
     net.now = net.now.max(end);
 }
 
-fn are_dormant(net: &Net, ids: [ConnId; 2]) -> [bool; 2] {
-    [0, 1].map(|end| net.ends[end].is_dormant(ids[end]))
-}
-
 fn has_control(net: &Net, ids: [ConnId; 2]) -> [bool; 2] {
     [0, 1].map(|end| net.ends[end].connection(ids[end]).unwrap().cc.sending().is_some())
 }
@@ -72,9 +68,6 @@ fn what_controls_sending_is_dropped_after_small_messages() {
     assert_eq!(has_control(&net, ids), [true; 2], "less than a retransmission timeout later");
     wait(&mut net, STEP);
     assert_eq!(net.ends[0].poll_timeout(), None, "there is nothing left to be freed");
-    assert_eq!(are_dormant(&net, ids), [true; 2]);
-    let delays = [0, 1].map(|end| net.ends[end].tolerable_delay(ids[end]));
-    assert_eq!((delays, are_dormant(&net, ids)), ([Some(Span::from_nanos(234_375)); 2], [true; 2]), "a 64th of 15 ms");
     assert_eq!(has_control(&net, ids), [false; 2]);
     // It can be looked at, and data can be received, without it.
     for (end, id) in ids.into_iter().enumerate() {
@@ -189,91 +182,37 @@ fn buffers_are_freed_in_two_steps() {
     assert!(left.into_iter().all(|bytes| bytes < 5_000), "{left:?}");
 }
 
-/// With each controller, and whatever it has learnt. Debug builds check that each connection wakes as it was.
+/// A receiver that sends nothing frees memory after it has read everything.
 #[test]
-fn idle_connections_rest_until_something_is_done_with_them() {
-    for (config, bytes) in [(config(), 0), (config(), 100), (config(), 200_000), (Config::default(), 200_000)] {
-        let (mut net, ids) = idle(config, bytes, Span::from_millis(90));
-        assert_eq!(are_dormant(&net, ids), [false; 2]);
+fn a_receiver_frees_its_memory_without_sending() {
+    let (mut net, ids) = idle(config(), 100, Span::from_secs(3));
+    for len in [100, 300_000] {
+        let mut left = len;
+        let mut written = 0;
+        net.run_until(Span::from_secs(10), |net| {
+            let now = net.now;
+            net.ends[0].drive(now, ids[0], |c| written += c.write(&vec![7; len - written]).unwrap_or(0));
+            net.ends[1].drive(now, ids[1], |c| left -= c.read(1 << 20).map_or(0, |part| part.len()));
+            net.pump();
+            left == 0
+        });
+        assert!(net.ends[1].connection(ids[1]).unwrap().status().memory() > 0);
         wait(&mut net, Span::from_secs(3));
-        assert_eq!(are_dormant(&net, ids), [true; 2], "{bytes}");
-        // After a look, and after a call without effect, it rests again at the next turn, without a timer.
-        assert_eq!(net.ends[0].connection(ids[0]).unwrap().info(net.now).state, State::Established);
-        assert_eq!(are_dormant(&net, ids), [false, true]);
-        let (now, timers) = (net.now, net.ends[0].poll_timeout());
-        assert!(net.ends[1].drive(now, ids[1], |c| c.read(1).is_err()).unwrap());
-        net.pump();
-        assert_eq!((are_dormant(&net, ids), net.ends[0].poll_timeout()), ([true; 2], timers));
-        for more in [100, 300_000] {
-            exchange(&mut net, ids, more);
-            assert_eq!(are_dormant(&net, ids), [false; 2]);
-            wait(&mut net, Span::from_secs(3));
-            assert_eq!(are_dormant(&net, ids), [true; 2]);
-        }
-        let info = net.transfer((ids[0], ids[1]), 100_000, Span::from_secs(10));
-        assert_eq!(info.delivered, bytes as u64 + 400_101, "with the FIN");
+        assert_eq!(net.ends[1].connection(ids[1]).unwrap().status().memory(), 0, "after {len} bytes");
     }
 }
 
-/// A segment that arrives wakes the peer, which rests again without sending data.
+/// The peer of a connection that keeps itself alive vanishes, and is missed. Nothing is left to be done then.
 #[test]
-fn keep_alives_wake_both_ends_for_a_moment() {
+fn an_idle_connection_notices_that_its_peer_vanishes() {
     let keep_alive = Some(KeepAlive { idle: Span::from_secs(10), interval: Span::from_secs(10), probes: 3 });
-    let (mut net, ids) = idle(Config { keep_alive, ..config() }, 100, STEP);
-    for _ in 0..5 {
-        wait(&mut net, Span::from_secs(10));
-        assert_eq!(are_dormant(&net, ids), [true; 2]);
-    }
+    let (mut net, ids) = idle(Config { keep_alive, ..config() }, 100, Span::from_secs(50));
     let infos = [0, 1].map(|end| net.ends[end].connection(ids[end]).unwrap().info(net.now));
     assert!(infos.iter().all(|info| info.state == State::Established && info.segments_in >= 5), "{infos:?}");
-    // The peer vanishes, and is missed. Nothing is left to be done then.
     net.lose = Box::new(|_, _, _| true);
     let missed = Some(crate::ConnectionError::TimedOut);
     net.run_until(Span::from_secs(60), |net| {
         (0..2).all(|end| net.ends[end].connection(ids[end]).unwrap().error() == missed)
     });
     assert_eq!([0, 1].map(|end| net.ends[end].poll_timeout()), [None; 2]);
-}
-
-/// Data that wait to be read, sent or acknowledged, or the end of a stream, keep a connection awake.
-#[test]
-fn connections_with_something_to_do_stay_awake() {
-    let after = |act: fn(&mut Net, [ConnId; 2])| {
-        let (mut net, ids) = idle(config(), 100, STEP);
-        assert_eq!(are_dormant(&net, ids), [true; 2]);
-        act(&mut net, ids);
-        wait(&mut net, Span::from_secs(3));
-        are_dormant(&net, ids)
-    };
-    let write = |net: &mut Net, ids: [ConnId; 2]| {
-        let now = net.now;
-        net.ends[0].drive(now, ids[0], |c| c.write(&[7; 100]).unwrap());
-    };
-    assert_eq!(after(|_, _| {}), [true; 2]);
-    assert_eq!(after(write), [true, false], "unread");
-    assert_eq!(
-        after(|net, ids| {
-            let now = net.now;
-            net.lose = Box::new(|_, _, _| true);
-            net.ends[0].drive(now, ids[0], |c| c.write(&[7; 100]).unwrap());
-        }),
-        [false, true],
-        "unacknowledged"
-    );
-    assert_eq!(
-        after(|net, ids| {
-            let now = net.now;
-            net.ends[0].drive(now, ids[0], |c| c.shutdown());
-        }),
-        [false; 2],
-        "half closed"
-    );
-    assert_eq!(
-        after(|net, ids| {
-            let now = net.now;
-            net.ends[1].drive(now, ids[1], |c| c.close_read());
-        }),
-        [true, false],
-        "closed for reading"
-    );
 }

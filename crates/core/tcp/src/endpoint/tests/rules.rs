@@ -408,43 +408,6 @@ fn an_abandoned_endpoint_resets_connections_that_discard_data() {
     }
 }
 
-/// Few of many connections at rest take their larger form at a time.
-#[test]
-fn an_abandoned_endpoint_resets_its_resting_connections_in_portions() {
-    const COUNT: u16 = 500;
-    let mut endpoint = listening(Config::default());
-    let mut now = NOW;
-    let ids: Vec<_> = (1..=COUNT)
-        .map(|port| {
-            let tuple = Tuple { remote: SocketAddr::new(there(), port), ..tuple(there(), here()) };
-            let (id, ack) = connect(&mut endpoint, tuple, &full_syn());
-            // Only a connection that has sent something comes to rest.
-            endpoint.drive(now, id, |c| c.write(b"hello").unwrap());
-            let _ = sent(&mut endpoint, now);
-            deliver(&mut endpoint, now, tuple, &Header { ack: ack.ack.wrapping_add(5), ..ack }, &[]);
-            id
-        })
-        .collect();
-    while endpoint.poll_event().is_some() || endpoint.accept().is_some() {}
-    while let Some(next) = endpoint.poll_timeout() {
-        now = now.max(next);
-        endpoint.handle_timeout(now);
-        let _ = sent(&mut endpoint, now);
-    }
-    let awake = |endpoint: &Endpoint| {
-        ids.iter().filter(|id| endpoint.state(**id).is_some() && !endpoint.is_dormant(**id)).count()
-    };
-    assert_eq!(awake(&endpoint), 0);
-    endpoint.abandon(now);
-    let (mut first, mut resets) = (Some(0), 0);
-    while let Some(from) = first {
-        assert_eq!((awake(&endpoint), sent(&mut endpoint, now)), (0, vec![]));
-        first = endpoint.abandon_resting(now, from, 64);
-        resets += sent(&mut endpoint, now).iter().filter(|header| header.flags.contains(Flags::RST)).count();
-    }
-    assert_eq!((resets, endpoint.len()), (COUNT.into(), 0));
-}
-
 /// The first ACK of a connection that a cookie opens may have been lost, and its later segments do not match the cookie.
 #[test]
 fn late_segments_of_a_cookie_are_not_reset() {

@@ -3,7 +3,7 @@
 use longhaul_cc::TxId;
 use longhaul_units::{Span, Time};
 
-use super::{LINKED, NIL, RestingBoard, Told};
+use super::{LINKED, NIL, Reclaim, Told};
 use crate::{Burst, Scoreboard};
 
 /// Segment of the reference model.
@@ -66,7 +66,7 @@ pub(crate) enum Op {
 impl Twins {
     pub(crate) fn new() -> Self {
         // Links to records begin again soon.
-        let board = Scoreboard::wake(RestingBoard { next_tx: 0, head: u64::from(u32::MAX) - 10 });
+        let board = Scoreboard::from_kept((0, u64::from(u32::MAX) - 10));
         Self { board, model: Vec::new(), una: 1, nxt: 1, now: Time::ZERO }
     }
 
