@@ -32,6 +32,10 @@ pub(crate) struct Side {
     allowed: u64,
     /// Right window edge in the newest segment that arrived.
     told: u64,
+    /// Sequence and acknowledgment number of the last window update by the rule of RFC 9293, section 3.10.7.4, and its
+    /// right edge: after reordering, not that of the newest segment.
+    updated: (u64, u64),
+    ruled: u64,
     /// Highest acknowledgment that arrived.
     heard: u64,
     shift: Option<u8>,
@@ -81,6 +85,8 @@ impl Side {
             edge: 0,
             allowed: 0,
             told: u64::MAX,
+            updated: (0, 0),
+            ruled: u64::MAX,
             heard: 0,
             shift: None,
             owes_ack_since: None,
@@ -121,9 +127,9 @@ impl Side {
         if payload.is_empty() && !has(Flags::FIN) {
             // A bare ACK is sent at SND.NXT, or at the edge of the peer's window if that is lower. A keep-alive is sent
             // one below.
-            let next = self.sent.min(self.told) as i64;
-            let at_next = [self.sent as i64, next, self.sent as i64 - 1].contains(&start);
-            rule!(at_next, "a bare ACK at {start}, not at SND.NXT {} or the edge {}", self.sent, self.told);
+            let edges = [self.sent.min(self.told), self.sent.min(self.ruled)].map(|edge| edge as i64);
+            let at_next = edges.contains(&start) || [self.sent as i64, self.sent as i64 - 1].contains(&start);
+            rule!(at_next, "a bare ACK at {start}, not at SND.NXT {} or the edges {edges:?}", self.sent);
         } else {
             self.on_data_sent(peer, start, has(Flags::FIN), header, payload)?;
         }
@@ -265,6 +271,9 @@ impl Side {
             let ack = offset(ours, header.ack, self.sent).max(0) as u64;
             let edge = ack + (u64::from(header.window) << shift);
             self.told = if ack >= self.heard { edge } else { self.told };
+            if ack >= self.heard && (start, ack) >= self.updated {
+                (self.updated, self.ruled) = ((start, ack), edge);
+            }
             self.allowed = self.allowed.max(edge);
             self.heard = self.heard.max(ack);
         } else if header.flags.contains(Flags::SYN) {

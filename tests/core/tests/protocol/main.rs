@@ -13,4 +13,5 @@ mod metamorphic;
 mod recovery;
 mod segment_lists;
 mod slow_start;
+mod streams;
 mod windows;

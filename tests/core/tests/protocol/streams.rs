@@ -1,0 +1,27 @@
+//! Streams over impaired paths: data always arrives without errors, and the protocol rules hold at every event.
+//! `LONGHAUL_CASES` sets the number of cases, and `LONGHAUL_LONG` triples it.
+
+use longhaul_tests_core::streams::{case, config};
+use longhaul_units::{Span, Time};
+use proptest::prelude::*;
+use proptest::test_runner::TestCaseError;
+
+proptest! {
+    #![proptest_config(config(500, 1_500))]
+
+    #[test]
+    fn every_byte_arrives_once_in_order_and_the_rules_hold(case in case()) {
+        case.run().map_err(TestCaseError::fail)?;
+    }
+
+    /// One application or both release the connection early: by a RST, or by not reading further.
+    #[test]
+    fn whoever_leaves_the_rules_hold_and_nothing_stays(case in case(), aborts in [0u64..3_000, 0u64..3_000], early in any::<bool>()) {
+        let mut case = case;
+        for (plan, millis) in case.plans.iter_mut().zip(aborts) {
+            plan.abort_at = (millis < 1_500).then_some(Time::ZERO + Span::from_millis(millis));
+            plan.leave_early = early;
+        }
+        case.run_to_silence().map_err(TestCaseError::fail)?;
+    }
+}
