@@ -308,7 +308,7 @@ fn act(ends: &mut Ends, app: &mut App, size: u64) -> bool {
     while app.read(ends, 5_000) > 0 {}
     while app.written < size && app.write(ends, 4_000.min((size - app.written) as usize)) {}
     let now = ends.clock(OURS);
-    let state = ends.sides[OURS].drive(now, app.id, |c| (c.state().is_synchronized(), c.error()));
+    let state = ends.sides[OURS].drive(now, app.id, |c| (c.state().is_synchronized(), c.status().error()));
     let Some((established, error)) = state else { return true };
     app.error = app.error.or(error);
     if app.written == size && established {

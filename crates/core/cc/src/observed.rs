@@ -12,8 +12,8 @@ type OnAck = dyn Fn(&Ack<'_>, &Path, &dyn Controller) + Send + Sync;
 /// decisions. `wants` is requested in addition to the controller's own preferences, because an estimator that only
 /// observes may need more of the transport than the congestion-avoidance algorithm.
 ///
-/// The name and the [`Safety`] are those of `congestion`. All controllers that are built share `on_ack`, so its state
-/// needs a lock or an atomic.
+/// The name and the [`Safety`](crate::registry::Safety) are those of `congestion`. All controllers that are built share
+/// `on_ack`, so its state needs a lock or an atomic.
 ///
 /// ```
 /// use std::sync::Arc;

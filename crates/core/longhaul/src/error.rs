@@ -122,7 +122,7 @@ mod tests {
         loop {
             while endpoint.poll_transmit(now, &mut batch, 1).is_some() {}
             let connection = endpoint.connection(id).unwrap();
-            if let Some(error) = connection.error() {
+            if let Some(error) = connection.status().error() {
                 return from_connection(error, connection);
             }
             now = endpoint.poll_timeout().unwrap();

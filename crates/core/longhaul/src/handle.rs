@@ -131,24 +131,27 @@ impl Handle {
             drop(state);
         }
         let mut former = None;
-        let look = |connection: &Connection, waiters: &mut Waiters| match (connection.error(), connection.state()) {
-            (Some(error), _) => Poll::Ready(Err(from_connection(error, connection))),
-            (None, State::SynSent | State::SynReceived) => {
-                former = waiters.state().register(cx);
-                Poll::Pending
-            }
-            (None, _) => Poll::Ready(Ok(())),
-        };
+        let look =
+            |connection: &Connection, waiters: &mut Waiters| match (connection.status().error(), connection.state()) {
+                (Some(error), _) => Poll::Ready(Err(from_connection(error, connection))),
+                (None, State::SynSent | State::SynReceived) => {
+                    former = waiters.state().register(cx);
+                    Poll::Pending
+                }
+                (None, _) => Poll::Ready(Ok(())),
+            };
         self.shared.look(self.id, look).unwrap_or_else(|| Poll::Ready(Err(io::ErrorKind::NotConnected.into())))
     }
 
     /// Ready when all data written and the FIN have been acknowledged, or the connection has failed.
     pub(crate) fn poll_finished(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.poll(cx, Wait::State, |connection| match (connection.status().is_finished(), connection.error()) {
-            // Success is reported even if the connection has failed since.
-            (true, _) => Ok(()),
-            (false, Some(error)) => Err(Blocked::Failed(error)),
-            (false, None) => Err(Blocked::WouldBlock),
+        self.poll(cx, Wait::State, |connection| {
+            match (connection.status().is_finished(), connection.status().error()) {
+                // Success is reported even if the connection has failed since.
+                (true, _) => Ok(()),
+                (false, Some(error)) => Err(Blocked::Failed(error)),
+                (false, None) => Err(Blocked::WouldBlock),
+            }
         })
     }
 }

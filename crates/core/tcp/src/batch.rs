@@ -13,7 +13,7 @@ pub(crate) const MAX_BATCH_SEGMENTS: usize = 64;
 /// Segments sent together: same destination, ECN codepoint and DSCP, and one size except for a shorter last segment.
 ///
 /// Headers are in [`headers`](Self::headers). The payload stays in the connection's send buffer and is read through
-/// [`Connection::payload`](crate::Connection::payload). A batch that is reused does not allocate once it has grown.
+/// [`Status::payload`](crate::Status::payload). A batch that is reused does not allocate once it has grown.
 #[derive(Clone, Default)]
 pub struct Batch {
     /// The headers of all segments, concatenated.

@@ -201,18 +201,6 @@ impl Connection {
         self.life.state
     }
 
-    /// Returns the error that ended the connection, or `None` if it is open or was closed normally.
-    #[must_use]
-    pub fn error(&self) -> Option<ConnectionError> {
-        self.life.error
-    }
-
-    /// Returns whether the connection is closed and has no RST left to send, so it may be dropped.
-    #[must_use]
-    pub fn is_drained(&self) -> bool {
-        self.life.state == State::Closed && self.life.reset.is_none()
-    }
-
     /// Returns the next event for the application.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.events.take()
@@ -236,7 +224,7 @@ impl Connection {
         self.rcv.acks.close();
         self.watch().report_state(old);
         // If a RST has to be sent, it is the last event but one.
-        if self.is_drained() {
+        if self.life.is_drained() {
             self.watch().end();
         }
     }
@@ -283,12 +271,6 @@ impl Connection {
     /// See [`Writer::write`].
     pub fn write(&mut self, data: &[u8]) -> Result<usize, Blocked> {
         self.writer().write(data)
-    }
-
-    /// Returns the current configuration.
-    #[must_use]
-    pub fn config(&self) -> &Config {
-        &self.config
     }
 
     /// Shuts down this side for writing: a FIN follows the queued data. Further calls have no effect.
@@ -371,12 +353,7 @@ impl Connection {
         self.rcv.discard();
         self.snd.set_nodelay(true);
         self.timers.arm(Timer::Linger, now + self.config.fin_wait2_timeout);
-        self.reset_if_acknowledged(now);
-    }
-
-    /// Sends the RST for discarded data if everything queued has been acknowledged.
-    pub(super) fn reset_if_acknowledged(&mut self, now: Time) {
-        if self.life.resets && !self.snd.has_unsent() && !self.snd.has_outstanding() {
+        if self.snd.is_settled() {
             self.reset(now);
         }
     }

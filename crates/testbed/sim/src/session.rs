@@ -126,7 +126,7 @@ impl Session {
             self.shut = true;
             connection.shutdown();
         }
-        self.error = self.error.or(connection.error());
+        self.error = self.error.or(connection.status().error());
         let done = self.error.is_some() || (self.shut && (self.ended || self.plan.leave_early));
         let times = [Some(self.write_again), Some(self.read_again), stops, goes_on, self.plan.abort_at];
         (times.into_iter().flatten().filter(|at| *at > now).min(), done)

@@ -241,7 +241,7 @@ fn unanswered_probes_end_the_connection() {
             last = victim.endpoint.poll_timeout().expect("a timer");
             victim.wait(last - victim.now);
         }
-        let error = victim.endpoint.connection(victim.id.unwrap()).and_then(|c| c.error());
+        let error = victim.endpoint.connection(victim.id.unwrap()).and_then(|c| c.status().error());
         assert_eq!(error, Some(ConnectionError::TimedOut));
         // The peer's last answer was received up to a minute before.
         let taken = (last - begun).as_secs_f64() as u64;

@@ -245,16 +245,17 @@ impl Handle {
     pub(crate) fn poll_closed(&self, cx: &Context<'_>, future: &mut Waiting<'_>) -> Poll<io::Result<()>> {
         let mut former = [const { None }; 2];
         drop(self.shared.lock_alive()?);
-        let closed = self.shared.look(self.id, |connection, waiters| match (connection.error(), connection.state()) {
-            (Some(error), _) => Some(Err(from_connection(error, connection))),
-            (None, State::Closed | State::TimeWait) => Some(Ok(())),
-            _ => {
-                // The peer's FIN wakes readers; any other step of the close is a change of state.
-                former[0] = waiters.read.register_future(future.key(), cx);
-                former[1] = waiters.state().register_future(future.key(), cx);
-                None
-            }
-        });
+        let closed =
+            self.shared.look(self.id, |connection, waiters| match (connection.status().error(), connection.state()) {
+                (Some(error), _) => Some(Err(from_connection(error, connection))),
+                (None, State::Closed | State::TimeWait) => Some(Ok(())),
+                _ => {
+                    // The peer's FIN wakes readers; any other step of the close is a change of state.
+                    former[0] = waiters.read.register_future(future.key(), cx);
+                    former[1] = waiters.state().register_future(future.key(), cx);
+                    None
+                }
+            });
         match closed {
             None => Poll::Ready(Ok(())),
             Some(None) => Poll::Pending,
@@ -268,7 +269,7 @@ impl Handle {
         let now = Io::now();
         let error = state.with(now, self.id, |connection, _| {
             connection.shutdown();
-            connection.error().map(|error| from_connection(error, connection))
+            connection.status().error().map(|error| from_connection(error, connection))
         });
         self.shared.settle(state, now);
         match error {
@@ -306,7 +307,7 @@ impl Handle {
     pub(crate) fn tcp_info(&self) -> io::Result<TcpInfo> {
         let state = self.shared.lock();
         let connection = state.endpoint.connection(self.id).ok_or(io::ErrorKind::NotConnected)?;
-        let ceiling = Some(connection.config().max_pacing_rate).filter(|rate| *rate != Rate::MAX);
+        let ceiling = Some(connection.status().config().max_pacing_rate).filter(|rate| *rate != Rate::MAX);
         let socket = SocketInfo::new(state.stats, self.shared.buffers);
         Ok(TcpInfo::new(&connection.info(Io::now()), socket, ceiling))
     }
@@ -321,7 +322,7 @@ impl Handle {
 
     /// Returns the connection's error the first time it is called, then `None`.
     pub(crate) fn take_error(&self) -> Option<io::Error> {
-        let look = |connection: &Connection| Some(from_connection(connection.error()?, connection));
+        let look = |connection: &Connection| Some(from_connection(connection.status().error()?, connection));
         let error = self.shared.look(self.id, |connection, _| look(connection)).flatten()?;
         (!self.error_taken.swap(true, Ordering::Relaxed)).then_some(error)
     }
@@ -341,7 +342,7 @@ fn readiness(connection: &mut Connection, interest: Interest) -> Ready {
             ready |= Ready::WRITE_CLOSED;
         }
     }
-    if interest.is_error() && connection.error().is_some() {
+    if interest.is_error() && connection.status().error().is_some() {
         ready |= Ready::ERROR;
     }
     ready

@@ -25,7 +25,7 @@ impl TcpStream {
     /// Returns whether delayed acknowledgments are disabled.
     #[doc = errors!(gone)]
     pub fn quickack(&self) -> io::Result<bool> {
-        self.handle.read_setting(|connection| connection.config().ack_delay.is_zero())
+        self.handle.read_setting(|connection| connection.status().config().ack_delay.is_zero())
     }
 
     /// Disables delayed acknowledgments: every receive batch is acknowledged at once, instead of waiting briefly for
@@ -75,7 +75,7 @@ impl TcpStream {
     /// [`Config::congestion`](crate::Config::congestion).
     #[doc = errors!(gone)]
     pub fn congestion(&self) -> io::Result<String> {
-        self.handle.read_setting(|connection| connection.config().congestion.name())
+        self.handle.read_setting(|connection| connection.status().config().congestion.name())
     }
 
     /// Sets the user timeout (RFC 5482): the connection is aborted when data has stayed unacknowledged for this long.

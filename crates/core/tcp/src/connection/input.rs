@@ -178,7 +178,9 @@ impl Connection {
             if advances {
                 self.timers.arm(Timer::Linger, now + self.config.fin_wait2_timeout);
             }
-            self.reset_if_acknowledged(now);
+            if self.snd.is_settled() {
+                self.reset(now);
+            }
             return;
         }
         if !self.snd.fin_acknowledged() {

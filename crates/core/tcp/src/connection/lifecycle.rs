@@ -33,12 +33,12 @@ pub enum Event {
     /// R1 is reached: several retransmissions in a row went unanswered (RFC 9293, section 3.8.3).
     /// [`Status::host_error`](super::Status::host_error) may name the cause.
     Stalled,
-    /// The connection is over. [`Connection::error`](super::Connection::error) returns the cause unless both sides
+    /// The connection is over. [`Status::error`](super::Status::error) returns the cause unless both sides
     /// closed it in order.
     Closed,
 }
 
-/// Reason for which [`Connection::read`] or [`Connection::write`] did nothing.
+/// Reason for which [`Reader::read`](super::Reader::read) or [`Writer::write`](super::Writer::write) did nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Blocked {
     /// There is nothing to read, or no room to write. An [`Event`] follows when that changes.
@@ -90,6 +90,11 @@ pub(super) struct Lifecycle {
 }
 
 impl Lifecycle {
+    /// Returns whether the connection is closed and has no RST left to send.
+    pub(super) fn is_drained(&self) -> bool {
+        self.state == State::Closed && self.reset.is_none()
+    }
+
     pub(super) fn new(now: Time) -> Self {
         Self {
             state: State::Closed,

@@ -7,7 +7,7 @@ use longhaul_wire::Flags;
 use super::Timer;
 use super::extension::{Carrier, Filled, Outgoing, Turn};
 use super::send_loop::Fill;
-use crate::{Batch, Connection, Event, SegmentRef, State};
+use crate::{Batch, Connection, Event, State};
 
 /// Segments that [`Connection::poll_transmit`] has written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +32,7 @@ impl Connection {
         if due != Due::Nothing && !self.observers.is_empty() {
             self.observers.report_segments(now, batch);
             // An aborted connection ends with its RST.
-            if self.is_drained() {
+            if self.life.is_drained() {
                 self.watch().end();
             }
             if !self.observers.is_empty() {
@@ -40,16 +40,6 @@ impl Connection {
             }
         }
         due
-    }
-
-    /// Sets the number of other connections of the endpoint that wait for their turn to send.
-    pub(crate) fn set_others(&mut self, others: usize) {
-        self.snd.set_others(others);
-    }
-
-    /// Calls `each` with the slices of a segment's payload in stream order.
-    pub fn payload(&self, segment: &SegmentRef, each: impl FnMut(&[u8])) {
-        self.snd.payload(segment, each);
     }
 
     /// Appends the slices of a batch, headers and payload, to `out`, and returns their length in bytes. Headers are written next

@@ -480,6 +480,11 @@ impl Sender {
         self.unsent() > 0 || self.has_unsent_fin()
     }
 
+    /// Returns whether everything queued has been acknowledged, the FIN included.
+    pub(super) fn is_settled(&self) -> bool {
+        !self.has_unsent() && !self.has_outstanding()
+    }
+
     pub(super) fn fin_acknowledged(&self) -> bool {
         self.fin_sent && self.una == self.nxt
     }

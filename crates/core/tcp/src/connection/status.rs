@@ -12,7 +12,7 @@ use super::{
     Timers, moderation,
 };
 use crate::endpoint::TimeWaitRecord;
-use crate::{Config, HostError, Info, RttEstimator, State, Stats};
+use crate::{Config, ConnectionError, HostError, Info, RttEstimator, SegmentRef, State, Stats};
 
 pub(super) fn threshold(control: &Control) -> Option<Bytes> {
     control.ssthresh.filter(|ssthresh| *ssthresh < Bytes(u64::MAX))
@@ -173,6 +173,31 @@ impl Status<'_> {
     #[must_use]
     pub fn is_readable(&self) -> bool {
         self.rcv.unread() > 0 || self.life.empty_read(self.rcv) != Err(Blocked::WouldBlock)
+    }
+
+    /// Returns the error that ended the connection, or `None` if it is open or was closed normally.
+    #[must_use]
+    pub fn error(&self) -> Option<ConnectionError> {
+        self.life.error
+    }
+
+    /// Returns whether the connection is closed and has no RST left to send, so it may be dropped.
+    #[inline]
+    #[must_use]
+    pub fn is_drained(&self) -> bool {
+        self.life.is_drained()
+    }
+
+    /// Returns the current configuration.
+    #[must_use]
+    pub fn config(&self) -> &Config {
+        self.config
+    }
+
+    /// Calls `each` with the slices of a segment's payload in stream order.
+    #[inline]
+    pub fn payload(&self, segment: &SegmentRef, each: impl FnMut(&[u8])) {
+        self.snd.payload(segment, each);
     }
 
     /// Returns whether the peer has acknowledged all data and our FIN.

@@ -14,6 +14,12 @@ pub struct Writer<'a> {
 }
 
 impl Writer<'_> {
+    /// Sets the number of other connections of the endpoint that wait for their turn to send.
+    #[inline]
+    pub(crate) fn set_others(&mut self, others: usize) {
+        self.snd.set_others(others);
+    }
+
     /// Queues a copy of as much of `data` as fits and returns its length in bytes.
     ///
     /// # Errors

@@ -11,7 +11,7 @@ impl Endpoint {
     /// connection is over.
     pub fn observe(&mut self, now: Time, id: ConnId, observer: Box<dyn Observer>) -> bool {
         let now = self.advance(now);
-        let Some(connection) = self.connection_mut(id).filter(|connection| !connection.is_drained()) else {
+        let Some(connection) = self.connection_mut(id).filter(|connection| !connection.status().is_drained()) else {
             return false;
         };
         connection.begin_call(now);

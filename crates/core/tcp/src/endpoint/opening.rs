@@ -19,7 +19,7 @@ impl Endpoint {
     /// reaped yet, or the application still holds it in TIME-WAIT and `syn` opens another one (RFC 6191).
     pub(super) fn yields(&mut self, index: u32, syn: &Header) -> bool {
         let Some(slot) = self.slots.get(index as usize).and_then(Option::as_deref) else { return false };
-        if slot.connection.is_drained() {
+        if slot.connection.status().is_drained() {
             let tuple = slot.tuple;
             self.unmap(index, &tuple);
             self.settle(index);

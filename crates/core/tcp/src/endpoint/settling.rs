@@ -64,7 +64,7 @@ impl Endpoint {
         let half_open = slot.pending
             && slot.connection.state() == State::Closed
             && !self.listener.as_ref().is_some_and(|l| l.ready.iter().any(|id| id.slot == index));
-        let over = slot.connection.is_drained();
+        let over = slot.connection.status().is_drained();
         let waiting = slot.connection.state() == State::TimeWait && !slot.held;
         let tuple = slot.tuple;
         if over && self.find_slot(&tuple) == Some(index) {

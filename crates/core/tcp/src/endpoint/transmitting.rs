@@ -17,7 +17,7 @@ impl Endpoint {
         }
         while let Some(index) = self.queue.pop_front() {
             let Some(slot) = self.slots.get_mut(index as usize).and_then(Option::as_deref_mut) else { continue };
-            slot.connection.set_others(self.queue.len());
+            slot.connection.writer().set_others(self.queue.len());
             let due = slot.connection.poll_transmit(now, batch, max_segments);
             if due == Due::Nothing {
                 slot.queued = false;
@@ -59,7 +59,7 @@ impl Endpoint {
     /// Calls `each` with the slices of a segment's payload.
     pub fn payload(&self, id: ConnId, segment: &SegmentRef, each: impl FnMut(&[u8])) {
         if let Some(connection) = self.connection(id) {
-            connection.payload(segment, each);
+            connection.status().payload(segment, each);
         }
     }
 

@@ -308,7 +308,7 @@ fn last_ack_at_a_closed_window() {
                 victim.wait(Span::from_secs(10));
                 assert!(victim.now - last < Span::from_secs(1_500), "{state} {window}");
             }
-            let error = victim.endpoint.connection(victim.id.unwrap()).and_then(Connection::error);
+            let error = victim.endpoint.connection(victim.id.unwrap()).and_then(|c| c.status().error());
             assert_eq!(error, answers.then_some(ConnectionError::TimedOut));
         }
     }

@@ -59,7 +59,7 @@ fn resets_by_state_place_and_acknowledgment() {
                     let replies = victim.inject(&header, &[]);
                     let what = format!("{state} {place:?} {distance} ack {ack:?} isn {isn} {victim_isn}");
                     assert!(replies.iter().all(|r| !r.header.flags.contains(Flags::RST)), "{what}: a RST for a RST");
-                    let error = victim.id.and_then(|id| victim.endpoint.connection(id)?.error());
+                    let error = victim.id.and_then(|id| victim.endpoint.connection(id)?.status().error());
                     match (state, place) {
                         (State::Closed | State::Listen, _) => assert!(replies.is_empty(), "{what}"),
                         (State::SynSent, _) if ack == Some(true) => {

@@ -279,7 +279,7 @@ pub fn merged(script: &[u8]) {
                 }
                 all.extend_from_slice(&part);
             }
-            (all, c.state(), c.error(), c.info(later).peer_window)
+            (all, c.state(), c.status().error(), c.info(later).peer_window)
         });
         (read, drain(&mut victim.endpoint, later).len())
     };

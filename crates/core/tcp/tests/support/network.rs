@@ -97,7 +97,8 @@ fn act(ends: &mut Ends, app: &mut App, sizes: [u64; 2]) -> bool {
     let size = sizes[app.side];
     while app.written < size && app.write(ends, 4_000.min((size - app.written) as usize)) {}
     let (side, now) = (app.side, ends.clock(app.side));
-    let Some((established, error)) = ends.sides[side].drive(now, app.id, |c| (c.state().is_synchronized(), c.error()))
+    let Some((established, error)) =
+        ends.sides[side].drive(now, app.id, |c| (c.state().is_synchronized(), c.status().error()))
     else {
         return true;
     };

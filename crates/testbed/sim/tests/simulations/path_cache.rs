@@ -135,7 +135,7 @@ fn caches_are_per_host_and_per_run() {
         let host = sim.host(0);
         let caches = [0, 1].map(|node| {
             let host = sim.host(node);
-            host.endpoint.connection(sim.session(client).id).map(|c| c.config().path_cache.clone())
+            host.endpoint.connection(sim.session(client).id).map(|c| c.status().config().path_cache.clone())
         });
         let known = caches.map(|cache| {
             let cache = cache.flatten().expect("both have one");

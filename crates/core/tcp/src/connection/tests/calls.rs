@@ -29,7 +29,7 @@ fn fin_wait_2_counts_from_the_close() {
     assert_eq!(net.ends[0].len(), 1, "the peer's FIN is awaited");
     net.ends[1].drive(net.now, b, Connection::shutdown);
     net.run_until(Span::from_secs(1), |net| net.ends[1].connection(b).unwrap().state() == State::Closed);
-    assert_eq!(net.ends[1].connection(b).unwrap().error(), None);
+    assert_eq!(net.ends[1].connection(b).unwrap().status().error(), None);
     assert_eq!(net.ends[0].time_wait_len(), 1);
 }
 

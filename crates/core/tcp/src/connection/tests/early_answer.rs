@@ -62,7 +62,7 @@ fn outcome(net: &mut Net, a: ConnId, reads: bool) -> (usize, bool, Span) {
         net.ends[0].connection(a).unwrap().state() == State::Closed
     });
     let connection = net.ends[0].connection(a).unwrap();
-    assert_eq!(connection.error(), Some(ConnectionError::Reset));
+    assert_eq!(connection.status().error(), Some(ConnectionError::Reset));
     (got, ended, net.now - begun)
 }
 

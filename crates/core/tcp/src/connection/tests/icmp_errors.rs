@@ -34,7 +34,7 @@ fn run_for(net: &mut Net, span: Span) {
 }
 
 fn error(net: &Net, id: ConnId) -> Option<ConnectionError> {
-    net.ends[0].connection(id).unwrap().error()
+    net.ends[0].connection(id).unwrap().status().error()
 }
 
 #[test]
@@ -182,7 +182,7 @@ fn a_local_error_is_no_answer_to_a_syn() {
         });
         let connection = net.ends[0].connection(id).unwrap();
         assert_eq!(
-            (connection.error(), connection.status().host_error()),
+            (connection.status().error(), connection.status().host_error()),
             (Some(ConnectionError::TimedOut), Some(what))
         );
         assert_eq!((net.sent, net.now - begun), (3, Span::from_secs(7)), "RTOs of 1, 2 and 4 s");

@@ -212,7 +212,7 @@ fn an_idle_connection_notices_that_its_peer_vanishes() {
     net.lose = Box::new(|_, _, _| true);
     let missed = Some(crate::ConnectionError::TimedOut);
     net.run_until(Span::from_secs(60), |net| {
-        (0..2).all(|end| net.ends[end].connection(ids[end]).unwrap().error() == missed)
+        (0..2).all(|end| net.ends[end].connection(ids[end]).unwrap().status().error() == missed)
     });
     assert_eq!([0, 1].map(|end| net.ends[end].poll_timeout()), [None; 2]);
 }

@@ -115,7 +115,7 @@ fn a_handshake_stores_nothing_whether_it_succeeds_or_fails() {
     net.lose = Box::new(|_, _, _| true);
     let config = Config { syn_retries: 1, ..remembering(&cache) };
     let id = net.ends[0].connect(net.now, Net::tuple(1), Arc::new(config)).unwrap();
-    net.run_until(Span::from_secs(30), |net| net.ends[0].connection(id).is_none_or(crate::Connection::is_drained));
+    net.run_until(Span::from_secs(30), |net| net.ends[0].connection(id).is_none_or(|c| c.status().is_drained()));
     assert!(cache.is_empty());
 }
 
@@ -135,7 +135,7 @@ fn a_connection_that_timed_out_stores_nothing() {
         net.ends[0].drive(net.now, a, |c| while c.write(&[7; 64 << 10]).is_ok_and(|n| n > 0) {});
         net.ends[1].drive(net.now, b, |c| while c.read(1 << 20).is_ok_and(|part| !part.is_empty()) {});
         net.pump();
-        net.ends[0].connection(a).unwrap().error().is_some()
+        net.ends[0].connection(a).unwrap().status().error().is_some()
     });
     assert_eq!(find(&net, &cache, 1), None);
 }

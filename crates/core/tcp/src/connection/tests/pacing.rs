@@ -110,7 +110,7 @@ fn quanta_missed_between_an_ack_and_a_late_turn_leave_as_well() {
     net.run_until(Span::from_millis(1), |net| net.flying.iter().all(|flying| flying.1 == 0));
     let acks = std::mem::take(&mut net.flying);
     net.now = acks.back().unwrap().0;
-    net.ends[0].drive(net.now, a, |c| c.set_others(1)).unwrap();
+    net.ends[0].drive(net.now, a, |c| c.writer().set_others(1)).unwrap();
     for (_, to, _, datagram) in acks {
         let meta = DatagramMeta::new(Net::tuple(1 - to).remote, datagram.len());
         net.ends[to].handle_datagram(net.now, &meta, &datagram, None);

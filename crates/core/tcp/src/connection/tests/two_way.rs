@@ -138,5 +138,5 @@ fn a_reset_is_sent_with_the_peers_rcv_nxt() {
     net.pump();
     let until = net.now + Span::from_millis(60);
     while net.now < until && net.step() {}
-    assert_eq!(net.ends[1].connection(b).unwrap().error(), Some(crate::ConnectionError::Reset));
+    assert_eq!(net.ends[1].connection(b).unwrap().status().error(), Some(crate::ConnectionError::Reset));
 }

@@ -94,7 +94,7 @@ fn the_adopted_timeout_is_in_force() {
     net.lose = Box::new(|_, _, _| true);
     let begun = net.now;
     net.ends[1].drive(begun, b, |c| c.write(b"x").unwrap());
-    net.run_until(Span::from_secs(3_000), |net| net.ends[1].connection(b).unwrap().error().is_some());
+    net.run_until(Span::from_secs(3_000), |net| net.ends[1].connection(b).unwrap().status().error().is_some());
     assert_eq!(seconds(Some(net.now - begun)), Some(2_000));
-    assert!(net.ends[0].connection(a).unwrap().error().is_none());
+    assert!(net.ends[0].connection(a).unwrap().status().error().is_none());
 }

@@ -148,7 +148,7 @@ fn a_syn_right_after_a_reset_opens_a_connection() {
         assert_eq!(answers.iter().map(|answer| answer.flags).collect::<Vec<_>>(), [Flags::SYN | Flags::ACK]);
         assert_eq!(answers[0].ack, 70_001);
         let old = endpoint.connection(id).unwrap();
-        assert_eq!((old.state(), old.error()), (crate::State::Closed, Some(ConnectionError::Reset)));
+        assert_eq!((old.state(), old.status().error()), (crate::State::Closed, Some(ConnectionError::Reset)));
         endpoint.release(NOW, id);
         assert_eq!((sent(&mut endpoint, NOW).len(), endpoint.len()), (0, 1));
     }
@@ -293,7 +293,7 @@ fn an_echo_of_our_syn_opens_no_connection() {
     assert_eq!(other.connection(simultaneous).unwrap().state(), State::SynReceived);
     deliver(&mut endpoint, NOW, tuple, &syn, &[]);
     let connection = endpoint.connection(id).unwrap();
-    assert_eq!((connection.state(), connection.error()), (State::Closed, Some(ConnectionError::Echoed)));
+    assert_eq!((connection.state(), connection.status().error()), (State::Closed, Some(ConnectionError::Echoed)));
     assert_eq!(sent(&mut endpoint, NOW), []);
 }
 
