@@ -161,6 +161,19 @@ pub struct Connection {
     pub(crate) observers: Observers,
 }
 
+/// Shows views by the state of their connection, since what they borrow holds data.
+macro_rules! debug_by_state {
+    ($($view:ident)*) => {$(
+        impl fmt::Debug for $view<'_> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.debug_struct(stringify!($view)).field("state", &self.life.state).finish_non_exhaustive()
+            }
+        }
+    )*};
+}
+
+debug_by_state!(Reader Status Writer);
+
 #[expect(clippy::multiple_inherent_impl, reason = "one file per phase")]
 impl Connection {
     fn new(Start { config, iss, clock, now, ipv6, .. }: Start) -> Self {

@@ -107,11 +107,13 @@ fn debug_output_of_the_engine_has_neither_data_nor_keys() {
         PathCache: cache,
         Payload: Payload::copied(DATA),
         SegmentRecord: segment,
+        Status: connection.status(),
     );
     assert!(format!("{:?}", connection.contents()).contains("97, 32, 115"), "the data is there to be shown");
-    server
-        .drive(Time::from_nanos(2), id, |connection| connection.reader().read_chunks(&mut chunks, 9).unwrap())
-        .unwrap();
+    server.drive(Time::from_nanos(2), id, |connection| {
+        values!(checked, Reader: connection.reader(), Writer: connection.writer(),);
+        connection.reader().read_chunks(&mut chunks, 9).unwrap();
+    });
     values!(checked, Chunks: chunks, Endpoint: server,);
     copied!(checked, SegmentRef KeepAlive Blocked SegmentMeta Event Due ConnId EndpointEvent Destination DatagramMeta
         EndpointStats ConnectionError HostError InitialSequence NegotiatedOptions PairInfo ProbeInfo AckRateInfo
