@@ -51,6 +51,8 @@ fn every_name_has_a_page_with_all_parts() {
 /// The estimators, which are not in the registry.
 const ESTIMATORS: [&str; 7] =
     ["packet-pair", "capprobe", "tcpprobe", "fused-capacity", "pathrate", "pathload", "pathchirp"];
+/// Estimators that are methods of `longhaul probe`, whose constants cannot be changed.
+const METHODS: [&str; 4] = ["capprobe", "pathrate", "pathload", "pathchirp"];
 /// Estimators that are part of congestion controllers, and are measured with them.
 const PARTS_OF_CONTROLLERS: [&str; 2] = ["delivery-rate", "congestion-level"];
 
@@ -59,7 +61,8 @@ fn every_estimator_has_a_page_with_all_parts() {
     for name in ESTIMATORS.into_iter().chain(PARTS_OF_CONTROLLERS) {
         let text = page(name);
         let mut lacks = missing(&text, &PARTS[..4]);
-        lacks.extend(missing(&text, &[&["| option ", "**Options.**"]]));
+        let settings: &[&str] = if METHODS.contains(&name) { &["**Constants"] } else { &["| option ", "**Options.**"] };
+        lacks.extend(missing(&text, &[settings]));
         lacks.extend(missing(&text, &PARTS[5..9]));
         if ESTIMATORS.contains(&name) {
             lacks.extend(missing(&text, &[&["\n## Scores\n"], &["\n<!-- table: estimates"]]));
