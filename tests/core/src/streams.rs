@@ -149,6 +149,19 @@ impl Case {
         Sim::new(setup)
     }
 
+    /// Runs the case [to silence](Self::run_to_silence) with applications that release the connection early: by a RST after
+    /// the milliseconds of `aborts`, if they are less than 1,500, or by not reading further.
+    ///
+    /// # Errors
+    /// Returns the first rule that is broken.
+    pub fn run_leaving(mut self, aborts: [u64; 2], early: bool) -> Result<(), String> {
+        for (plan, millis) in self.plans.iter_mut().zip(aborts) {
+            plan.abort_at = (millis < 1_500).then_some(Time::ZERO + Span::from_millis(millis));
+            plan.leave_early = early;
+        }
+        self.run_to_silence()
+    }
+
     /// Runs the case until no state is left at either end, with any outcome. An application releases its connection
     /// after an error.
     ///

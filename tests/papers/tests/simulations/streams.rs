@@ -3,7 +3,6 @@
 
 use longhaul_tests_papers::registry;
 use longhaul_tests_papers::streams::{self, Case, config};
-use longhaul_units::{Span, Time};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 
@@ -24,11 +23,6 @@ proptest! {
     /// One application or both release the connection early: by a RST, or by not reading further.
     #[test]
     fn whoever_leaves_the_rules_hold_and_nothing_stays(case in case(), aborts in [0u64..3_000, 0u64..3_000], early in any::<bool>()) {
-        let mut case = case;
-        for (plan, millis) in case.plans.iter_mut().zip(aborts) {
-            plan.abort_at = (millis < 1_500).then_some(Time::ZERO + Span::from_millis(millis));
-            plan.leave_early = early;
-        }
-        case.run_to_silence().map_err(TestCaseError::fail)?;
+        case.run_leaving(aborts, early).map_err(TestCaseError::fail)?;
     }
 }
