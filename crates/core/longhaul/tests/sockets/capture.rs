@@ -82,13 +82,12 @@ async fn exchange(stream: TcpStream, bytes: usize) -> u64 {
     };
     let (writer, reader) = tokio::join!(send, receive);
     let stream = writer.reunite(reader).unwrap();
-    let retransmitted = stream.info().unwrap().bytes_retrans;
-    stream.close().await.unwrap();
-    retransmitted
+    // The FIN may be retransmitted, too.
+    stream.closed().await.unwrap();
+    stream.info().unwrap().bytes_retrans
 }
 
-/// Returns the frames in which tshark finds faults, one per line. Effects of a full receive buffer are not faults, nor are
-/// ACKs that request an ACK frequency (TARR): they repeat the last ACK, but are no duplicate ACKs.
+/// Returns the frames in which tshark finds faults, one per line. Effects of a full receive buffer are not faults.
 fn complaints(file: &Path) -> Option<String> {
     const FAULTS: [&str; 7] = [
         "retransmission",
@@ -106,7 +105,30 @@ fn complaints(file: &Path) -> Option<String> {
         "tshark",
         &["-n", "-r", file, "-o", "tcp.check_checksum:TRUE", "-o", "ip.check_checksum:TRUE", "-Y", &filter],
     )?;
-    Some(found.lines().filter(|line| !(line.contains("TCP Dup ACK") && line.contains(" TARR="))).collect())
+    let requests = output_of("tshark", &["-n", "-r", file, "-Y", "tcp.flags.ack == 1 && tcp.len == 0"])?;
+    let requests: Vec<_> = requests.lines().filter(|line| requests_frequency(line)).filter_map(frame).collect();
+    Some(found.lines().filter(|line| !belongs_to_request(line, &requests)).collect())
+}
+
+/// Returns whether a line of tshark is an ACK that requests an ACK frequency (TARR).
+fn requests_frequency(line: &str) -> bool {
+    line.contains(" TARR=")
+}
+
+fn frame(line: &str) -> Option<u32> {
+    line.split_whitespace().next()?.parse().ok()
+}
+
+/// Returns whether what looks like a duplicate ACK is there because of a request for an ACK frequency
+/// (`docs/wire.md`, "ACK rate"). A request acknowledges what has arrived. It repeats the last ACK, or one ACK that was due
+/// when the request was sent follows it and repeats it: only that one has room for arrival times.
+fn belongs_to_request(line: &str, requests: &[u32]) -> bool {
+    let Some((_, original)) = line.split_once("[TCP Dup ACK ") else { return false };
+    let follows_request = || {
+        let repeated = original.split_once("#1]").and_then(|(number, _)| number.parse().ok());
+        repeated.is_some_and(|number| requests.contains(&number))
+    };
+    requests_frequency(line) || follows_request()
 }
 
 async fn reads_clean(address: &str) {
