@@ -9,7 +9,7 @@ mod remote;
 #[cfg(target_os = "linux")]
 mod transparent;
 
-pub(crate) use listen::{DynamicForward, LocalForward, RemoteForward, Source};
+pub(crate) use listen::{DynamicForward, LocalForward, Source, parse_remote};
 pub(crate) use pool::{Connect, Pool, PoolConfig};
 pub(crate) use remote::Remote;
 #[cfg(target_os = "linux")]

@@ -17,7 +17,7 @@ mod series;
 
 use log::LIMITS;
 pub(crate) use log::{LogError, Transfer};
-pub(crate) use recording::{Plot, Recorded};
+pub(crate) use recording::Plot;
 use series::{Bin, Buckets, Points};
 
 /// Height of the band that shows the limit of the sender, and distance between the band and the plot area.

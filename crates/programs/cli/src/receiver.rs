@@ -14,7 +14,7 @@ use crate::groups::{GROUP, GroupHasher, Prefix};
 use crate::names::{self, Name};
 use crate::progress::{Screen, Side};
 use crate::protocol::{self, FileHeader, Kind, MAX_CHUNK, ProtocolError, Reply};
-use crate::report::{self, Stopwatch};
+use crate::report;
 use crate::transport::Transport;
 
 mod body;
@@ -23,10 +23,11 @@ mod disk;
 mod error;
 mod existing;
 
-use body::{Body, Fault, Pace, Peer};
+use body::{Body, Pace, Peer};
 
 pub(crate) use budget::{Budget, Owner};
 use disk::{Disk, Sink};
+use error::Fault;
 pub(crate) use error::ReceiveError;
 use existing::may_be_here;
 
@@ -112,13 +113,13 @@ impl Receiver {
         greeted: impl FnOnce(),
         mut done: impl FnMut(&T, Result<File, LeftOut>),
     ) -> Result<(), ReceiveError> {
-        let (mut peer, mut number) = (Peer::new(transport), 0);
-        let result = self.serve_all(&mut peer, &mut number, greeted, &mut done).await;
+        let mut peer = Peer::new(transport);
+        let result = self.serve_all(&mut peer, greeted, &mut done).await;
         if let Err(error) = &result
             && let Some(reason) = error.reason()
         {
             // A failure here is ignored: the first error is the one to report.
-            let _ = time::timeout(self.patience, refuse(&mut peer, number, reason)).await;
+            let _ = time::timeout(self.patience, refuse(&mut peer, reason)).await;
         }
         result
     }
@@ -126,7 +127,6 @@ impl Receiver {
     async fn serve_all<T: Transport>(
         &self,
         peer: &mut Peer<'_, T>,
-        number: &mut u64,
         greeted: impl FnOnce(),
         done: &mut impl FnMut(&T, Result<File, LeftOut>),
     ) -> Result<(), ReceiveError> {
@@ -138,12 +138,11 @@ impl Receiver {
         loop {
             let header = time::timeout(pace.time, next_header(peer)).await;
             let Some(header) = header.map_err(|_| ReceiveError::Idle)?? else { break };
-            let watch = Stopwatch::start();
             let mut body = None;
             let received = match header.kind {
                 Kind::File => {
                     let progress = self.screen.begin(Side::Receiving, &header.name.to_string(), header.size);
-                    self.file(peer, *number, &header, body.insert(Body::new(header.size, pace, progress))).await
+                    self.file(peer, &header, body.insert(Body::new(header.size, pace, progress))).await
                 }
                 Kind::Directory | Kind::Link(_) => {
                     self.entry(self.budget.owner(peer.transport.peer_key()), &header).await
@@ -152,35 +151,43 @@ impl Receiver {
             let failed = match received {
                 Ok(Received::Skipped) => {
                     self.screen.say(&format!("{} exists already, skipped", header.name));
-                    peer.reply(*number, &Reply::Skipped);
+                    peer.reply(&Reply::Skipped);
                     None
                 }
                 Ok(Received::Entry) => {
-                    peer.reply(*number, &Reply::Confirmed);
+                    peer.reply(&Reply::Confirmed);
                     None
                 }
-                Ok(Received::File(Placed { name, bytes, resumed, hash, kept })) => {
-                    let failed = kept.err().map(|error| ReceiveError::Attributes { name: name.clone(), error });
-                    if failed.is_none() {
-                        peer.reply(*number, &Reply::Confirmed);
-                    }
-                    done(peer.transport, Ok(File { name, bytes, resumed, took: watch.elapsed(), hash }));
-                    failed
+                Ok(Received::File(file, Ok(()))) => {
+                    peer.reply(&Reply::Confirmed);
+                    done(peer.transport, Ok(file));
+                    None
                 }
-                // On standard output, a later file could not be told apart from the failed one.
-                Err(error) if error.is_of_one_file() && !matches!(self.out, Output::Stdout) => Some(error),
-                Err(error) => return Err(error),
+                Ok(Received::File(file, Err(error))) => {
+                    let name = file.name.clone();
+                    done(peer.transport, Ok(file));
+                    Some((name, Fault::Attributes(error)))
+                }
+                Err(fault) => Some((header.name.clone(), fault)),
             };
-            if let Some(error) = failed {
-                peer.reply(*number, &Reply::Declined(error.reason().unwrap_or_default()));
+            let came = body.as_ref().map(Body::came).unwrap_or_default();
+            if let Some((name, fault)) = failed {
+                // On standard output, a later file could not be told apart from the failed one.
+                let is_last = !fault.is_of_one_file() || matches!(self.out, Output::Stdout);
+                let error = ReceiveError::File { name, came, fault };
+                if is_last {
+                    return Err(error);
+                }
+                peer.reply(&Reply::Declined(error.reason().unwrap_or_default()));
                 missing += 1;
                 done(peer.transport, Err(LeftOut { name: header.name.clone(), error }));
             }
             if let Some(mut body) = body.filter(|body| !body.ended) {
                 // The sender stops once it has read the reply.
-                discard(peer, &header.name, &mut body).await?;
+                let discarded = discard(peer, &mut body).await;
+                discarded.map_err(|fault| ReceiveError::File { name: header.name, came: body.came(), fault })?;
             }
-            *number += 1;
+            peer.number += 1;
         }
         if missing == 0 { Ok(()) } else { Err(ReceiveError::LeftOut(missing)) }
     }
@@ -193,45 +200,43 @@ impl Receiver {
         }
     }
 
-    /// Receives file `number`. After a failure, part of its data may be unread.
+    /// Receives a file. After a failure, part of its data may be unread.
     async fn file<T: Transport>(
         &self,
         peer: &mut Peer<'_, T>,
-        number: u64,
         header: &FileHeader,
         body: &mut Body,
-    ) -> Result<Received, ReceiveError> {
+    ) -> Result<Received, Fault> {
         let FileHeader { name, size, .. } = header;
         self.check_name(name)?;
-        let too_large = |limit| ReceiveError::TooLarge { name: name.clone(), limit };
-        let mut share = self.budget.begin(peer.transport.peer_key(), name, size.unwrap_or(0)).map_err(too_large)?;
-        let disk = |error| ReceiveError::Disk { name: name.clone(), error };
+        let share = self.budget.begin(peer.transport.peer_key(), name, size.unwrap_or(0));
+        let mut share = share.map_err(Fault::TooLarge)?;
         let staging = match &self.out {
             Output::Stdout => None,
             Output::Directory(staging) => Some(staging),
         };
         // Checks the name before the contents are sent. A file that appears meanwhile is found at the end.
         if let Some(staging) = staging {
-            match (staging.exists(name).map_err(disk)?, self.existing) {
+            match (staging.exists(name).map_err(Fault::Disk)?, self.existing) {
                 (true, Existing::Skip) => return Ok(Received::Skipped),
-                (true, Existing::Refuse) if !may_be_here(staging, header).await => {
-                    return Err(ReceiveError::Exists(name.clone()));
-                }
+                (true, Existing::Refuse) if !may_be_here(staging, header).await => return Err(Fault::Exists),
                 (true, Existing::Refuse) if header.asks => {
-                    let claimed = self.claimed(peer, number, name, body, staging).await?;
-                    return claimed.map(Received::File).ok_or_else(|| ReceiveError::Exists(name.clone()));
+                    let claimed = self.claimed(peer, name, body, staging).await?.ok_or(Fault::Exists)?;
+                    return Ok(Received::File(claimed, Ok(())));
                 }
                 // Without `--overwrite`, an existing file is only compared at the end; nothing is written to its
                 // directory.
                 (true, Existing::Refuse) => {}
-                (false, _) | (true, Existing::Overwrite | Existing::Rename) => staging.check(name).map_err(disk)?,
+                (false, _) | (true, Existing::Overwrite | Existing::Rename) => {
+                    staging.check(name).map_err(Fault::Disk)?
+                }
             }
         }
         let mut file = match staging {
-            Some(staging) => self.begin(peer, number, header, body, staging).await?,
+            Some(staging) => self.begin(peer, header, body, staging).await?,
             None => {
                 if header.asks {
-                    peer.reply(number, &Reply::Go);
+                    peer.reply(&Reply::Go);
                 }
                 Disk::new(Sink::Stdout, GroupHasher::default())
             }
@@ -244,72 +249,69 @@ impl Receiver {
             match body.read(peer, file.buffer()).await {
                 Ok(Some(chunk)) => {
                     if let Err(limit) = share.add(chunk.len() as u64) {
-                        break Err(too_large(limit));
+                        break Err(Fault::TooLarge(limit));
                     }
-                    file.write(chunk).await.map_err(disk)?;
+                    file.write(chunk).await.map_err(Fault::Disk)?;
                 }
-                Ok(None) => break body.hash(peer).await.map_err(|fault| fault.of(name, body)),
-                Err(fault) => break Err(fault.of(name, body)),
+                Ok(None) => break body.hash(peer).await,
+                Err(fault) => break Err(fault),
             }
         };
         // A disk failure takes precedence, because it concerns other files, too.
-        let (sink, hasher) = file.finish().await.map_err(disk)?;
-        let theirs = match (result, sink) {
-            (Ok(theirs), sink) if theirs == hasher.finalize() => (theirs, sink),
-            (Ok(_), sink) => {
+        let (sink, hasher) = file.finish().await.map_err(Fault::Disk)?;
+        let hash = match result {
+            Ok(theirs) if theirs == hasher.finalize() => theirs,
+            Ok(_) => {
                 sink.discard();
-                return Err(ReceiveError::WrongHash(name.clone()));
+                return Err(Fault::WrongHash);
             }
-            (Err(error @ ReceiveError::TooLarge { .. }), sink) => {
+            Err(fault @ Fault::TooLarge(_)) => {
                 sink.discard();
-                return Err(error);
+                return Err(fault);
             }
-            (Err(error), _) => {
+            Err(fault) => {
                 if body.lease.is_some() && body.received >= GROUP {
                     // The part stays on the disk.
                     share.leave();
                 }
-                return Err(error);
+                return Err(fault);
             }
         };
-        let (hash, bytes) = (theirs.0, body.received);
-        let placed = match theirs.1 {
+        let placed = match sink {
             Sink::File(temp) => self.place(temp, header, self.budget.owner(peer.transport.peer_key())).await,
             Sink::Stdout => Ok((name.clone(), Ok(()))),
         };
         match placed {
             Ok((name, kept)) => {
                 share.keep();
-                Ok(Received::File(Placed { name, bytes, resumed, hash, kept }))
+                Ok(Received::File(body.file(name, resumed, hash), kept))
             }
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(disk(error)),
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(Fault::Disk(error)),
             Err(_) if self.existing == Existing::Skip => Ok(Received::Skipped),
             Err(_) => match staging {
                 Some(staging) if self.hash_here(peer, staging, name, body).await? == Some(hash) => {
-                    Ok(Received::File(Placed { name: name.clone(), bytes, resumed: bytes, hash, kept: Ok(()) }))
+                    Ok(Received::File(body.file(name.clone(), body.received, hash), Ok(())))
                 }
-                _ => Err(ReceiveError::Exists(name.clone())),
+                _ => Err(Fault::Exists),
             },
         }
     }
 
-    fn check_name(&self, name: &Name) -> Result<(), ReceiveError> {
+    fn check_name(&self, name: &Name) -> Result<(), Fault> {
         let hidden = if self.hidden { Ok(()) } else { names::check_not_hidden(name) };
-        hidden.map_err(|error| ReceiveError::Hidden { name: name.clone(), error })?;
-        names::check_here(name).map_err(|error| ReceiveError::NotHere { name: name.clone(), error })
+        hidden.map_err(Fault::Hidden)?;
+        names::check_here(name).map_err(Fault::NotHere)
     }
 
     /// Starts to write a file. Continues the part that an earlier connection of the same sender left.
     async fn begin<T: Transport>(
         &self,
         peer: &mut Peer<'_, T>,
-        number: u64,
         header: &FileHeader,
         body: &mut Body,
         staging: &Arc<Staging>,
-    ) -> Result<Disk, ReceiveError> {
+    ) -> Result<Disk, Fault> {
         let FileHeader { name, size, modified, asks, .. } = header;
-        let disk = |error| ReceiveError::Disk { name: name.clone(), error };
         let mut reply = Reply::Go;
         let (mut temp, mut prefix) = (None, Prefix::default());
         // Without a key, anyone could be the sender of a part.
@@ -320,7 +322,7 @@ impl Receiver {
                     Found::Part(left) => {
                         let files = Arc::clone(staging);
                         let reopen = move |stop: &Stop| files.reopen(claim, left, stop);
-                        peer.hash(staging, reopen).await.map_err(|fault| fault.of(name, body))?
+                        peer.hash(staging, reopen).await?
                     }
                     Found::Changed => {
                         reply = Reply::Anew;
@@ -329,47 +331,41 @@ impl Receiver {
                     }
                     Found::Nothing => staging.create_part(claim).map(|temp| (temp, Prefix::default())),
                 };
-                let (part, whole) = opened.map_err(disk)?;
+                let (part, whole) = opened.map_err(Fault::Disk)?;
                 body.lease = part.lease();
                 (temp, prefix) = (Some(part), whole);
             }
         }
         let mut temp = match temp {
             Some(temp) => temp,
-            None => staging.create().map_err(disk)?,
+            None => staging.create().map_err(Fault::Disk)?,
         };
         if let Some(size) = size {
-            temp = reserve(temp, prefix.hasher.len(), *size, header.data).await.map_err(disk)?;
+            temp = reserve(temp, prefix.hasher.len(), *size, header.data).await.map_err(Fault::Disk)?;
         }
         if prefix.groups > 0 {
             let digest = prefix.digest.finalize();
-            peer.reply(number, &Reply::Offer { groups: prefix.groups, digest });
+            peer.reply(&Reply::Offer { groups: prefix.groups, digest });
             body.wait_for_hash(prefix.groups);
-            match self.start(peer, body).await {
-                Ok(from) if from == prefix.groups => body.skip(prefix.hasher.len()),
-                Ok(0) => prefix = Prefix::default(),
-                Ok(_) => return Err(Fault::Peer(ProtocolError::BadMessage(protocol::START)).of(name, body)),
-                Err(fault) => return Err(fault.of(name, body)),
+            body.expect(peer, protocol::START).await?;
+            match u64::from_be_bytes(body.fixed(peer).await?) {
+                from if from == prefix.groups => body.skip(prefix.hasher.len()),
+                0 => prefix = Prefix::default(),
+                _ => return Err(ProtocolError::BadMessage(protocol::START).into()),
             }
-            temp.continue_at(prefix.groups).map_err(disk)?;
+            temp.continue_at(prefix.groups).map_err(Fault::Disk)?;
             // Shortening the part has released the reserved space.
-            temp = reserve(temp, body.received, body.size.unwrap_or_default(), header.data).await.map_err(disk)?;
+            let reserved = reserve(temp, body.received, body.size.unwrap_or_default(), header.data).await;
+            temp = reserved.map_err(Fault::Disk)?;
             let from = report::size(body.received);
             self.screen.say(&match prefix.groups {
                 0 => format!("{name} is not what was interrupted, and is received anew"),
                 _ => format!("{name} is continued after {from}"),
             });
         } else if *asks {
-            peer.reply(number, &reply);
+            peer.reply(&reply);
         }
         Ok(Disk::new(Sink::File(temp), prefix.hasher))
-    }
-
-    async fn start<T: Transport>(&self, peer: &mut Peer<'_, T>, body: &mut Body) -> Result<u64, Fault> {
-        match body.message(peer).await? {
-            protocol::START => body.fixed(peer).await.map(u64::from_be_bytes),
-            other => Err(ProtocolError::BadMessage(other).into()),
-        }
     }
 
     /// Gives a complete file its final name. Returns the name, and whether the attributes could be set.
@@ -387,7 +383,7 @@ impl Receiver {
         disk::blocking(place).await
     }
 
-    async fn entry(&self, owner: Owner, header: &FileHeader) -> Result<Received, ReceiveError> {
+    async fn entry(&self, owner: Owner, header: &FileHeader) -> Result<Received, Fault> {
         self.check_name(&header.name)?;
         let overwrite = self.existing == Existing::Overwrite;
         let created = match &self.out {
@@ -408,24 +404,16 @@ impl Receiver {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists && self.existing == Existing::Skip => {
                 Ok(Received::Skipped)
             }
-            Err(error) => Err(ReceiveError::Entry { name: header.name.clone(), error }),
+            Err(error) => Err(Fault::Entry(error)),
         }
     }
 }
 
 enum Received {
-    File(Placed),
+    /// A file, and the result of setting its attributes.
+    File(File, io::Result<()>),
     Entry,
     Skipped,
-}
-
-struct Placed {
-    name: Name,
-    bytes: u64,
-    resumed: u64,
-    hash: blake3::Hash,
-    /// Result of setting the attributes.
-    kept: io::Result<()>,
 }
 
 fn attributes(header: &FileHeader) -> Option<Attributes> {
@@ -441,14 +429,14 @@ async fn reserve(mut temp: TempFile, from: u64, size: u64, data: Option<u64>) ->
 }
 
 /// Discards data of a file that was sent before the sender learned that the file is not wanted.
-async fn discard<T: Transport>(peer: &mut Peer<'_, T>, name: &Name, body: &mut Body) -> Result<(), ReceiveError> {
+async fn discard<T: Transport>(peer: &mut Peer<'_, T>, body: &mut Body) -> Result<(), Fault> {
     let mut waste = Vec::new();
     loop {
         match body.read(peer, std::mem::take(&mut waste)).await {
             Ok(Some(chunk)) => waste = chunk,
-            Ok(None) => return body.hash(peer).await.map(|_| ()).map_err(|fault| fault.of(name, body)),
+            Ok(None) => return body.hash(peer).await.map(|_| ()),
             Err(Fault::Peer(ProtocolError::Abandoned)) => return Ok(()),
-            Err(fault) => return Err(fault.of(name, body)),
+            Err(fault) => return Err(fault),
         }
     }
 }
@@ -463,8 +451,8 @@ async fn next_header<T: Transport>(peer: &mut Peer<'_, T>) -> Result<Option<File
 
 /// Tells the sender the reason and discards the rest of its data: a reset because of unread data could overtake the
 /// reason.
-async fn refuse<T: Transport>(peer: &mut Peer<'_, T>, number: u64, reason: String) -> io::Result<()> {
-    peer.reply(number, &Reply::Refused(reason));
+async fn refuse<T: Transport>(peer: &mut Peer<'_, T>, reason: String) -> io::Result<()> {
+    peer.reply(&Reply::Refused(reason));
     peer.flush().await?;
     peer.transport.shutdown().await?;
     let mut waste = vec![0; MAX_CHUNK];

@@ -134,13 +134,15 @@ impl<T: Transport> Sender<T> {
         self.transport
     }
 
-    /// Sends the unsettled files of `plan`, and calls `done` for each file that is settled.
+    /// Sends the unsettled files of `plan`, and calls `done` for each file that is settled. `observe` is called whenever
+    /// the transport is used.
     /// Returns the reason why the receiver does not have all files. Then the connection cannot be used any further.
     pub(crate) async fn send(
         &mut self,
         plan: &mut Plan,
         options: Options,
         screen: &Screen,
+        mut observe: impl FnMut(&T),
         mut done: impl FnMut(&Source, Delivery, &T),
     ) -> Result<(), SendError> {
         let (feed, mut batches) = mpsc::channel(BATCHES_AHEAD);
@@ -156,7 +158,7 @@ impl<T: Transport> Sender<T> {
         while !bytes.is_empty() || producer.is_some() || !state.waiting.is_empty() {
             let free = bytes.is_empty() && producer.is_some() && state.waiting.len() < MAX_WAITING;
             tokio::select! {
-                heard = self.write_or_hear(bytes.get(written..).unwrap_or_default()) => {
+                heard = self.write_or_hear(bytes.get(written..).unwrap_or_default(), &mut observe) => {
                     written += heard.map_err(|error| state.failed(error.into()))?;
                     while let Some((number, reply)) =
                         protocol::take_reply(&mut self.inbox).map_err(|error| state.failed(error))?
@@ -192,7 +194,11 @@ impl<T: Transport> Sender<T> {
                     }
                     (None, None) => {}
                 },
-                _ = ticks.tick() => state.progress.update(state.total, &self.transport.snapshot()),
+                _ = ticks.tick() => {
+                    // The state of an outage is observed, too.
+                    observe(&self.transport);
+                    state.progress.update(state.total, &self.transport.snapshot());
+                }
             }
             if written == bytes.len() && written > 0 {
                 written = 0;
@@ -205,8 +211,9 @@ impl<T: Transport> Sender<T> {
 
     /// Writes part of `data` and returns its length, or reads from the peer and returns 0. If `data` is empty, flushes
     /// what has been written. Cancel safe: a cancelled call has written nothing.
-    async fn write_or_hear(&mut self, data: &[u8]) -> io::Result<usize> {
+    async fn write_or_hear(&mut self, data: &[u8], observe: &mut impl FnMut(&T)) -> io::Result<usize> {
         poll_fn(|cx| {
+            observe(&self.transport);
             if std::mem::take(&mut self.heard)
                 && !data.is_empty()
                 && let Poll::Ready(written) = Pin::new(&mut self.transport).poll_write(cx, data)

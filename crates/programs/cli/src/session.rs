@@ -6,6 +6,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
 use crate::names::Name;
+use crate::plot::Plot;
 use crate::progress::Screen;
 use crate::protocol::ProtocolError;
 use crate::receiver::{File, LeftOut, ReceiveError, Receiver};
@@ -25,50 +26,70 @@ pub(crate) enum Outcome {
     Created,
 }
 
-/// Sends the unsettled files of `plan` over `stream`, and closes the connection within `patience`. `watch` was started
-/// before the connection was opened.
-/// Returns the reason if a file was not confirmed; `plan` then has the files to be sent again.
-pub(crate) async fn send_over(
-    stream: impl Connection,
-    mut watch: Stopwatch,
-    patience: Duration,
-    plan: &mut Plan,
-    options: Options,
-    screen: &Screen,
-    mut done: impl FnMut(Outcome, &Snapshot),
-) -> Result<(), SendError> {
-    let mut sender = Sender::new(stream);
-    let mut before = Snapshot::default();
-    let settled = |source: &Source, delivery: Delivery, stream: &_| {
-        let path = Name::from(source.path().as_os_str()).text();
-        let after = Transport::snapshot(stream);
-        let outcome = match delivery {
-            Delivery::Confirmed { .. } if !source.is_file() => Outcome::Created,
-            Delivery::Declined(reason) => Outcome::Failed(path, format!("the receiver says: {reason}")),
-            Delivery::Failed(error) => Outcome::Failed(path, error.to_string()),
-            Delivery::Confirmed { hash, bytes, resumed } => {
-                Outcome::Sent(Sent::new(path, (bytes, resumed), watch.elapsed(), &before, &after, &hash))
-            }
-            Delivery::Skipped => Outcome::Skipped(path),
-        };
-        done(outcome, &after);
-        before = after;
-        watch = Stopwatch::start();
-    };
-    if let Err(error) = sender.send(plan, options, screen, settled).await {
-        // The queued data is useless, and a reset tells the peer of the failure at once.
-        sender.transport().tcp().abort();
-        return Err(error);
-    }
-    // All files are confirmed, so that a failed close has no consequence for the sender.
-    let _ = timeout(patience, finish(sender.into_transport())).await;
-    Ok(())
+/// How the files of a plan are sent.
+pub(crate) struct Sending<'a> {
+    pub(crate) plan: &'a mut Plan,
+    pub(crate) options: Options,
+    pub(crate) screen: &'a Screen,
+    /// Maximum time to close a connection.
+    pub(crate) patience: Duration,
+    pub(crate) plot: Option<&'a mut Plot>,
 }
 
-async fn finish(mut stream: impl Connection) -> std::io::Result<()> {
+impl Sending<'_> {
+    /// Sends the unsettled files over `stream`, and closes the connection. `watch` was started before the connection was
+    /// opened.
+    /// Returns the reason if a file was not confirmed; the plan then has the files to be sent again.
+    pub(crate) async fn run(
+        mut self,
+        stream: impl Connection,
+        mut watch: Stopwatch,
+        mut done: impl FnMut(Outcome),
+    ) -> Result<(), SendError> {
+        if let Some(plot) = &mut self.plot {
+            plot.begin(stream.tcp());
+        }
+        let mut sender = Sender::new(stream);
+        let mut before = Snapshot::default();
+        let settled = |source: &Source, delivery: Delivery, stream: &_| {
+            let path = Name::from(source.path().as_os_str()).text();
+            let after = Transport::snapshot(stream);
+            done(match delivery {
+                Delivery::Confirmed { .. } if !source.is_file() => Outcome::Created,
+                Delivery::Declined(reason) => Outcome::Failed(path, format!("the receiver says: {reason}")),
+                Delivery::Failed(error) => Outcome::Failed(path, error.to_string()),
+                Delivery::Confirmed { hash, bytes, resumed } => {
+                    Outcome::Sent(Sent::new(path, (bytes, resumed), watch.elapsed(), &before, &after, &hash))
+                }
+                Delivery::Skipped => Outcome::Skipped(path),
+            });
+            before = after;
+            watch = Stopwatch::start();
+        };
+        let plot = &mut self.plot;
+        let observe = |stream: &_| {
+            if let Some(plot) = plot {
+                plot.update(Connection::tcp(stream));
+            }
+        };
+        if let Err(error) = sender.send(self.plan, self.options, self.screen, observe, settled).await {
+            // The queued data is useless, and a reset tells the peer of the failure at once.
+            sender.transport().tcp().abort();
+            return Err(error);
+        }
+        // All files are confirmed, so that a failed close has no consequence for the sender.
+        let _ = timeout(self.patience, finish(sender.into_transport(), self.plot)).await;
+        Ok(())
+    }
+}
+
+async fn finish(mut stream: impl Connection, plot: Option<&mut Plot>) -> std::io::Result<()> {
     stream.shutdown().await?;
     let mut rest = [0; 64];
     while stream.read(&mut rest).await? > 0 {}
+    if let Some(plot) = plot {
+        plot.sample(stream.tcp());
+    }
     stream.close().await
 }
 

@@ -26,10 +26,14 @@
 //! the gateway opens the streams, and names the target that the forwarder has given for the listener.
 
 use std::io;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use longhaul_tls::tls_error;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+use tokio::time::sleep;
 
 use self::frame::FrameReader;
 use self::shared::Side;
@@ -37,6 +41,7 @@ use crate::transport::Connection;
 
 mod connect;
 mod frame;
+pub(crate) mod jobs;
 pub(crate) mod rate;
 mod relay;
 mod shared;
@@ -55,11 +60,37 @@ pub const MAGIC: [u8; 8] = *b"longfwd\x01";
 /// the reset may not be worth its transmission.
 const SETTLE: Duration = Duration::from_secs(10);
 const CLOSE: Duration = Duration::from_secs(5);
+/// Pause after a failed accept.
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// Closes the connection of a tunnel that has ended at both ends. A failure has no consequence, because the peer may be
 /// gone.
 pub(crate) async fn close(stream: impl Connection) {
     let _ = tokio::time::timeout(CLOSE, stream.close()).await;
+}
+
+/// Accepts connections and serves each in a task, which ends with this future. Does not return. `failed` is called if a
+/// connection cannot be accepted, for example because too many files are open.
+pub(crate) async fn accept<F: Future<Output = ()> + Send + 'static>(
+    listener: TcpListener,
+    failed: impl Fn(io::Error),
+    serve: impl Fn(TcpStream, SocketAddr) -> F,
+) {
+    let mut tasks = JoinSet::new();
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => match accepted {
+                Ok((stream, from)) => {
+                    tasks.spawn(serve(stream, from));
+                }
+                Err(error) => {
+                    failed(error);
+                    sleep(PAUSE).await;
+                }
+            },
+            Some(_) = tasks.join_next() => {}
+        }
+    }
 }
 
 #[derive(Debug, thiserror::Error)]

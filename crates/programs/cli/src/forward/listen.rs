@@ -4,12 +4,9 @@ use std::io;
 use std::net::SocketAddr;
 use std::str::FromStr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
-use tokio::task::JoinSet;
-use tokio::time::sleep;
 
 use super::pool::Pool;
 use super::proxy::{self, ProxyError};
@@ -18,50 +15,25 @@ use crate::tunnel::{self, Target};
 /// Maximum number of clients per port that have not sent their complete request.
 const NEGOTIATING: usize = 256;
 const MAX_BIND: usize = 255;
-/// Pause after a failed accept, for example because too many files are open.
-const PAUSE: Duration = Duration::from_millis(100);
 
-/// A forward from a local port to a target: `[BIND:]PORT:HOST:HOSTPORT`.
+/// Form of a forward to a fixed target.
+const TO_TARGET: &str = "[BIND:]PORT:HOST:HOSTPORT";
+
+/// A port to listen on, and where its connections lead.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct LocalForward {
+pub(crate) struct Forward<T> {
     /// Name or address to listen on, without brackets; `None` is the loopback address.
     pub(crate) bind: Option<String>,
     /// Port to listen on; 0 is any free port.
     pub(crate) port: u16,
-    pub(crate) target: Target,
+    pub(crate) target: T,
 }
+
+/// A forward to a fixed target: `[BIND:]PORT:HOST:HOSTPORT`.
+pub(crate) type LocalForward = Forward<Target>;
 
 /// A port whose clients name their targets: `[BIND:]PORT`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct DynamicForward {
-    /// Name or address to listen on, without brackets; `None` is the loopback address.
-    pub(crate) bind: Option<String>,
-    /// Port to listen on; 0 is any free port.
-    pub(crate) port: u16,
-}
-
-/// A forward from a port of the gateway to a target that this end connects to: `[BIND:]PORT:HOST:HOSTPORT`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct RemoteForward {
-    /// Address for the gateway to listen on, without brackets; empty for its loopback address.
-    pub(crate) bind: String,
-    /// Port for the gateway to listen on; 0 is any free port.
-    pub(crate) port: u16,
-    pub(crate) target: Target,
-}
-
-impl FromStr for RemoteForward {
-    type Err = ParseForwardError;
-
-    fn from_str(text: &str) -> Result<Self, ParseForwardError> {
-        let LocalForward { bind, port, target } = text.parse()?;
-        let bind = bind.unwrap_or_default();
-        if bind.len() > MAX_BIND {
-            return Err(ParseForwardError { text: text.to_owned(), form: "[BIND:]PORT:HOST:HOSTPORT" });
-        }
-        Ok(Self { bind, port, target })
-    }
-}
+pub(crate) type DynamicForward = Forward<()>;
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not a forward, {form}; IPv6 addresses are in brackets")]
@@ -74,7 +46,11 @@ impl FromStr for LocalForward {
     type Err = ParseForwardError;
 
     fn from_str(text: &str) -> Result<Self, ParseForwardError> {
-        parse(text).ok_or_else(|| ParseForwardError { text: text.to_owned(), form: "[BIND:]PORT:HOST:HOSTPORT" })
+        let target = |words: &mut Vec<String>| {
+            let (port, host) = (words.pop()?, words.pop()?);
+            Target::new(&host, port.parse().ok()?).ok()
+        };
+        Self::parse(text, target).ok_or_else(|| ParseForwardError { text: text.to_owned(), form: TO_TARGET })
     }
 }
 
@@ -82,7 +58,27 @@ impl FromStr for DynamicForward {
     type Err = ParseForwardError;
 
     fn from_str(text: &str) -> Result<Self, ParseForwardError> {
-        parse_dynamic(text).ok_or_else(|| ParseForwardError { text: text.to_owned(), form: "[BIND:]PORT" })
+        Self::parse(text, |_| Some(())).ok_or_else(|| ParseForwardError { text: text.to_owned(), form: "[BIND:]PORT" })
+    }
+}
+
+/// Parses a forward from a port of the gateway to a target that this end connects to.
+pub(crate) fn parse_remote(text: &str) -> Result<LocalForward, ParseForwardError> {
+    let forward: LocalForward = text.parse()?;
+    match &forward.bind {
+        Some(bind) if bind.len() > MAX_BIND => Err(ParseForwardError { text: text.to_owned(), form: TO_TARGET }),
+        _ => Ok(forward),
+    }
+}
+
+impl<T> Forward<T> {
+    /// Parses a forward, whose last words `target` takes.
+    fn parse(text: &str, target: impl FnOnce(&mut Vec<String>) -> Option<T>) -> Option<Self> {
+        let mut words = words(text)?;
+        let target = target(&mut words)?;
+        let port = words.pop()?.parse().ok()?;
+        let bind = words.pop();
+        words.is_empty().then_some(Self { bind, port, target })
     }
 }
 
@@ -136,28 +132,18 @@ impl Source {
 
     /// Accepts connections and forwards them through `pool`. Does not return.
     pub(crate) async fn run(self, pool: Pool) {
+        let Self { listener, targets } = self;
         let places = Arc::new(Semaphore::new(NEGOTIATING));
-        let mut clients = JoinSet::new();
-        loop {
-            let accepted = tokio::select! {
-                accepted = self.listener.accept() => accepted,
-                Some(_) = clients.join_next() => continue,
-            };
-            match accepted {
-                Ok((client, from)) => {
-                    let (pool, places, targets) = (pool.clone(), Arc::clone(&places), self.targets.clone());
-                    clients.spawn(async move {
-                        if let Err(error) = forward(client, targets, &pool, &places).await {
-                            tracing::info!(target: "longhaul::forward", "{from}: {error}");
-                        }
-                    });
-                }
-                Err(error) => {
-                    tracing::warn!(target: "longhaul::forward", "cannot accept a connection: {error}");
-                    sleep(PAUSE).await;
+        let failed = |error| tracing::warn!(target: "longhaul::forward", "cannot accept a connection: {error}");
+        let serve = |client, from| {
+            let (pool, places, targets) = (pool.clone(), Arc::clone(&places), targets.clone());
+            async move {
+                if let Err(error) = forward(client, targets, &pool, &places).await {
+                    tracing::info!(target: "longhaul::forward", "{from}: {error}");
                 }
             }
-        }
+        };
+        tunnel::accept(listener, failed, serve).await;
     }
 }
 
@@ -177,22 +163,6 @@ async fn forward(mut client: TcpStream, targets: Targets, pool: &Pool, places: &
     tunnel::prepare(&client)?;
     pool.forward(client, target).await;
     Ok(())
-}
-
-fn parse(text: &str) -> Option<LocalForward> {
-    let mut words = words(text)?;
-    let (target_port, target_host) = (words.pop()?, words.pop()?);
-    let target = Target::new(&target_host, target_port.parse().ok()?).ok()?;
-    let port = words.pop()?.parse().ok()?;
-    let bind = words.pop();
-    words.is_empty().then_some(LocalForward { bind, port, target })
-}
-
-fn parse_dynamic(text: &str) -> Option<DynamicForward> {
-    let mut words = words(text)?;
-    let port = words.pop()?.parse().ok()?;
-    let bind = words.pop();
-    words.is_empty().then_some(DynamicForward { bind, port })
 }
 
 /// Splits a text at the colons outside of brackets, and removes the brackets.

@@ -1,15 +1,13 @@
 //! Pool of tunnels to a gateway.
 
-use std::collections::VecDeque;
 use std::pin::{Pin, pin};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::Result;
 use longhaul_tls::SecureStream;
 use tokio::net::TcpStream;
-use tokio::sync::{Notify, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, sleep};
 
@@ -17,6 +15,7 @@ use super::persist::persist;
 use crate::monitor::{Monitor, PoolState};
 use crate::progress::Screen;
 use crate::report::Stopwatch;
+use crate::tunnel::jobs::{Job, Jobs, Unserved};
 use crate::tunnel::rate::Limits;
 use crate::tunnel::{self, Ended, Frame, Reason, Target, Tunnel};
 
@@ -77,8 +76,10 @@ struct Shared {
     config: PoolConfig,
     connect: Connect,
     screen: Screen,
+    jobs: Jobs,
+    /// Number of the next connection to the gateway.
+    next: AtomicUsize,
     state: Mutex<State>,
-    changed: Notify,
     /// Whether the latest attempt to reach the gateway failed.
     failing: AtomicBool,
     /// Number of consecutive tunnels, up to the latest, that ended soon and carried nothing.
@@ -92,39 +93,8 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Idle tunnels; the one used last is at the end and is used next, because its window fits the path best.
-    idle: Vec<Idle>,
     tunnels: usize,
     building: usize,
-    waiting: VecDeque<Waiting>,
-    /// Next number for a tunnel, a connection to the gateway, or a waiting connection.
-    next: usize,
-}
-
-#[derive(Debug)]
-struct Idle {
-    number: usize,
-    jobs: oneshot::Sender<Job>,
-    probe: Arc<Notify>,
-}
-
-#[derive(Debug)]
-struct Waiting {
-    number: usize,
-    job: Job,
-}
-
-#[derive(Debug)]
-struct Job {
-    local: TcpStream,
-    target: Target,
-}
-
-impl State {
-    fn number(&mut self) -> usize {
-        self.next += 1;
-        self.next - 1
-    }
 }
 
 impl Pool {
@@ -134,8 +104,9 @@ impl Pool {
             config,
             connect,
             screen,
+            jobs: Jobs::new(WAITING),
+            next: AtomicUsize::new(0),
             state: Mutex::default(),
-            changed: Notify::new(),
             failing: AtomicBool::new(false),
             useless: AtomicU32::new(0),
             rtt: AtomicU64::new(0),
@@ -158,26 +129,22 @@ impl Pool {
     /// Forwards a connection, which was [prepared](tunnel::prepare), to `target`. If no tunnel becomes free in time,
     /// the connection is reset.
     pub(crate) async fn forward(&self, local: TcpStream, target: Target) {
-        let Some(number) = self.shared.dispatch(Job { local, target }) else { return };
-        sleep(self.shared.config.patience).await;
-        let mut state = self.shared.state();
-        let at = state.waiting.iter().position(|waiting| waiting.number == number);
-        if let Some(late) = at.and_then(|at| state.waiting.remove(at)) {
-            drop(state);
-            self.shared.config.monitor.refuse(Reason::Crowded);
-            self.shared.screen.say(&format!("{}: reset, because no tunnel was ready in time", late.job.target));
+        let Shared { jobs, config, .. } = &*self.shared;
+        self.shared.used.store(self.shared.now.load(Ordering::Relaxed), Ordering::Relaxed);
+        let Err(unserved) = jobs.submit(Job { local, target }, config.patience).await else { return };
+        config.monitor.refuse(Reason::Crowded);
+        if let Unserved::Late(target) = unserved {
+            self.shared.screen.say(&format!("{target}: reset, because no tunnel was ready in time"));
         }
     }
 
     /// Waits until no connection is being forwarded or waiting.
     pub(crate) async fn settled(&self) {
-        loop {
-            {
-                let state = self.shared.state();
-                if state.waiting.is_empty() && state.idle.len() == state.tunnels {
-                    return;
-                }
-            }
+        let is_settled = || {
+            let (idle, waiting) = self.shared.jobs.counts();
+            waiting == 0 && idle == self.shared.state().tunnels
+        };
+        while !is_settled() {
             sleep(CHECK).await;
         }
     }
@@ -197,7 +164,7 @@ impl Pool {
                 });
             }
             tokio::select! {
-                () = self.shared.changed.notified() => {}
+                () = self.shared.jobs.changed.notified() => {}
                 _ = ticks.tick() => self.shared.probe_next(),
                 Some(_) = building.join_next() => {}
             }
@@ -210,52 +177,18 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives a connection to an idle tunnel, or lets it wait for one. Returns its number if it waits.
-    fn dispatch(&self, mut job: Job) -> Option<usize> {
-        self.used.store(self.now.load(Ordering::Relaxed), Ordering::Relaxed);
-        let mut state = self.state();
-        while let Some(idle) = state.idle.pop() {
-            match idle.jobs.send(job) {
-                Ok(()) => {
-                    drop(state);
-                    self.changed.notify_one();
-                    return None;
-                }
-                // The tunnel has just ended.
-                Err(back) => job = back,
-            }
-        }
-        if state.waiting.len() >= WAITING {
-            drop(state);
-            self.config.monitor.refuse(Reason::Crowded);
-            return None;
-        }
-        let number = state.number();
-        state.waiting.push_back(Waiting { number, job });
-        drop(state);
-        self.changed.notify_one();
-        Some(number)
-    }
-
     /// Probes the idle tunnel that will be used next, if the pool was used recently.
     fn probe_next(&self) {
         let now = self.now.fetch_add(1, Ordering::Relaxed);
-        if now - self.used.load(Ordering::Relaxed) <= PROBES
-            && let Some(idle) = self.state().idle.last()
-        {
-            idle.probe.notify_one();
+        if now - self.used.load(Ordering::Relaxed) <= PROBES {
+            self.jobs.probe_next();
         }
     }
 
-    /// Probes all idle tunnels: after the failure of one, the others are suspect.
-    fn probe_all(&self) {
-        self.state().idle.iter().for_each(|idle| idle.probe.notify_one());
-    }
-
     fn observe(&self) -> PoolState {
-        let state = self.state();
-        let (idle, waiting) = (state.idle.len(), state.waiting.len());
-        PoolState { idle, busy: state.tunnels.saturating_sub(idle), building: state.building, waiting }
+        let (idle, waiting) = self.jobs.counts();
+        let State { tunnels, building } = *self.state();
+        PoolState { idle, busy: tunnels.saturating_sub(idle), building, waiting }
     }
 
     /// Returns the round-trip time of the path, or zero if it is not known.
@@ -265,9 +198,10 @@ impl Shared {
 
     /// Returns whether another tunnel is needed, and counts it as being built if so.
     fn begin_building(&self) -> bool {
+        let (idle, waiting) = self.jobs.counts();
         let mut state = self.state();
         let limit = if self.failing.load(Ordering::Relaxed) { 1 } else { BUILDING };
-        let missing = state.idle.len() + state.building < self.config.warm + state.waiting.len();
+        let missing = idle + state.building < self.config.warm + waiting;
         let room = state.building < limit && state.tunnels + state.building < self.config.max;
         let begin = missing && room;
         state.building += usize::from(begin);
@@ -277,7 +211,7 @@ impl Shared {
     /// Builds a tunnel. Repeats the attempt until it succeeds.
     async fn build(&self) -> Tunnel<SecureStream> {
         let attempt = || async {
-            let number = self.state().number();
+            let number = self.next.fetch_add(1, Ordering::Relaxed);
             Ok(Tunnel::start((self.connect)(number).await?).await?)
         };
         let failed = |error: anyhow::Error| {
@@ -311,7 +245,8 @@ impl Shared {
             drop(counted);
             match left {
                 Some(stream) => tunnel::close(stream).await,
-                None => shared.probe_all(),
+                // The other tunnels are suspect now.
+                None => shared.jobs.probe_all(),
             }
         });
     }
@@ -348,15 +283,9 @@ impl Shared {
     }
 
     async fn next_job(&self, tunnel: &mut Tunnel<SecureStream>) -> Next {
-        let ((jobs, mut job), probe) = (oneshot::channel(), Arc::new(Notify::new()));
-        let number = {
-            let mut state = self.state();
-            if let Some(waiting) = state.waiting.pop_front() {
-                return Next::Job(waiting.job);
-            }
-            let number = state.number();
-            state.idle.push(Idle { number, jobs, probe: Arc::clone(&probe) });
-            number
+        let mut turn = match self.jobs.next() {
+            Ok(job) => return Next::Job(job),
+            Err(turn) => turn,
         };
         // The path may have become longer since the latest tunnel was built.
         let rtt = tunnel.inspect(|stream| stream.info().ok()?.rtt).flatten().unwrap_or_default().max(self.rtt());
@@ -367,7 +296,7 @@ impl Shared {
         let next = loop {
             tokio::select! {
                 biased;
-                job = &mut job => return job.map_or(Next::Close, Next::Job),
+                job = &mut turn.job => return job.map_or(Next::Close, Next::Job),
                 frame = tunnel.next() => match frame {
                     Ok(Some(Frame::Pong)) => probed = false,
                     // A late reset of a stream that has ended.
@@ -375,7 +304,7 @@ impl Shared {
                     Ok(Some(Frame::Bye) | None) => break Next::Close,
                     Ok(Some(_)) | Err(_) => break Next::Failed,
                 },
-                () = probe.notified(), if !probed => {
+                () = turn.probe.notified(), if !probed => {
                     if tunnel.send(&Frame::Ping).await.is_err() {
                         break Next::Failed;
                     }
@@ -383,14 +312,13 @@ impl Shared {
                     late.set(sleep(suspect));
                 }
                 () = &mut late, if probed => break Next::Failed,
-                () = sleep(SURPLUS) => if self.state().idle.len() > self.config.warm { break Next::Close },
+                () = sleep(SURPLUS) => if self.jobs.counts().0 > self.config.warm { break Next::Close },
             }
         };
-        // A connection may have been given to this tunnel at the same time.
-        self.state().idle.retain(|idle| idle.number != number);
-        job.close();
-        if let Ok(job) = job.try_recv() {
-            self.dispatch(job);
+        if let Some(job) = turn.end()
+            && self.jobs.give(job).is_err()
+        {
+            self.config.monitor.refuse(Reason::Crowded);
         }
         next
     }
@@ -413,7 +341,7 @@ struct Counted {
 impl Drop for Counted {
     fn drop(&mut self) {
         *(self.count)(&mut self.shared.state()) -= 1;
-        self.shared.changed.notify_one();
+        self.shared.jobs.changed.notify_one();
     }
 }
 

@@ -9,7 +9,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use super::listen::RemoteForward;
+use super::listen::LocalForward;
 use super::pool::{Connect, PoolConfig};
 use crate::monitor::TunnelGuard;
 use crate::progress::Screen;
@@ -55,7 +55,7 @@ pub(crate) struct Remote {
 }
 
 struct Shared {
-    forwards: Vec<RemoteForward>,
+    forwards: Vec<LocalForward>,
     connect: Connect,
     /// Limits look-ups, because the gateway chooses their number and time.
     lookups: Lookups,
@@ -71,7 +71,7 @@ pub(crate) struct Listeners(Tunnel<SecureStream>);
 impl Remote {
     /// Creates forwards without listeners. `first` is the number of the first connection to the gateway.
     pub(crate) fn new(
-        forwards: Vec<RemoteForward>,
+        forwards: Vec<LocalForward>,
         connect: Connect,
         first: usize,
         config: PoolConfig,
@@ -87,8 +87,9 @@ impl Remote {
     pub(crate) async fn listen(&self) -> Result<Listeners, RemoteError> {
         let Shared { forwards, group, screen, .. } = &*self.shared;
         let mut tunnel = self.shared.connect().await?;
-        for RemoteForward { bind, port, target } in forwards {
-            let (bind, target) = (bind.clone(), target.clone());
+        for LocalForward { bind, port, target } in forwards {
+            // Without an address, the gateway listens on its loopback address.
+            let (bind, target) = (bind.clone().unwrap_or_default(), target.clone());
             let listen = Frame::Listen { group: *group, bind: bind.clone(), port: *port, target: target.clone() };
             tunnel.send(&listen).await.map_err(TunnelError::from)?;
             let place = |port: u16| match bind.as_str() {

@@ -1,6 +1,6 @@
 //! Listeners that a gateway opens for forwarders, and the tunnels that forwarders offer for the accepted connections.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -8,12 +8,12 @@ use std::time::Duration;
 use longhaul_tls::Fingerprint;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{oneshot, watch};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::sleep;
 
 use super::{Event, Session, becomes};
 use crate::monitor::{Monitor, Observed};
+use crate::tunnel::jobs::{Job, Jobs};
 use crate::tunnel::{self, Frame, Group, Reason, Target, Tunnel, TunnelError};
 
 /// Maximum number of listeners of a group, and of groups of a key.
@@ -21,8 +21,6 @@ const MAX_LISTENERS: usize = 32;
 const MAX_GROUPS: usize = 8;
 /// Maximum number of connections of a group that wait for a tunnel.
 const WAITING: usize = 64;
-/// Pause after a failed accept, for example because too many files are open.
-const PAUSE: Duration = Duration::from_millis(100);
 
 pub(super) struct Listen {
     pub(super) group: Group,
@@ -37,22 +35,8 @@ pub(crate) struct Groups(Mutex<HashMap<(Fingerprint, Group), Arc<Queue>>>);
 
 #[derive(Debug)]
 struct Queue {
-    state: Mutex<State>,
+    jobs: Jobs,
     ended: watch::Sender<bool>,
-}
-
-#[derive(Debug, Default)]
-struct State {
-    /// Idle tunnels; the one used last is at the end and is used next.
-    idle: Vec<(u64, oneshot::Sender<Job>)>,
-    waiting: VecDeque<(u64, Job)>,
-    next: u64,
-}
-
-#[derive(Debug)]
-struct Job {
-    local: TcpStream,
-    target: Target,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -76,7 +60,7 @@ impl Groups {
         if others >= MAX_GROUPS {
             return None;
         }
-        let queue = Arc::new(Queue { state: Mutex::default(), ended: watch::Sender::new(false) });
+        let queue = Arc::new(Queue::default());
         if let Some(old) = groups.insert(name, Arc::clone(&queue)) {
             old.end();
         }
@@ -99,39 +83,21 @@ impl Drop for Membership<'_> {
     }
 }
 
+impl Default for Queue {
+    fn default() -> Self {
+        Self { jobs: Jobs::new(WAITING), ended: watch::Sender::new(false) }
+    }
+}
+
 impl Queue {
     fn end(&self) {
         self.ended.send_replace(true);
-        *lock(&self.state) = State::default();
+        self.jobs.close();
     }
 
     /// Gives a connection to an idle tunnel, or queues it. If no tunnel becomes free in time, the connection is reset.
-    async fn submit(&self, mut job: Job, patience: Duration, monitor: &Monitor) {
-        let number = {
-            let mut state = lock(&self.state);
-            while let Some((_, jobs)) = state.idle.pop() {
-                match jobs.send(job) {
-                    Ok(()) => return,
-                    // The tunnel has just ended.
-                    Err(back) => job = back,
-                }
-            }
-            if state.waiting.len() >= WAITING || *self.ended.borrow() {
-                drop(state);
-                monitor.refuse(Reason::Crowded);
-                return;
-            }
-            state.next += 1;
-            let number = state.next;
-            state.waiting.push_back((number, job));
-            number
-        };
-        sleep(patience).await;
-        let mut state = lock(&self.state);
-        let before = state.waiting.len();
-        state.waiting.retain(|(waiting, _)| *waiting != number);
-        if state.waiting.len() < before {
-            drop(state);
+    async fn submit(&self, job: Job, patience: Duration, monitor: &Monitor) {
+        if self.jobs.submit(job, patience).await.is_err() {
             monitor.refuse(Reason::Crowded);
         }
     }
@@ -143,22 +109,15 @@ impl Queue {
         ending: &mut watch::Receiver<bool>,
         (patience, monitor): (Duration, &Monitor),
     ) -> Result<Option<Job>, TunnelError> {
-        let (jobs, mut job) = oneshot::channel();
-        let number = {
-            let mut state = lock(&self.state);
-            if let Some((_, job)) = state.waiting.pop_front() {
-                return Ok(Some(job));
-            }
-            state.next += 1;
-            let number = state.next;
-            state.idle.push((number, jobs));
-            number
+        let mut turn = match self.jobs.next() {
+            Ok(job) => return Ok(Some(job)),
+            Err(turn) => turn,
         };
         let mut ended = self.ended.subscribe();
         let result = loop {
             tokio::select! {
                 biased;
-                job = &mut job => return Ok(job.ok()),
+                job = &mut turn.job => return Ok(job.ok()),
                 () = becomes(&mut ended) => break Ok(None),
                 () = becomes(ending) => break Ok(None),
                 frame = tunnel.next() => match frame {
@@ -171,13 +130,11 @@ impl Queue {
                 },
             }
         };
-        lock(&self.state).idle.retain(|(idle, _)| *idle != number);
         // A connection may have been given to this tunnel at the same moment. A forwarder that has sent `BYE` still
         // serves it. After a failure, another tunnel does, unless the gateway ends.
-        job.close();
-        match job.try_recv() {
-            Ok(job) if tunnel.is_leaving() => return Ok(Some(job)),
-            Ok(job) if !*ending.borrow() => self.submit(job, patience, monitor).await,
+        match turn.end() {
+            Some(job) if tunnel.is_leaving() => return Ok(Some(job)),
+            Some(job) if !*ending.borrow() => self.submit(job, patience, monitor).await,
             _ => {}
         }
         result
@@ -247,25 +204,16 @@ async fn bind(session: &Session<'_>, asked: &Listen) -> Result<(TcpListener, Soc
 }
 
 async fn accept(listener: TcpListener, target: Target, queue: Arc<Queue>, (patience, monitor): (Duration, Monitor)) {
-    let mut waiting = JoinSet::new();
-    loop {
-        let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
-            Some(_) = waiting.join_next() => continue,
-        };
-        match accepted {
-            Ok((local, _)) => {
-                if tunnel::prepare(&local).is_ok() {
-                    let (queue, monitor, target) = (Arc::clone(&queue), monitor.clone(), target.clone());
-                    waiting.spawn(async move { queue.submit(Job { local, target }, patience, &monitor).await });
-                }
-            }
-            Err(error) => {
-                tracing::warn!(target: "longhaul::gateway", "cannot accept a connection: {error}");
-                sleep(PAUSE).await;
+    let failed = |error| tracing::warn!(target: "longhaul::gateway", "cannot accept a connection: {error}");
+    let serve = |local: TcpStream, _| {
+        let (queue, monitor, target) = (Arc::clone(&queue), monitor.clone(), target.clone());
+        async move {
+            if tunnel::prepare(&local).is_ok() {
+                queue.submit(Job { local, target }, patience, &monitor).await;
             }
         }
-    }
+    };
+    tunnel::accept(listener, failed, serve).await;
 }
 
 /// Opens streams on a tunnel that a forwarder offers, until one end ends it.
@@ -314,8 +262,7 @@ mod tests {
                 return Poll::Ready(Ok(()));
             }
             if let Some(job) = self.job.take() {
-                let (_, idle) = lock(&self.queue.state).idle.pop().unwrap();
-                idle.send(job).unwrap();
+                assert_eq!(self.queue.jobs.give(job).unwrap(), None);
             }
             buf.put_slice(&std::mem::take(&mut self.frames));
             Poll::Ready(Ok(()))
@@ -350,7 +297,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let local = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let job = Job { local, target: "h.example:80".parse().unwrap() };
-        let queue = Arc::new(Queue { state: Mutex::default(), ended: watch::Sender::new(false) });
+        let queue = Arc::new(Queue::default());
         let stream = Coincidence { queue: Arc::clone(&queue), job: Some(job), frames, begun: false };
         let mut tunnel = Tunnel::start(stream).await.unwrap();
         let (_end, mut ending) = watch::channel(false);
@@ -359,8 +306,7 @@ mod tests {
         // The timeout expires if the connection waits for another tunnel.
         let next = tokio::time::timeout(Duration::from_millis(100), next).await;
         let carried = next.is_ok_and(|next| matches!(next, Ok(Some(_))));
-        let waiting = lock(&queue.state).waiting.len();
-        (carried, waiting)
+        (carried, queue.jobs.counts().1)
     }
 
     /// A forwarder that has sent `BYE` serves a stream that was opened before the gateway answered. If the tunnel has

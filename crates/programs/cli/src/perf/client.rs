@@ -14,7 +14,7 @@ use super::options::Options;
 use super::protocol::{self, Hello, Message, Params, Protocol};
 use super::results::Results;
 use super::runner::{Channel, Stream};
-use super::session::{self, Event, Terms};
+use super::session::{self, Terms};
 use super::text::Reporter;
 use super::{tcp, udp};
 use crate::address;
@@ -141,10 +141,9 @@ impl Test<'_> {
             Protocol::Udp => timeout(patience, self.connect_udp(&ports)).await.context("no reply over UDP")??,
         };
         // All streams are connected already.
-        let (_, arrivals) = mpsc::channel(1);
-        let terms = Terms { patience, idle: self.options.idle(), limit: None, arrivals, stop };
-        let mut observe = |event: Event<'_>| report.observe(event);
-        session::conduct(&mut self.control, self.params, streams, terms, &mut observe).await
+        let (_, mut arrivals) = mpsc::channel(1);
+        let terms = Terms { patience, idle: self.options.idle(), limit: None, arrivals: &mut arrivals, stop };
+        session::conduct(&mut self.control, self.params, streams, terms, report).await
     }
 
     async fn read_output(&mut self, report: &mut Reporter) -> Result<()> {
@@ -188,7 +187,7 @@ impl Test<'_> {
                 if !sends {
                     stream.write_all(&opening).await?;
                 }
-                Ok::<_, anyhow::Error>(Stream { sends, channel: Channel::Tcp(stream), opening })
+                Ok::<_, anyhow::Error>(Stream { sends, channel: Channel::Tcp(stream, opening) })
             });
         }
         session::all(connecting).await
@@ -213,10 +212,8 @@ impl Test<'_> {
             start = protocol::read(&mut self.control) => expect_start(start?)?,
             refused = udp::knock(&sockets) => refused.context("unable to connect stream")?,
         }
-        let sockets = sockets.into_iter().zip(sends);
-        Ok(sockets
-            .map(|((socket, _), sends)| Stream { sends, channel: Channel::Udp(socket), opening: Vec::new() })
-            .collect())
+        let streams = sockets.into_iter().zip(sends);
+        Ok(streams.map(|((socket, _), sends)| Stream { sends, channel: Channel::Udp(socket) }).collect())
     }
 }
 

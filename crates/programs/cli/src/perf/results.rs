@@ -236,7 +236,7 @@ mod tests {
                 reporter.params.streams = 2;
                 let ours = results(u64::MAX, true);
                 for interval in &ours.intervals {
-                    reporter.observe(super::super::session::Event::Interval(interval));
+                    reporter.interval(interval);
                 }
                 reporter.end(&Ok((ours, results(u64::MAX, false))));
             }

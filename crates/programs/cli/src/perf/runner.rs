@@ -1,6 +1,5 @@
 //! Runs one end's half of a test: its streams, the clock, and the reports.
 
-use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,105 +11,103 @@ use tokio::sync::{Mutex, mpsc, watch};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::sleep;
 
-use super::meter::{Meter, Reader};
+use super::meter::Reader;
 use super::pacing::Departures;
 use super::protocol::{self, Message, Params};
-use super::results::{Interval, Results};
-use super::session::{Event, Facts};
+use super::results::{Interval, MAX_SAMPLES, Results};
+use super::session::Facts;
+use super::text::Reporter;
 use super::timing::Timing;
 use super::{tcp, udp, usage};
 
 pub(crate) struct Stream {
     pub(crate) sends: bool,
     pub(crate) channel: Channel,
-    /// Bytes that identify the stream to the other end; the sender writes them before the data.
-    pub(crate) opening: Vec<u8>,
 }
 
 pub(crate) enum Channel {
     /// A longhaul connection whose sender has not yet identified the stream.
     Expected,
-    Tcp(TcpStream),
+    /// A connection, and bytes that identify the stream to the other end, which the sender writes before the data.
+    Tcp(TcpStream, Vec<u8>),
     Udp(UdpSocket),
 }
 
-struct Half<'a, F> {
+/// End of a stream: its number and the time in seconds after the start.
+type Stopped = (usize, f64);
+
+struct Half<'a> {
     params: &'a Params,
     timing: Timing,
+    report: &'a mut Reporter,
     readers: Vec<Reader>,
+    facts: Vec<Facts>,
+    tasks: JoinSet<Result<()>>,
+    stop: mpsc::UnboundedSender<Stopped>,
+    done: watch::Receiver<Option<Vec<u64>>>,
     usage: usage::Meter,
     last_usage: usage::Reading,
     last: f64,
     /// Start of the measurement in seconds after the start of the test; `None` until then.
     base: Option<f64>,
-    observe: &'a mut F,
+    /// The first intervals, as many as fit in a message to the other end, and the number of the others.
+    intervals: Vec<Interval>,
+    left_out: u64,
 }
 
-/// Runs `streams`, including the expected ones as they arrive. Reports events to `observe`, and the end of this end's
-/// datagrams on `control`. `done` receives the numbers of datagrams that the other end has sent.
-pub(crate) async fn run<F: FnMut(Event<'_>)>(
+/// Runs `streams`, including the expected ones as they arrive. Tells the other end on `control` when this end has sent
+/// its last datagram. `done` receives the numbers of datagrams that the other end has sent.
+pub(crate) async fn run(
     (params, timing): (&Params, Timing),
     streams: Vec<Stream>,
     arrivals: &mut mpsc::Receiver<(usize, TcpStream)>,
     done: watch::Receiver<Option<Vec<u64>>>,
     control: &Mutex<impl AsyncWrite + Unpin>,
-    observe: &mut F,
+    report: &mut Reporter,
 ) -> Result<Results> {
     let _cancel = timing.cancelled.on_drop();
+    let patience = sleep(timing.patience);
+    tokio::pin!(patience);
     let usage = usage::Meter::start();
     let first_usage = usage.read();
+    let (stop, mut stops) = mpsc::unbounded_channel();
     let mut half = Half {
         params,
+        timing,
+        report,
         readers: streams.iter().map(|stream| Reader::new(stream.sends)).collect(),
+        facts: vec![Facts::default(); streams.len()],
+        tasks: JoinSet::new(),
+        stop,
+        done,
         usage,
         last_usage: first_usage,
         last: 0.0,
         base: (params.omit == 0).then_some(0.0),
-        timing: timing.clone(),
-        observe,
+        intervals: Vec::new(),
+        left_out: 0,
     };
-    let mut tasks = JoinSet::new();
-    let (stop, mut stops) = mpsc::unbounded_channel();
-    let mut facts = vec![Facts::default(); streams.len()];
-    let mut received = 0..;
     let mut expected = 0;
-    let mut begin = |half: &mut Half<'_, F>, tasks: &mut JoinSet<Result<()>>, number: usize, stream: Stream| {
-        half.note_start(number, &stream.channel);
-        if let Some(facts) = facts.get_mut(number) {
-            *facts = Facts::new(&stream.channel);
-        }
-        let stop = stop.clone();
-        let stopped = move |at: f64| {
-            // The receiver is dropped if the test has failed.
-            let _ = stop.send((number, at));
-        };
-        let place = if stream.sends { 0 } else { received.next().unwrap_or(0) };
-        let Some(meter) = half.readers.get(number).map(|reader| Arc::clone(&reader.meter)) else { return };
-        tasks.spawn(stream_task(stream, meter, timing.clone(), params, (done.clone(), place), number, stopped));
-    };
     for (number, stream) in streams.into_iter().enumerate() {
         match stream.channel {
             Channel::Expected => expected += 1,
-            _ => begin(&mut half, &mut tasks, number, stream),
+            _ => half.begin(number, stream),
         }
     }
-    let patience = sleep(timing.patience);
-    tokio::pin!(patience);
     while expected > 0 {
         tokio::select! {
             Some((number, tcp)) = arrivals.recv() => {
-                let stream = Stream { sends: false, channel: Channel::Tcp(tcp), opening: Vec::new() };
-                begin(&mut half, &mut tasks, number, stream);
+                half.begin(number, Stream { sends: false, channel: Channel::Tcp(tcp, Vec::new()) });
                 expected -= 1;
             }
-            Some(ended) = tasks.join_next() => passed_on(ended)?,
+            Some(ended) = half.tasks.join_next() => passed_on(ended)?,
             () = &mut patience => bail!("the client did not open its streams"),
         }
     }
-    (half.observe)(Event::Begin(&facts));
-    let ends = half.until_all_stopped(&mut tasks, &mut stops, control).await?;
+    half.report.begin(std::mem::take(&mut half.facts));
+    let ends = half.until_all_stopped(&mut stops, control).await?;
     half.last_interval(ends.iter().copied().fold(0.0, f64::max));
-    while let Some(ended) = tasks.join_next().await {
+    while let Some(ended) = half.tasks.join_next().await {
         passed_on(ended)?;
     }
     let cpu = half.usage.read().since(&first_usage);
@@ -118,7 +115,7 @@ pub(crate) async fn run<F: FnMut(Event<'_>)>(
     let base = half.base.unwrap_or(f64::MAX);
     let results = half.readers.iter().zip(ends);
     let streams = results.map(|(reader, end)| reader.result((end - base).max(0.0))).collect();
-    Ok(Results { streams, cpu, ..Results::default() })
+    Ok(Results { streams, intervals: half.intervals, intervals_left_out: half.left_out, cpu })
 }
 
 /// Returns the result of a task, and resumes a panic of the task.
@@ -126,51 +123,62 @@ fn passed_on(ended: Result<Result<()>, JoinError>) -> Result<()> {
     ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))
 }
 
-/// Returns the task of stream `number`, which does not borrow `params`.
-fn stream_task(
-    stream: Stream,
-    meter: Arc<Meter>,
-    timing: Timing,
-    params: &Params,
-    done: (watch::Receiver<Option<Vec<u64>>>, usize),
-    number: usize,
-    stopped: impl FnOnce(f64) + Send + 'static,
-) -> impl Future<Output = Result<()>> + Send + 'static {
-    let (length, rate, burst) = (params.length as usize, params.rate, params.burst);
-    // Each stream has its own seed, so that streams do not send at the same times.
-    let seed = params.poisson.then(|| params.seed.wrapping_mul(1 << 8).wrapping_add(number as u64));
-    async move {
-        match (stream.channel, stream.sends) {
-            (Channel::Tcp(tcp), true) => {
-                let load = tcp::Load { opening: stream.opening, length, rate, burst };
-                tcp::send(tcp, meter, timing, load, stopped).await
-            }
-            (Channel::Tcp(tcp), false) => {
-                // A sender that keeps the agreed rate is never slowed down: the slack is one second's worth of data and
-                // one burst.
-                let slack = rate / 8 + length as u64 * u64::from(burst.max(1));
-                tcp::receive(tcp, meter, timing, (rate, slack), stopped).await
-            }
-            (Channel::Udp(socket), true) => {
-                udp::send(socket, meter, timing, (length, Departures::new(length, (rate, burst), seed)), stopped).await
-            }
-            (Channel::Expected, _) => bail!("the stream did not arrive"),
-            (Channel::Udp(socket), false) => udp::receive(socket, meter, timing, done, stopped).await,
+impl Half<'_> {
+    /// Starts the task of a stream.
+    fn begin(&mut self, number: usize, stream: Stream) {
+        // The number among the streams on which the other end sends.
+        let place = self.readers.iter().take(number).filter(|reader| !reader.sender).count();
+        let Some((reader, facts)) = self.readers.get_mut(number).zip(self.facts.get_mut(number)) else { return };
+        *facts = Facts::new(&stream.channel);
+        // Earlier activity of the connection, such as waiting, is excluded from the measurement.
+        if let Channel::Tcp(tcp, _) = &stream.channel
+            && let Ok(info) = tcp.info()
+        {
+            reader.meter.with(|gauge| gauge.sample(info));
         }
+        reader.begin();
+        let (meter, timing, done, stop) =
+            (Arc::clone(&reader.meter), self.timing.clone(), self.done.clone(), self.stop.clone());
+        let stopped = move |at: f64| {
+            // The receiver is dropped if the test has failed.
+            let _ = stop.send((number, at));
+        };
+        let Params { rate, burst, poisson, seed, .. } = *self.params;
+        let length = self.params.length as usize;
+        // Each stream has its own seed, so that streams do not send at the same times.
+        let seed = poisson.then(|| seed.wrapping_mul(1 << 8).wrapping_add(number as u64));
+        self.tasks.spawn(async move {
+            match (stream.channel, stream.sends) {
+                (Channel::Tcp(tcp, opening), true) => {
+                    let load = tcp::Load { opening, length, rate, burst };
+                    tcp::send(tcp, meter, timing, load, stopped).await
+                }
+                (Channel::Tcp(tcp, _), false) => {
+                    // A sender that keeps the agreed rate is never slowed down: the slack is one second's worth of data
+                    // and one burst.
+                    let slack = rate / 8 + length as u64 * u64::from(burst.max(1));
+                    tcp::receive(tcp, meter, timing, (rate, slack), stopped).await
+                }
+                (Channel::Udp(socket), true) => {
+                    let departures = Departures::new(length, (rate, burst), seed);
+                    udp::send(socket, meter, timing, (length, departures), stopped).await
+                }
+                (Channel::Udp(socket), false) => udp::receive(socket, meter, timing, (done, place), stopped).await,
+                (Channel::Expected, _) => bail!("the stream did not arrive"),
+            }
+        });
     }
-}
 
-impl<F: FnMut(Event<'_>)> Half<'_, F> {
     /// Runs the reports until every stream has stopped. Returns the end of each in seconds after the start.
     async fn until_all_stopped(
         &mut self,
-        tasks: &mut JoinSet<Result<()>>,
-        stops: &mut mpsc::UnboundedReceiver<(usize, f64)>,
+        stops: &mut mpsc::UnboundedReceiver<Stopped>,
         control: &Mutex<impl AsyncWrite + Unpin>,
     ) -> Result<Vec<f64>> {
         let mut ends = vec![None; self.readers.len()];
         let mut senders = self.readers.iter().filter(|reader| reader.sender).count();
         while ends.contains(&None) {
+            let tick = self.next_tick();
             tokio::select! {
                 biased;
                 Some((number, at)) = stops.recv() => {
@@ -181,23 +189,11 @@ impl<F: FnMut(Event<'_>)> Half<'_, F> {
                         self.tell_done(control).await?;
                     }
                 }
-                Some(ended) = tasks.join_next() => passed_on(ended)?,
-                () = self.next_tick() => self.tick(),
+                Some(ended) = self.tasks.join_next() => passed_on(ended)?,
+                () = tick => self.tick(),
             }
         }
         Ok(ends.into_iter().flatten().collect())
-    }
-
-    /// Records the state at the start, to exclude earlier activity of the connection, such as waiting, from the
-    /// measurement.
-    fn note_start(&mut self, number: usize, channel: &Channel) {
-        let Some(reader) = self.readers.get_mut(number) else { return };
-        if let Channel::Tcp(tcp) = channel
-            && let Ok(info) = tcp.info()
-        {
-            reader.meter.with(|gauge| gauge.sample(info));
-        }
-        reader.begin();
     }
 
     /// Returns the end of the next interval in seconds after the start, or `None` if it ends with the streams.
@@ -217,11 +213,9 @@ impl<F: FnMut(Event<'_>)> Half<'_, F> {
         regular.filter(|regular| last.is_none_or(|last| *regular < last - 0.001))
     }
 
-    async fn next_tick(&self) {
-        match self.next_end() {
-            Some(end) => sleep(Duration::from_secs_f64((end - self.timing.elapsed()).max(0.0))).await,
-            None => std::future::pending().await,
-        }
+    fn next_tick(&self) -> impl Future<Output = ()> + use<> {
+        let left = self.next_end().map(|end| Duration::from_secs_f64((end - self.timing.elapsed()).max(0.0)));
+        sleep(left.unwrap_or(Duration::MAX))
     }
 
     fn tick(&mut self) {
@@ -249,7 +243,12 @@ impl<F: FnMut(Event<'_>)> Half<'_, F> {
         self.last = now;
         self.last_usage = usage;
         if self.params.interval > 0.0 {
-            (self.observe)(Event::Interval(&interval));
+            self.report.interval(&interval);
+            if self.intervals.len() < MAX_SAMPLES / self.readers.len().max(1) {
+                self.intervals.push(interval);
+            } else {
+                self.left_out += 1;
+            }
         }
     }
 

@@ -14,7 +14,7 @@ use super::options::Options;
 use super::protocol::{self, Direction, Hello, Message, Params, Protocol};
 use super::results::Results;
 use super::runner::{Channel, Stream};
-use super::session::{self, Event, Terms};
+use super::session::{self, Terms};
 use super::text::Reporter;
 use super::{tcp, udp};
 use crate::output;
@@ -44,8 +44,8 @@ pub(crate) async fn run(options: &Options) -> Result<()> {
         let (control, params) = next_client(&mut arrivals).await?;
         let (to_test, streams) = mpsc::channel(WAITING);
         let (hello, control) = (control.hello, control.stream);
-        let mut test = Test { options, address, hello, control, to_test, streams, wants_output: false, refusal: None };
-        let outcome = test.run(params, &mut arrivals, &mut report).await;
+        let mut test = Test { options, address, hello, control, streams, wants_output: false, refusal: None };
+        let outcome = test.run(params, (&sender, &mut arrivals), to_test, &mut report).await;
         report.end(&outcome);
         let written = report.check();
         let (control, patience) = (test.control, options.transport.patience());
@@ -114,27 +114,28 @@ struct Test<'a> {
     address: SocketAddr,
     hello: Hello,
     control: TcpStream,
-    to_test: mpsc::Sender<io::Result<Arrival>>,
-    streams: Arrivals,
+    /// TCP streams as they arrive, with their numbers.
+    streams: mpsc::Receiver<(usize, TcpStream)>,
     wants_output: bool,
     /// Reason why the test was refused, until the client has been told.
     refusal: Option<String>,
 }
 
 impl Test<'_> {
-    /// Runs the test of this client, and refuses other clients meanwhile.
+    /// Runs the test of this client, and refuses other clients meanwhile. Streams of the test are passed on to `to_test`.
     async fn run(
         &mut self,
         params: Params,
-        arrivals: &mut Arrivals,
+        (doors, arrivals): (&mpsc::Sender<io::Result<Arrival>>, &mut Arrivals),
+        to_test: mpsc::Sender<(usize, TcpStream)>,
         report: &mut Reporter,
     ) -> Result<(Results, Results)> {
         let patience = self.options.transport.patience();
-        let to_test = self.to_test.clone();
         let cookie = self.hello.cookie.clone();
         let client = self.control.peer_addr()?.ip();
+        let mut expected = vec![true; params.client_sends().len()];
         let mut refusals = JoinSet::new();
-        let serve = self.serve(params, report);
+        let serve = self.serve(params, doors, report);
         tokio::pin!(serve);
         loop {
             tokio::select! {
@@ -145,15 +146,16 @@ impl Test<'_> {
                 }
                 Some(arrival) = arrivals.recv() => {
                     let arrival = arrival.context("the listener failed")?;
-                    let is_stream = arrival.hello.stream.is_some();
-                    if is_stream && arrival.hello.cookie == cookie && arrival.is_from(client) {
-                        if let Err(full) = to_test.try_send(Ok(arrival)) {
-                            drop(full);
+                    let is_of_test = arrival.hello.cookie == cookie && arrival.is_from(client);
+                    match arrival.hello.stream.map(usize::from) {
+                        // Each stream arrives once, so that the channel has room for all of them.
+                        Some(number) if is_of_test && expected.get_mut(number).is_some_and(std::mem::take) => {
+                            let _ = to_test.try_send((number, arrival.stream));
                         }
-                    } else if !is_stream && refusals.len() < greeting::REFUSALS {
-                        refusals.spawn(greeting::refuse(arrival.stream, BUSY.to_owned(), patience));
-                    } else {
-                        arrival.stream.abort();
+                        None if refusals.len() < greeting::REFUSALS => {
+                            refusals.spawn(greeting::refuse(arrival.stream, BUSY.to_owned(), patience));
+                        }
+                        _ => arrival.stream.abort(),
                     }
                 }
                 Some(_) = refusals.join_next() => {}
@@ -161,7 +163,12 @@ impl Test<'_> {
         }
     }
 
-    async fn serve(&mut self, mut params: Params, report: &mut Reporter) -> Result<(Results, Results)> {
+    async fn serve(
+        &mut self,
+        mut params: Params,
+        doors: &mpsc::Sender<io::Result<Arrival>>,
+        report: &mut Reporter,
+    ) -> Result<(Results, Results)> {
         let patience = self.options.transport.patience();
         report.start.cookie.clone_from(&self.hello.cookie);
         let peer = self.control.peer_addr()?;
@@ -175,7 +182,7 @@ impl Test<'_> {
             // Both addresses of a link-local connection are on the same link, but only that of the peer names it.
             local.set_scope_id(peer.scope_id());
         }
-        let (ports, prepared) = match checked.and_then(|()| self.prepare(&params, local)) {
+        let (ports, prepared) = match checked.and_then(|()| self.prepare(&params, local, doors)) {
             Ok(prepared) => prepared,
             Err(error) => {
                 self.refusal = Some(format!("{error:#}"));
@@ -187,23 +194,21 @@ impl Test<'_> {
         let (streams, _door) = streams.context("the client did not open its streams")??;
         report.params = params.clone();
         protocol::write(&mut self.control, &Message::Start).await?;
-        let (to_runner, arriving) = mpsc::channel(streams.len().max(1));
-        let expected: Vec<_> = streams.iter().map(|stream| matches!(stream.channel, Channel::Expected)).collect();
         // On the server, only the limit ends a test early.
         let (_stop, never) = watch::channel(false);
-        let limit = limits.time();
-        let terms = Terms { patience, idle: self.options.idle(), limit, arrivals: arriving, stop: never };
-        let mut observe = |event: Event<'_>| report.observe(event);
-        let (control, cookie) = (&mut self.control, &self.hello.cookie);
-        tokio::select! {
-            outcome = session::conduct(control, &params, streams, terms, &mut observe) => outcome,
-            failed = pass_on(&mut self.streams, cookie, expected, to_runner) => Err(failed),
-        }
+        let (idle, limit) = (self.options.idle(), limits.time());
+        let terms = Terms { patience, idle, limit, arrivals: &mut self.streams, stop: never };
+        session::conduct(&mut self.control, &params, streams, terms, report).await
     }
 
     /// Opens the listener or the sockets for the streams; returns their ports. `local` is the address at which the
     /// client has reached the server. UDP sockets are bound to it, because their answers have to come from there.
-    fn prepare(&self, params: &Params, mut local: SocketAddr) -> Result<(Vec<u16>, Prepared)> {
+    fn prepare(
+        &self,
+        params: &Params,
+        mut local: SocketAddr,
+        doors: &mpsc::Sender<io::Result<Arrival>>,
+    ) -> Result<(Vec<u16>, Prepared)> {
         let first = self.options.data_port.unwrap_or(0);
         let at = |port| {
             let mut address = self.address;
@@ -221,7 +226,7 @@ impl Test<'_> {
                 let listener =
                     socket.bind(at(first)).and_then(|()| socket.listen(params.client_sends().len() as u32))?;
                 let port = listener.local_addr()?.port();
-                Ok((vec![port], Prepared::Tcp(Some(greeting::open(listener, self.to_test.clone())))))
+                Ok((vec![port], Prepared::Tcp(Some(greeting::open(listener, doors.clone())))))
             }
             Protocol::Udp => {
                 let numbers = 0..params.client_sends().len() as u16;
@@ -255,7 +260,7 @@ impl Test<'_> {
         client: IpAddr,
     ) -> Result<(Vec<Stream>, Option<Door>)> {
         let sends: Vec<_> = params.client_sends().into_iter().map(|client| !client).collect();
-        let stream = |sends, channel| Stream { sends, channel, opening: Vec::new() };
+        let stream = |sends, channel| Stream { sends, channel };
         let door = match prepared {
             Prepared::Tcp(door) => door,
             Prepared::Udp(sockets) => {
@@ -276,46 +281,14 @@ impl Test<'_> {
                     Message::Ready => ready = true,
                     _ => bail!("the client sent an unexpected message"),
                 },
-                arrival = self.streams.recv() => {
-                    let (number, tcp) = numbered(arrival, &self.hello.cookie)?;
-                    match number.and_then(|number| streams.get_mut(number)) {
-                        Some(stream) if waiting(stream) => stream.channel = Channel::Tcp(tcp),
-                        _ => tcp.abort(),
+                Some((number, tcp)) = self.streams.recv() => {
+                    if let Some(stream) = streams.get_mut(number) {
+                        stream.channel = Channel::Tcp(tcp, Vec::new());
                     }
                 }
             }
         }
         Ok((streams, door))
-    }
-}
-
-/// Returns a connection that has arrived, with the number of its stream if it belongs to the test with this cookie.
-fn numbered(arrival: Option<io::Result<Arrival>>, cookie: &str) -> Result<(Option<usize>, TcpStream)> {
-    let arrival = arrival.context("the listener has ended")?.context("the listener failed")?;
-    let number = arrival.hello.stream.map(usize::from).filter(|_| arrival.hello.cookie == cookie);
-    Ok((number, arrival.stream))
-}
-
-/// Passes each `expected` stream of the test on to the runner, once. Returns only on an error.
-async fn pass_on(
-    streams: &mut Arrivals,
-    cookie: &str,
-    mut expected: Vec<bool>,
-    to_runner: mpsc::Sender<(usize, TcpStream)>,
-) -> anyhow::Error {
-    loop {
-        let (number, tcp) = match numbered(streams.recv().await, cookie) {
-            Ok(arrival) => arrival,
-            Err(error) => return error,
-        };
-        let place = number.and_then(|number| expected.get_mut(number));
-        match number.filter(|_| place.is_some_and(std::mem::take)) {
-            Some(number) => {
-                // The channel has room for all streams; it is closed if the test has failed.
-                let _ = to_runner.try_send((number, tcp));
-            }
-            None => tcp.abort(),
-        }
     }
 }
 

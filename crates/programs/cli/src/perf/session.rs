@@ -12,9 +12,10 @@ use tokio::sync::{Mutex, mpsc, watch};
 use tokio::time::{sleep, timeout};
 
 use super::protocol::{self, Message, Params};
-use super::results::{Interval, MAX_SAMPLES, Results};
+use super::results::Results;
 use super::runner::{self, Channel, Stream};
 use super::tcp::IDLE;
+use super::text::Reporter;
 use super::timing::Timing;
 
 /// First part of a report: properties of the test at its start.
@@ -41,7 +42,7 @@ impl Facts {
     pub(crate) fn new(channel: &Channel) -> Self {
         match channel {
             Channel::Expected => Self::default(),
-            Channel::Tcp(tcp) => {
+            Channel::Tcp(tcp, _) => {
                 let addresses = (tcp.local_addr().ok(), tcp.peer_addr().ok());
                 let info = tcp.info().ok();
                 let buffers = info.as_ref().map(|info| (info.socket.send_buffer_bytes, info.socket.recv_buffer_bytes));
@@ -58,15 +59,8 @@ impl Facts {
     }
 }
 
-#[derive(Clone, Copy, Debug)]
-pub enum Event<'a> {
-    /// All streams are ready.
-    Begin(&'a [Facts]),
-    Interval(&'a Interval),
-}
-
 /// Conditions of a test, besides its parameters.
-pub(crate) struct Terms {
+pub(crate) struct Terms<'a> {
     /// Maximum time to wait for the peer.
     pub(crate) patience: Duration,
     /// Maximum time that a receiver waits for data.
@@ -74,24 +68,24 @@ pub(crate) struct Terms {
     /// Maximum duration of the test; `None` is unlimited.
     pub(crate) limit: Option<Duration>,
     /// The [expected](Channel::Expected) streams as they arrive, with their numbers.
-    pub(crate) arrivals: mpsc::Receiver<(usize, TcpStream)>,
+    pub(crate) arrivals: &'a mut mpsc::Receiver<(usize, TcpStream)>,
     /// Becomes true when the user stops the test.
     pub(crate) stop: watch::Receiver<bool>,
 }
 
-/// Runs `streams` and exchanges the results; returns this end's and the other end's. Reports events to `observe`.
+/// Runs `streams` and exchanges the results; returns this end's and the other end's.
 pub(crate) async fn conduct(
     control: &mut TcpStream,
     params: &Params,
     streams: Vec<Stream>,
-    terms: Terms,
-    observe: &mut impl FnMut(Event<'_>),
+    terms: Terms<'_>,
+    report: &mut Reporter,
 ) -> Result<(Results, Results)> {
     let timing = Timing::start(params, (terms.patience, terms.idle));
     let own = timing.end().map(|end| Duration::from_secs_f64(end) + IDLE);
     let limit = terms.limit.map(|limit| limit + IDLE);
     let end = own.into_iter().chain(limit).min().unwrap_or(Duration::MAX);
-    let outcome = timeout(end, exchange(control, (params, timing), streams, terms, observe)).await;
+    let outcome = timeout(end, exchange(control, (params, timing), streams, terms, report)).await;
     outcome.unwrap_or_else(|_| Err(anyhow!("the test did not end")))
 }
 
@@ -99,8 +93,8 @@ async fn exchange(
     control: &mut TcpStream,
     (params, timing): (&Params, Timing),
     streams: Vec<Stream>,
-    mut terms: Terms,
-    observe: &mut impl FnMut(Event<'_>),
+    mut terms: Terms<'_>,
+    report: &mut Reporter,
 ) -> Result<(Results, Results)> {
     let we_send: Vec<_> = streams.iter().map(|stream| stream.sends).collect();
     let they_send: Vec<_> = we_send.iter().map(|sends| !sends).collect();
@@ -108,20 +102,10 @@ async fn exchange(
     let (mut reader, writer) = control.split();
     let writer = Mutex::new(writer);
     let (done, watch_done) = watch::channel(None);
-    let mut intervals = Kept::new(streams.len());
     let timing_here = timing.clone();
     let ours = async {
-        let mut observe = |event: Event<'_>| {
-            observe(event);
-            if let Event::Interval(interval) = event {
-                intervals.push(interval);
-            }
-        };
-        let arrivals = &mut terms.arrivals;
-        let results = runner::run((params, timing), streams, arrivals, watch_done, &writer, &mut observe).await;
-        match results {
+        match runner::run((params, timing), streams, terms.arrivals, watch_done, &writer, report).await {
             Ok(results) => {
-                let results = intervals.complete(results);
                 protocol::write(&mut *writer.lock().await, &Message::Results(Box::new(results.clone()))).await?;
                 Ok(results)
             }
@@ -189,29 +173,4 @@ pub(crate) async fn all<T>(futures: impl IntoIterator<Item: Future<Output = Resu
     })
     .await?;
     Ok(running.into_iter().filter_map(|(_, result)| result).collect())
-}
-
-/// The first intervals, as many as fit in a message, to be sent to the other end.
-struct Kept {
-    most: usize,
-    intervals: Vec<Interval>,
-    left_out: u64,
-}
-
-impl Kept {
-    fn new(streams: usize) -> Self {
-        Self { most: MAX_SAMPLES / streams.max(1), intervals: Vec::new(), left_out: 0 }
-    }
-
-    fn push(&mut self, interval: &Interval) {
-        if self.intervals.len() < self.most {
-            self.intervals.push(interval.clone());
-        } else {
-            self.left_out += 1;
-        }
-    }
-
-    fn complete(&mut self, results: Results) -> Results {
-        Results { intervals: std::mem::take(&mut self.intervals), intervals_left_out: self.left_out, ..results }
-    }
 }

@@ -14,7 +14,7 @@ use super::json;
 use super::options::Options;
 use super::protocol::{Direction, Params, Protocol};
 use super::results::{Interval, MAX_SAMPLES, Results, StreamResult, Sum, UdpSample};
-use super::session::{Event, Facts, Start};
+use super::session::{Facts, Start};
 use super::units::{Scale, rate, size};
 use crate::names::escaped;
 use crate::output;
@@ -125,16 +125,6 @@ impl Reporter {
         self.written.borrow().clone()
     }
 
-    pub fn observe(&mut self, event: Event<'_>) {
-        match event {
-            Event::Begin(streams) => {
-                self.start.streams = streams.to_vec();
-                self.begin();
-            }
-            Event::Interval(interval) => self.interval(interval),
-        }
-    }
-
     pub(super) fn listening(&self, port: u16, number: u64) {
         self.say(&format!("{LINE}\nServer listening on {port} (test #{number})\n{LINE}"));
     }
@@ -152,7 +142,9 @@ impl Reporter {
         self.say(&format!("Accepted connection from {}, port {}", self.start.peer.0, self.start.peer.1));
     }
 
-    fn begin(&mut self) {
+    /// Reports that all streams are ready.
+    pub(super) fn begin(&mut self, streams: Vec<Facts>) {
+        self.start.streams = streams;
         if self.stream {
             self.write(&json::start_event(self));
         }
@@ -199,7 +191,8 @@ impl Reporter {
         self.say(&format!("[{id}]{role} {start:6.2}-{end:<6.2} sec  {}  {rate}{rest}", size(bytes as f64)));
     }
 
-    fn interval(&mut self, interval: &Interval) {
+    /// Reports an interval.
+    pub fn interval(&mut self, interval: &Interval) {
         if self.stream {
             self.write(&json::interval_event(interval, &self.params));
         }

@@ -12,7 +12,7 @@ use longhaul_units::Rate;
 
 use super::{code::CodeArg, monitoring::MonitorArgs, units};
 use crate::address;
-use crate::forward::{DynamicForward, LocalForward, RemoteForward};
+use crate::forward::{DynamicForward, LocalForward, parse_remote};
 use crate::gateway::listen::ListenPermit;
 use crate::gateway::permit::Permit;
 use crate::perf;
@@ -341,8 +341,8 @@ pub(super) struct ForwardArgs {
     pub(super) print_rules: bool,
     /// Let the gateway listen on PORT, and forward the connections to HOST:HOSTPORT, which this machine connects to; may be
     /// given several times. Without BIND, only programs on the gateway's machine can connect. The gateway has to permit it
-    #[arg(short = 'R', value_name = "[BIND:]PORT:HOST:HOSTPORT")]
-    pub(super) remote: Vec<RemoteForward>,
+    #[arg(short = 'R', value_name = "[BIND:]PORT:HOST:HOSTPORT", value_parser = parse_remote)]
+    pub(super) remote: Vec<LocalForward>,
     /// Trust the key of a gateway that is not known yet, and remember it
     #[arg(long)]
     pub(super) accept_new: bool,

@@ -13,12 +13,12 @@ use super::dial::{self, Dialer, Target, is_outage};
 use super::home::Home;
 use super::{Screen, WrongUse};
 use crate::names::{self, Name};
-use crate::plot::{Plot, Recorded};
+use crate::plot::Plot;
 use crate::protocol::ProtocolError;
 use crate::report::{self, Stopwatch};
 use crate::sender::{Plan, SendError, Source};
-use crate::session::{self, Outcome};
-use crate::transport::{Connection, Snapshot, TransportArgs};
+use crate::session::{Outcome, Sending};
+use crate::transport::{Connection, TransportArgs};
 
 /// First and, below, longest pause before a reconnection.
 const MIN_PAUSE: Duration = Duration::from_millis(500);
@@ -116,19 +116,19 @@ impl Delivery<'_> {
         let (mut outage, mut pause, mut connections) = (None, MIN_PAUSE, 0);
         loop {
             let mut arrived = false;
-            let done = |outcome: Outcome, _: &Snapshot| {
+            let done = |outcome: Outcome| {
                 arrived = true;
                 self.failures += usize::from(matches!(outcome, Outcome::Failed(..)));
                 report(args.json, screen, outcome);
             };
-            let patience = self.transport.patience();
-            let recorded = match &self.plot {
-                Some(plot) => plot.record(stream),
-                None => Recorded::unrecorded(stream),
+            let sending = Sending {
+                plan: &mut self.plan,
+                options: args.options(),
+                screen,
+                patience: self.transport.patience(),
+                plot: self.plot.as_mut(),
             };
-            let sent =
-                session::send_over(recorded, watch, patience, &mut self.plan, args.options(), screen, done).await;
-            let Err(error) = sent else {
+            let Err(error) = sending.run(stream, watch, done).await else {
                 return match self.failures {
                     0 => Ok(()),
                     1 => Err(anyhow!("1 file was not sent")),

@@ -10,7 +10,8 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, ReadBuf};
 use tokio::time::Interval;
 
-use super::{ReceiveError, disk};
+use super::error::Fault;
+use super::{File, disk};
 use crate::files::Staging;
 use crate::files::hashing::Stop;
 use crate::files::parts::Lease;
@@ -18,6 +19,7 @@ use crate::names::Name;
 use crate::packing::Unpacker;
 use crate::progress::{self, Progress};
 use crate::protocol::{self, HASH_LEN, MAX_CHUNK, ProtocolError, Reply};
+use crate::report::Stopwatch;
 use crate::transport::Transport;
 
 /// Number of queued bytes from which on replies are sent even though more messages have arrived.
@@ -30,7 +32,7 @@ const AHEAD: usize = 1024;
 
 /// Minimum speed of a sender: `least` bytes of contents per `time` of waiting. If `least` is 1, any data counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Pace {
+pub(crate) struct Pace {
     pub(super) least: u64,
     /// Also the time that the sender has to name its next file.
     pub(super) time: Duration,
@@ -39,6 +41,8 @@ pub(super) struct Pace {
 /// A sender, and the replies to it, which are sent once no more messages have arrived.
 pub(super) struct Peer<'a, T> {
     pub(super) transport: &'a mut T,
+    /// Number of the file whose messages are read.
+    pub(super) number: u64,
     replies: Vec<u8>,
     /// Bytes that were read while a file was hashed.
     ahead: Vec<u8>,
@@ -48,12 +52,12 @@ pub(super) struct Peer<'a, T> {
 
 impl<'a, T: Transport> Peer<'a, T> {
     pub(super) fn new(transport: &'a mut T) -> Self {
-        Self { transport, replies: Vec::new(), ahead: Vec::new(), unflushed: false }
+        Self { transport, number: 0, replies: Vec::new(), ahead: Vec::new(), unflushed: false }
     }
 
-    /// Queues a reply to file `number`, which is sent with the next read at the latest.
-    pub(super) fn reply(&mut self, number: u64, reply: &Reply) {
-        protocol::encode_reply(&mut self.replies, number, reply);
+    /// Queues a reply to the current file, which is sent with the next read at the latest.
+    pub(super) fn reply(&mut self, reply: &Reply) {
+        protocol::encode_reply(&mut self.replies, self.number, reply);
     }
 
     /// Sends all replies. Cancel safe.
@@ -141,30 +145,6 @@ impl<T: Transport> AsyncRead for Peer<'_, T> {
     }
 }
 
-pub(super) enum Fault {
-    Peer(ProtocolError),
-    Slow,
-    Superseded,
-}
-
-impl Fault {
-    pub(super) fn of(self, name: &Name, body: &Body) -> ReceiveError {
-        let (name, received, size, Pace { least, time }) = (name.clone(), body.received, body.size, body.pace);
-        match self {
-            Self::Slow => ReceiveError::Stalled { name, received, size, least, time },
-            Self::Peer(ProtocolError::Abandoned) => ReceiveError::Abandoned(name),
-            Self::Superseded => ReceiveError::Superseded(name),
-            Self::Peer(error) => ReceiveError::Interrupted { name, received, size, error },
-        }
-    }
-}
-
-impl From<ProtocolError> for Fault {
-    fn from(error: ProtocolError) -> Self {
-        Self::Peer(error)
-    }
-}
-
 pub(super) struct Body {
     pub(super) size: Option<u64>,
     /// Bytes of the contents that are present.
@@ -182,6 +162,7 @@ pub(super) struct Body {
     packed: Vec<u8>,
     pub(super) lease: Option<Arc<Lease>>,
     progress: Progress,
+    watch: Stopwatch,
     ticks: Interval,
 }
 
@@ -200,8 +181,20 @@ impl Body {
             packed: Vec::new(),
             lease: None,
             progress,
+            watch: Stopwatch::start(),
             ticks,
         }
+    }
+
+    /// Describes the present bytes, such as `3 of 10 bytes`.
+    pub(super) fn came(&self) -> String {
+        let size = self.size.map(|size| format!(" of {size}")).unwrap_or_default();
+        format!("{}{size} bytes", self.received)
+    }
+
+    /// Returns the report of the file, which is complete. `resumed` bytes were present before.
+    pub(super) fn file(&self, name: Name, resumed: u64, hash: blake3::Hash) -> File {
+        File { name, bytes: self.received, resumed, took: self.watch.elapsed(), hash }
     }
 
     /// Counts the first `bytes` bytes as present.
@@ -220,9 +213,9 @@ impl Body {
         peer: &mut Peer<'_, impl Transport>,
         mut chunk: Vec<u8>,
     ) -> Result<Option<Vec<u8>>, Fault> {
-        match (self.message(peer).await?, self.size) {
-            (protocol::CHUNK, _) => {}
-            (protocol::PACKED, _) => return self.unpack(peer, chunk).await.map(Some),
+        let first = self.message(peer).await?;
+        match (first, self.size) {
+            (protocol::CHUNK | protocol::PACKED, _) => {}
             (protocol::END, Some(size)) if self.received < size => return Err(ProtocolError::WrongSize(size).into()),
             (protocol::END, _) => return Ok(None),
             (other, _) => return Err(ProtocolError::BadMessage(other).into()),
@@ -231,19 +224,23 @@ impl Body {
         if len as usize > MAX_CHUNK {
             return Err(ProtocolError::ChunkTooLong(len).into());
         }
-        if let Some(size) = self.size.filter(|size| u64::from(len) > size.saturating_sub(self.received)) {
-            return Err(ProtocolError::WrongSize(size).into());
+        if first == protocol::PACKED {
+            self.unpack(peer, len, &mut chunk).await?;
+        } else {
+            self.check_room(len.into())?;
+            chunk.resize(len as usize, 0);
+            self.fill(peer, &mut chunk, true).await?;
         }
-        chunk.resize(len as usize, 0);
-        self.fill(peer, &mut chunk, true).await?;
         Ok(Some(chunk))
     }
 
-    async fn unpack(&mut self, peer: &mut Peer<'_, impl Transport>, mut chunk: Vec<u8>) -> Result<Vec<u8>, Fault> {
-        let len = u32::from_be_bytes(self.fixed(peer).await?);
-        if len as usize > MAX_CHUNK {
-            return Err(ProtocolError::ChunkTooLong(len).into());
-        }
+    /// Reads a compressed chunk of `len` bytes and decompresses it into `chunk`.
+    async fn unpack(
+        &mut self,
+        peer: &mut Peer<'_, impl Transport>,
+        len: u32,
+        chunk: &mut Vec<u8>,
+    ) -> Result<(), Fault> {
         let mut packed = std::mem::take(&mut self.packed);
         packed.resize(len as usize, 0);
         let before = self.received;
@@ -253,15 +250,20 @@ impl Body {
             Some(unpacker) => unpacker,
             None => Unpacker::new().map_err(ProtocolError::BadPacking)?,
         };
-        let unpacked = unpacker.unpack(&packed, &mut chunk);
+        let unpacked = unpacker.unpack(&packed, chunk);
         (self.unpacker, self.packed, self.received) = (Some(unpacker), packed, before);
         unpacked.map_err(ProtocolError::BadPacking)?;
-        let contents = chunk.len() as u64;
-        if let Some(size) = self.size.filter(|size| contents > size.saturating_sub(self.received)) {
-            return Err(ProtocolError::WrongSize(size).into());
+        self.check_room(chunk.len() as u64)?;
+        self.received += chunk.len() as u64;
+        Ok(())
+    }
+
+    /// Checks that `bytes` more bytes of contents do not exceed the size of the file.
+    fn check_room(&self, bytes: u64) -> Result<(), Fault> {
+        match self.size {
+            Some(size) if bytes > size.saturating_sub(self.received) => Err(ProtocolError::WrongSize(size).into()),
+            _ => Ok(()),
         }
-        self.received += contents;
-        Ok(chunk)
     }
 
     /// Reads the first byte of a message. Fails if the sender gives the file up instead.
@@ -269,6 +271,14 @@ impl Body {
         let [first] = self.fixed(peer).await?;
         self.ended = first == protocol::ABANDONED;
         if self.ended { Err(ProtocolError::Abandoned.into()) } else { Ok(first) }
+    }
+
+    /// Reads the first byte of a message, which has to be `wanted`.
+    pub(super) async fn expect(&mut self, peer: &mut Peer<'_, impl Transport>, wanted: u8) -> Result<(), Fault> {
+        match self.message(peer).await? {
+            first if first == wanted => Ok(()),
+            other => Err(ProtocolError::BadMessage(other).into()),
+        }
     }
 
     pub(super) async fn hash(&mut self, peer: &mut Peer<'_, impl Transport>) -> Result<blake3::Hash, Fault> {
@@ -327,7 +337,7 @@ impl Body {
             (self.waited, self.before, self.grace) = (0, now, Duration::ZERO);
         }
         let limit = self.pace.time.saturating_add(self.grace);
-        if progress::INTERVAL.saturating_mul(self.waited) >= limit { Err(Fault::Slow) } else { Ok(()) }
+        if progress::INTERVAL.saturating_mul(self.waited) >= limit { Err(Fault::Slow(self.pace)) } else { Ok(()) }
     }
 }
 

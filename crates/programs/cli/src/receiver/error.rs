@@ -1,8 +1,8 @@
 //! Reasons why files were not received.
 
 use std::io::{self, ErrorKind};
-use std::time::Duration;
 
+use super::body::Pace;
 use super::budget::{EXCEEDED, Exceeded};
 use crate::names::{Name, NameError};
 use crate::protocol::ProtocolError;
@@ -13,105 +13,119 @@ pub(crate) enum ReceiveError {
     Peer(#[from] ProtocolError),
     #[error("the peer sent nothing")]
     Silent,
-    #[error("{name} is not wanted: {error} (receive with --allow-hidden to accept such names)")]
-    Hidden { name: Name, error: NameError },
-    #[error("cannot write {name}: {error}")]
-    NotHere { name: Name, error: NameError },
     #[error("the peer was idle for too long")]
     Idle,
-    #[error("{name} would exceed {limit}")]
-    TooLarge { name: Name, limit: Exceeded },
-    #[error("receiving {name} ended after {}: {} came in {} s", of(*received, *size), few(*least), time.as_secs())]
-    Stalled {
-        name: Name,
-        received: u64,
-        size: Option<u64>,
-        /// Number of bytes that have to arrive within `time`.
-        least: u64,
-        /// Time in which `least` bytes have to arrive.
-        time: Duration,
-    },
-    #[error("{0} exists already (receive with --overwrite to replace it)")]
-    Exists(Name),
-    #[error("cannot write {name}: {}", sentence(error))]
-    Disk { name: Name, error: io::Error },
-    #[error("receiving {0} ended: another connection of the same sender continues it")]
-    Superseded(Name),
-    #[error("{0} was damaged on the way: its hash is not the sender's")]
-    WrongHash(Name),
-    #[error("the sender gave {0} up")]
-    Abandoned(Name),
-    #[error("cannot create {name}: {}", sentence(error))]
-    Entry { name: Name, error: io::Error },
-    #[error("{name} is in place, but its permissions or its time cannot be set: {}", sentence(error))]
-    Attributes { name: Name, error: io::Error },
+    /// A file was not received. `came` is what of it had arrived, such as `3 of 10 bytes`.
+    #[error("{}", fault.text(&name.to_string(), came))]
+    File { name: Name, came: String, fault: Fault },
     #[error("{}", left_out(.0))]
     LeftOut(usize),
-    #[error("receiving {name} failed after {}: {error}", of(*received, *size))]
-    Interrupted { name: Name, received: u64, size: Option<u64>, error: ProtocolError },
 }
 
-impl ReceiveError {
+/// Reason why one file was not received.
+#[derive(Debug)]
+pub(crate) enum Fault {
+    /// The name begins with a dot or a dash.
+    Hidden(NameError),
+    /// The local system cannot have the name.
+    NotHere(NameError),
+    TooLarge(Exceeded),
+    Exists,
+    Disk(io::Error),
+    /// A directory or a link cannot be created.
+    Entry(io::Error),
+    /// The file is in its place, but its attributes cannot be set.
+    Attributes(io::Error),
+    WrongHash,
+    /// The connection failed, or the sender gave the file up.
+    Peer(ProtocolError),
+    Slow(Pace),
+    /// Another connection of the same sender continues the file.
+    Superseded,
+}
+
+impl From<ProtocolError> for Fault {
+    fn from(error: ProtocolError) -> Self {
+        Self::Peer(error)
+    }
+}
+
+impl Fault {
     /// Returns whether only one file is affected, so that later files can be received.
     pub(super) fn is_of_one_file(&self) -> bool {
         match self {
-            Self::Hidden { .. }
-            | Self::NotHere { .. }
-            | Self::TooLarge { .. }
-            | Self::Exists(_)
-            | Self::Disk { .. }
-            | Self::WrongHash(_)
-            | Self::Abandoned(_)
-            | Self::Entry { .. }
-            | Self::Attributes { .. } => true,
-            Self::Peer(_)
-            | Self::Silent
-            | Self::Idle
-            | Self::Stalled { .. }
-            | Self::Superseded(_)
-            | Self::Interrupted { .. }
-            | Self::LeftOut(_) => false,
+            Self::Hidden(_)
+            | Self::NotHere(_)
+            | Self::TooLarge(_)
+            | Self::Exists
+            | Self::Disk(_)
+            | Self::Entry(_)
+            | Self::Attributes(_)
+            | Self::WrongHash
+            | Self::Peer(ProtocolError::Abandoned) => true,
+            Self::Peer(_) | Self::Slow(_) | Self::Superseded => false,
+        }
+    }
+
+    /// Describes the fault of the file `name`.
+    fn text(&self, name: &str, came: &str) -> String {
+        match self {
+            Self::Hidden(error) => {
+                format!("{name} is not wanted: {error} (receive with --allow-hidden to accept such names)")
+            }
+            Self::NotHere(error) => format!("cannot write {name}: {error}"),
+            Self::TooLarge(limit) => format!("{name} would exceed {limit}"),
+            Self::Exists => format!("{name} exists already (receive with --overwrite to replace it)"),
+            Self::Disk(error) => format!("cannot write {name}: {}", sentence(error)),
+            Self::Entry(error) => format!("cannot create {name}: {}", sentence(error)),
+            Self::Attributes(error) => {
+                format!("{name} is in place, but its permissions or its time cannot be set: {}", sentence(error))
+            }
+            Self::WrongHash => format!("{name} was damaged on the way: its hash is not the sender's"),
+            Self::Peer(ProtocolError::Abandoned) => format!("the sender gave {name} up"),
+            Self::Peer(error) => format!("receiving {name} failed after {came}: {error}"),
+            Self::Slow(Pace { least, time }) => {
+                let few = if *least > 1 { format!("less than {least} bytes") } else { "nothing".to_owned() };
+                format!("receiving {name} ended after {came}: {few} came in {} s", time.as_secs())
+            }
+            Self::Superseded => format!("receiving {name} ended: another connection of the same sender continues it"),
         }
     }
 
     /// Returns the message for the sender, or `None` if the sender cannot be reached.
+    fn reason(&self) -> Option<String> {
+        let told = match self {
+            Self::Hidden(error) | Self::NotHere(error) => return Some(error.to_string()),
+            Self::Disk(_) | Self::Entry(_) | Self::Attributes(_) | Self::Peer(ProtocolError::Abandoned) => {
+                return Some(self.text("it", ""));
+            }
+            Self::TooLarge(_) => EXCEEDED,
+            Self::Exists => "it exists already",
+            Self::WrongHash => "it was damaged on the way",
+            Self::Slow(_) => "it arrives too slowly",
+            Self::Superseded => "another connection continues it",
+            Self::Peer(ProtocolError::WrongSize(_) | ProtocolError::ChunkTooLong(_) | ProtocolError::BadPacking(_)) => {
+                "its contents are not as announced"
+            }
+            Self::Peer(_) => return None,
+        };
+        Some(told.to_owned())
+    }
+}
+
+impl ReceiveError {
+    /// Returns the message for the sender, or `None` if the sender cannot be reached.
     pub(super) fn reason(&self) -> Option<String> {
         match self {
             Self::Peer(ProtocolError::Name(_) | ProtocolError::BadTime(_)) => Some(self.to_string()),
-            Self::Hidden { error, .. } | Self::NotHere { error, .. } => Some(error.to_string()),
-            Self::TooLarge { .. } => Some(EXCEEDED.to_owned()),
-            Self::Abandoned(_) => Some("the sender gave it up".to_owned()),
-            Self::Entry { error, .. } => Some(format!("cannot create it: {}", sentence(error))),
-            Self::Attributes { error, .. } => {
-                Some(format!("it is in place, but its permissions or its time cannot be set: {}", sentence(error)))
-            }
-            Self::Stalled { .. } => Some("it arrives too slowly".to_owned()),
-            Self::Exists(_) => Some("it exists already".to_owned()),
-            Self::Disk { error, .. } => Some(format!("cannot write it: {}", sentence(error))),
-            Self::Superseded(_) => Some("another connection continues it".to_owned()),
-            Self::WrongHash(_) => Some("it was damaged on the way".to_owned()),
-            Self::Interrupted {
-                error: ProtocolError::WrongSize(_) | ProtocolError::ChunkTooLong(_) | ProtocolError::BadPacking(_),
-                ..
-            } => Some("its contents are not as announced".to_owned()),
-            Self::Peer(_) | Self::Silent | Self::Idle | Self::Interrupted { .. } | Self::LeftOut(_) => None,
+            Self::File { fault, .. } => fault.reason(),
+            Self::Peer(_) | Self::Silent | Self::Idle | Self::LeftOut(_) => None,
         }
     }
 }
 
 fn left_out(files: &usize) -> String {
     format!("{files} {} not received", if *files == 1 { "file was" } else { "files were" })
-}
-
-fn few(least: u64) -> String {
-    if least > 1 { format!("less than {least} bytes") } else { "nothing".to_owned() }
-}
-
-fn of(received: u64, size: Option<u64>) -> String {
-    match size {
-        Some(size) => format!("{received} of {size} bytes"),
-        None => format!("{received} bytes"),
-    }
 }
 
 pub(super) fn sentence(error: &io::Error) -> String {

@@ -4,12 +4,13 @@ use std::io;
 use std::sync::Arc;
 
 use super::body::{Body, Peer};
-use super::{Placed, ReceiveError, Receiver, disk};
+use super::error::Fault;
+use super::{File, Receiver, disk};
 use crate::files::Staging;
 use crate::files::hashing::Stop;
 use crate::groups::{GROUP, GroupHasher};
 use crate::names::Name;
-use crate::protocol::{self, FileHeader, ProtocolError, Reply, Timestamp};
+use crate::protocol::{self, FileHeader, Reply, Timestamp};
 use crate::transport::Transport;
 
 impl Receiver {
@@ -17,23 +18,18 @@ impl Receiver {
     pub(super) async fn claimed<T: Transport>(
         &self,
         peer: &mut Peer<'_, T>,
-        number: u64,
         name: &Name,
         body: &mut Body,
         staging: &Arc<Staging>,
-    ) -> Result<Option<Placed>, ReceiveError> {
-        peer.reply(number, &Reply::Same);
+    ) -> Result<Option<File>, Fault> {
+        peer.reply(&Reply::Same);
         let size = body.size.unwrap_or_default();
         body.wait_for_hash(size / GROUP);
-        let claim = match body.message(peer).await {
-            Ok(protocol::CLAIM) => body.hash(peer).await,
-            Ok(other) => Err(ProtocolError::BadMessage(other).into()),
-            Err(fault) => Err(fault),
-        };
-        let claim = claim.map_err(|fault| fault.of(name, body))?;
+        body.expect(peer, protocol::CLAIM).await?;
+        let claim = body.hash(peer).await?;
         body.received = size;
         let ours = self.hash_here(peer, staging, name, body).await?.filter(|ours| *ours == claim);
-        Ok(ours.map(|hash| Placed { name: name.clone(), bytes: size, resumed: size, hash, kept: Ok(()) }))
+        Ok(ours.map(|hash| body.file(name.clone(), size, hash)))
     }
 
     /// Returns the hash of the existing file if it has the size of `body`.
@@ -43,7 +39,7 @@ impl Receiver {
         staging: &Arc<Staging>,
         name: &Name,
         body: &Body,
-    ) -> Result<Option<blake3::Hash>, ReceiveError> {
+    ) -> Result<Option<blake3::Hash>, Fault> {
         let (files, path, size) = (Arc::clone(staging), name.clone(), body.received);
         let hash = move |stop: &Stop| {
             let file = files.existing(&path)?;
@@ -51,8 +47,7 @@ impl Receiver {
             let hasher = fits.then(|| GroupHasher::read(stop.reader(file), size)).transpose()?;
             io::Result::Ok(hasher.filter(|hasher| hasher.len() == size).map(|hasher| hasher.finalize()))
         };
-        let hashed = peer.hash(staging, hash).await.map_err(|fault| fault.of(name, body))?;
-        Ok(hashed.ok().flatten())
+        Ok(peer.hash(staging, hash).await?.ok().flatten())
     }
 }
 

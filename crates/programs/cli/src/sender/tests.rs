@@ -34,7 +34,7 @@ async fn told(size: u64, bytes: &[u8], ends: bool) -> Result<(), SendError> {
         let options = Options { resume: true, attributes: true, compress: false };
         let done = |_: &Source, _: Delivery, _: &DuplexStream| {};
         let mut sender = Sender::new(ours);
-        let sent = sender.send(&mut plan, options, &Screen::hidden(), done).await;
+        let sent = sender.send(&mut plan, options, &Screen::hidden(), |_| {}, done).await;
         drop(sender);
         sent
     };
@@ -136,7 +136,7 @@ async fn a_receiver_that_always_talks_keeps_nothing_from_being_sent() {
     let mut sender = Sender::new(Talker);
     let mut written = 0;
     for _ in 0..10 {
-        written += sender.write_or_hear(b"data").await.unwrap();
+        written += sender.write_or_hear(b"data", &mut |_| {}).await.unwrap();
     }
     assert_eq!((written, sender.inbox.len()), (5 * 4, 5));
 }

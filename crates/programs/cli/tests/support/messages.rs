@@ -3,7 +3,6 @@
 use clap::Parser as _;
 use longhaul_cli::perf::options::Options;
 use longhaul_cli::perf::protocol::{self as perf, Message};
-use longhaul_cli::perf::session::Event;
 use longhaul_cli::perf::text::Reporter;
 use longhaul_cli::protocol;
 use longhaul_cli::tunnel::{self, Tunnel};
@@ -63,7 +62,7 @@ async fn measurements(mut bytes: &[u8]) {
             let options = Options::try_parse_from(options.split(' ')).expect("options");
             let mut reporter = Reporter::new(&options, true).expect("a null device");
             reporter.params = perf::Params { streams: params.streams.max(2), ..params.clone() };
-            results.intervals.iter().for_each(|interval| reporter.observe(Event::Interval(interval)));
+            results.intervals.iter().for_each(|interval| reporter.interval(interval));
             reporter.end(&Ok((results.clone(), results.clone())));
         }
     }

@@ -67,7 +67,7 @@ async fn a_file_that_the_sender_loses_does_not_keep_others_from_arriving() {
             ));
         };
         let options = Options { resume: true, attributes: true, compress: false };
-        Sender::new(theirs).send(&mut plan, options, &Screen::hidden(), done).await.unwrap();
+        Sender::new(theirs).send(&mut plan, options, &Screen::hidden(), |_| {}, done).await.unwrap();
     };
     let relay = async {
         let mut first = vec![0; 5000];
