@@ -1,7 +1,7 @@
 //! A network for models, which loses nothing.
 
 use super::*;
-use crate::io::{Fault, Incoming, Outgoing, Receiver, Socket, Writable};
+use crate::io::{ErrorClass, Incoming, Outgoing, Receiver, Socket, Writable};
 use longhaul_tcp::HostError;
 use longhaul_units::Time;
 use shuttle::sync::Mutex;
@@ -113,8 +113,8 @@ impl Socket for Port {
         Poll::Pending
     }
 
-    fn fault(&self, _: &io::Error) -> Fault {
-        Fault::Fatal
+    fn class(&self, _: &io::Error) -> ErrorClass {
+        ErrorClass::Fatal
     }
 
     fn receiver(self: Arc<Self>) -> Box<dyn Receiver> {

@@ -17,7 +17,7 @@ use longhaul_units::{Span, Time};
 use longhaul_wire::pcap;
 use longhaul_wire::shim::{IpFields, MAX_GROWTH, tcp_from_udp};
 
-use crate::disk::{CHUNK, DiskFile};
+use crate::disk::Output;
 use crate::io::{Incoming, Io, Outgoing};
 use crate::sync::Mutex;
 
@@ -34,11 +34,7 @@ pub(crate) type SharedCapture = Arc<Mutex<Capture>>;
 #[derive(Debug)]
 pub(crate) struct Capture {
     path: PathBuf,
-    file: Arc<DiskFile>,
-    /// Records that have not been passed to the writing thread yet.
-    records: Vec<u8>,
-    /// Packets that were omitted because the disk is too slow.
-    dropped: u64,
+    output: Output,
     /// Nanoseconds by which the wall clock was ahead of the monotonic clock when the capture began. Later steps of
     /// the wall clock are not followed, so that intervals stay correct.
     epoch: u128,
@@ -59,12 +55,12 @@ impl Capture {
     pub(crate) fn create(path: &Path) -> io::Result<Self> {
         let mut file = File::create(path)?;
         file.write_all(&pcap::file_header())?;
+        let mut output = Output::default();
+        output.to(path.to_owned(), Some(file));
         let (now, wall) = Io::clocks();
         Ok(Self {
             path: path.to_owned(),
-            file: DiskFile::new(path.to_owned(), Some(file)),
-            records: Vec::new(),
-            dropped: 0,
+            output,
             epoch: wall.as_nanos().saturating_sub(u128::from(now.as_nanos())),
             held: VecDeque::new(),
             held_bytes: VecDeque::new(),
@@ -137,9 +133,9 @@ impl Capture {
 
     /// Returns whether writing has failed: the capture ends, and the connections continue.
     fn has_failed(&mut self) -> bool {
-        let failed = self.file.has_failed();
+        let failed = self.output.has_failed();
         if failed {
-            self.records = Vec::new();
+            self.output.data = Vec::new();
             (self.held, self.held_bytes) = Default::default();
         }
         failed
@@ -148,13 +144,13 @@ impl Capture {
     /// Passes all packets to the thread that writes the file.
     pub(crate) fn flush(&mut self) {
         self.release(Time::MAX);
-        self.submit();
+        self.output.submit();
     }
 
     fn flush_sometimes(&mut self, now: Time) {
         if now - self.flushed_at >= FLUSH_INTERVAL {
             self.flushed_at = now;
-            self.submit();
+            self.output.submit();
         }
     }
 
@@ -178,18 +174,12 @@ impl Capture {
     /// Records a packet. If its time is before that of the preceding packet, it is given that packet's time.
     fn record(&mut self, at: Time, packet: &[u8]) {
         self.written_at = self.written_at.max(at);
-        if self.records.len() >= CHUNK && !self.submit() {
-            self.dropped += 1;
+        if !self.output.admits() {
             return;
         }
         let wall = self.epoch.saturating_add(u128::from(self.written_at.as_nanos()));
-        self.records.extend_from_slice(&pcap::packet_header(wall, packet.len() as u32));
-        self.records.extend_from_slice(packet);
-    }
-
-    /// Passes the records to the thread that writes them. Returns whether it has accepted them.
-    fn submit(&mut self) -> bool {
-        self.records.is_empty() || self.file.submit(&mut self.records)
+        self.output.data.extend_from_slice(&pcap::packet_header(wall, packet.len() as u32));
+        self.output.data.extend_from_slice(packet);
     }
 
     fn next_identification(&mut self, direction: usize) -> u16 {
@@ -202,9 +192,8 @@ impl Capture {
 impl Drop for Capture {
     fn drop(&mut self) {
         self.release(Time::MAX);
-        self.file.submit_last(std::mem::take(&mut self.records));
-        if self.dropped > 0 {
-            let packets = self.dropped;
+        let packets = self.output.dropped;
+        if packets > 0 {
             tracing::warn!(path = %self.path.display(), packets, "the disk was too slow for all packets of the capture");
         }
     }

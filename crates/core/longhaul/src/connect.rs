@@ -8,12 +8,12 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use longhaul_tcp::{Config, Endpoint};
+use longhaul_tcp::Config;
 use tokio::net::ToSocketAddrs;
 use tokio::time::timeout;
 
 use crate::driver::Driver;
-use crate::io::{Io, Role as SocketRole, canonical};
+use crate::io::{Io, Role, canonical};
 use crate::setup::{Habits, Setup};
 use crate::shared::Shared;
 use crate::stream::TcpStream;
@@ -131,22 +131,12 @@ pub(crate) fn unspecified(peer: SocketAddr) -> SocketAddr {
 /// Opens a connection from a UDP socket of its own.
 pub(crate) async fn connect_over(socket: std::net::UdpSocket, addr: SocketAddr, setup: Setup) -> io::Result<TcpStream> {
     let [local, peer] = reach(&socket, addr)?;
-    let (shared, habits, config) = endpoint(socket, setup, SocketRole::Connected)?;
+    let shared = setup.open(socket, Role::Connected)?;
+    let (habits, config) = setup.split();
     shared.lock().client = Some(Shared::client_tuple(peer));
     let stream = open(&shared, &habits, config, [local, peer])?;
     Driver::spawn(shared);
     connected(stream).await
-}
-
-fn endpoint(
-    socket: std::net::UdpSocket,
-    setup: Setup,
-    role: SocketRole,
-) -> io::Result<(Arc<Shared>, Habits, Arc<Config>)> {
-    setup.check()?;
-    let shared = setup.shard(socket, role, |config| (Endpoint::new(config, Io::now()), None))?;
-    let (habits, config) = setup.split();
-    Ok((shared, habits, config))
 }
 
 /// Connects a UDP socket and returns the local and the peer's address as the system reports them. The system knows

@@ -12,7 +12,6 @@ use crate::connect::{self, connected, unspecified};
 use crate::driver::Driver;
 use crate::io::{Io, Role, canonical};
 use crate::setup::{Habits, Setup};
-use crate::shards;
 use crate::shared::Shared;
 use crate::stream::TcpStream;
 
@@ -71,8 +70,7 @@ impl TcpConnector {
     }
 
     pub(crate) fn over(socket: UdpSocket, setup: Setup) -> io::Result<Self> {
-        let sockets = shards::bind_others(socket, setup.shards)?;
-        let shards = setup.open_shards(sockets, Role::Connector)?;
+        let shards = setup.open_shards(socket, Role::Connector)?;
         let (habits, config) = setup.split();
         for shared in &shards {
             shared.lock().handles += 1;

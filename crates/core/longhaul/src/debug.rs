@@ -10,8 +10,7 @@ use crate::info::TcpInfo;
 use crate::listener::TcpListener;
 use crate::socket::TcpSocket;
 use crate::stream::TcpStream;
-use crate::stream::split::{ReadHalf, WriteHalf};
-use crate::stream::split_owned::{OwnedReadHalf, OwnedWriteHalf};
+use crate::stream::split::{OwnedReadHalf, OwnedWriteHalf, ReadHalf, WriteHalf};
 
 impl Handle {
     /// Shows the handle under the name of the type that contains it. The state is omitted if the endpoint is in use.
@@ -27,22 +26,22 @@ impl Handle {
 
 /// Shows types that contain the handle of a connection.
 macro_rules! connections {
-    ($($type:ty, $name:literal, $one:ident => $stream:expr;)*) => {$(
+    ($($type:ty, $name:literal;)*) => {$(
         impl Debug for $type {
             fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-                let $one: &Self = self;
-                $stream.handle.show($name, f)
+                let stream: &TcpStream = self.as_ref();
+                stream.handle.show($name, f)
             }
         }
     )*};
 }
 
 connections! {
-    TcpStream, "TcpStream", stream => stream;
-    ReadHalf<'_>, "ReadHalf", half => half.as_ref();
-    WriteHalf<'_>, "WriteHalf", half => half.as_ref();
-    OwnedReadHalf, "OwnedReadHalf", half => half.as_ref();
-    OwnedWriteHalf, "OwnedWriteHalf", half => half.as_ref();
+    TcpStream, "TcpStream";
+    ReadHalf<'_>, "ReadHalf";
+    WriteHalf<'_>, "WriteHalf";
+    OwnedReadHalf, "OwnedReadHalf";
+    OwnedWriteHalf, "OwnedWriteHalf";
 }
 
 impl Debug for TcpListener {

@@ -12,7 +12,7 @@ use std::time::Duration;
 use crate::sync::Mutex;
 
 /// Data is passed to the thread once this many bytes have been collected.
-pub(crate) const CHUNK: usize = 64 << 10;
+const CHUNK: usize = 64 << 10;
 /// Maximum number of chunks queued for the disk by all files together: 16 MiB.
 const QUEUE: usize = 256;
 /// How long to wait at the end for queued data to be written, so that a hanging disk does not hang the program.
@@ -20,9 +20,19 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Interval between attempts to use a full queue.
 const PAUSE: Duration = Duration::from_millis(10);
 
+/// Data of a log or capture that has not been passed to the thread yet. When this is dropped, the thread gets the rest.
+#[derive(Debug, Default)]
+pub(crate) struct Output {
+    /// `None` until the name is known.
+    file: Option<Arc<DiskFile>>,
+    pub(crate) data: Vec<u8>,
+    /// Number of records that found no room.
+    pub(crate) dropped: u64,
+}
+
 /// A file that the thread writes.
 #[derive(Debug)]
-pub(crate) struct DiskFile {
+struct DiskFile {
     path: PathBuf,
     /// Created with the first data, unless it was opened before, and closed when the last reference is dropped: that of the
     /// log or of its last chunk.
@@ -30,48 +40,70 @@ pub(crate) struct DiskFile {
     failed: AtomicBool,
 }
 
-impl DiskFile {
-    /// Returns a file that is created with the first data, or that is open already.
-    pub(crate) fn new(path: PathBuf, open: Option<File>) -> Arc<Self> {
-        Arc::new(Self { path, file: Mutex::new(open), failed: AtomicBool::new(false) })
+impl Output {
+    /// Sets the file, which is created with the first data, or is open already.
+    pub(crate) fn to(&mut self, path: PathBuf, open: Option<File>) {
+        self.file = Some(Arc::new(DiskFile { path, file: Mutex::new(open), failed: AtomicBool::new(false) }));
     }
 
     pub(crate) fn has_failed(&self) -> bool {
-        self.failed.load(Ordering::Relaxed)
+        self.file.as_ref().is_some_and(|file| file.has_failed())
     }
 
-    /// Passes a chunk to the thread, and leaves an empty one. Returns `false`, and leaves the chunk as it is, if the queue is
-    /// full, or if there is no thread, which counts as a failure.
-    pub(crate) fn submit(self: &Arc<Self>, chunk: &mut Vec<u8>) -> bool {
+    /// Returns whether there is room for a record, which is counted otherwise.
+    pub(crate) fn admits(&mut self) -> bool {
+        let admits = self.has_room();
+        self.dropped += u64::from(!admits);
+        admits
+    }
+
+    pub(crate) fn has_room(&mut self) -> bool {
+        self.data.len() < CHUNK || self.submit()
+    }
+
+    /// Passes the data to the thread. Returns `false`, and keeps the data, if the file has no name yet, if the queue is full,
+    /// or if there is no thread, which counts as a failure.
+    pub(crate) fn submit(&mut self) -> bool {
+        let Some(file) = &self.file else { return false };
+        if self.data.is_empty() {
+            return true;
+        }
         let Some(queue) = queue() else {
-            self.failed.store(true, Ordering::Relaxed);
+            file.failed.store(true, Ordering::Relaxed);
             return false;
         };
-        match queue.try_send(Message::Write(Arc::clone(self), std::mem::take(chunk))) {
+        match queue.try_send(Message::Write(Arc::clone(file), std::mem::take(&mut self.data))) {
             Ok(()) => true,
             Err(TrySendError::Full(message) | TrySendError::Disconnected(message)) => {
                 if let Message::Write(_, refused) = message {
-                    *chunk = refused;
+                    self.data = refused;
                 }
                 false
             }
         }
     }
+}
 
-    /// Passes the last chunk to the thread. If its queue is full, it gets the chunk once the queue is empty.
-    pub(crate) fn submit_last(self: &Arc<Self>, mut chunk: Vec<u8>) {
-        if !chunk.is_empty()
-            && !self.submit(&mut chunk)
-            && let Some(queue) = queue()
+/// Passes the rest to the thread. If its queue is full, it gets the rest once the queue is empty.
+impl Drop for Output {
+    fn drop(&mut self) {
+        if !self.submit()
+            && let (Some(file), Some(queue)) = (self.file.take(), queue())
         {
             let mut last = LAST.lock();
             if last.len() < QUEUE {
-                last.push((Arc::clone(self), chunk));
+                last.push((file, std::mem::take(&mut self.data)));
             }
             drop(last);
             // If the queue is still full, the thread is not idle.
             let _ = queue.try_send(Message::Wake);
         }
+    }
+}
+
+impl DiskFile {
+    fn has_failed(&self) -> bool {
+        self.failed.load(Ordering::Relaxed)
     }
 
     fn write(&self, data: &[u8]) {

@@ -13,7 +13,7 @@ mod moderation;
 
 use self::moderation::Moderation;
 use crate::error::from_host;
-use crate::io::{Fault, Io, Receiver, Writable};
+use crate::io::{ErrorClass, Io, Receiver, Writable};
 use crate::shared::{Receiving, Shared, State, Turn};
 use crate::sync::MutexGuard;
 
@@ -25,13 +25,11 @@ const WATCH_RETRY: Span = Span::from_millis(1);
 /// How long a socket whose connections are all in TIME-WAIT stays open, to retransmit a lost last ACK. It is
 /// shorter than TIME-WAIT, so that the port and the descriptor are not held for all of it.
 const PORT_LINGER: Span = Span::from_millis(1000);
-/// Maximum number of lingering sockets in this process; any further socket is closed at once.
-const MAX_LINGERING: usize = 128;
-static LINGERING: AtomicUsize = AtomicUsize::new(0);
-/// Maximum number of client sockets in this process whose stream has been dropped and which wait for the peer to end its
-/// direction. Any further connection is reset instead, as by the kernel (`tcp_max_orphans`): each holds a descriptor.
-const MAX_ORPHANS: usize = if cfg!(test) { 8 } else { 256 };
-static ORPHANS: AtomicUsize = AtomicUsize::new(0);
+/// The lingering sockets of this process; any further socket is closed at once.
+static LINGERING: Places = Places::new(128);
+/// The client sockets of this process whose stream has been dropped and which wait for the peer to end its direction. Any
+/// further connection is reset instead, as by the kernel (`tcp_max_orphans`): each holds a descriptor.
+static ORPHANS: Places = Places::new(if cfg!(test) { 8 } else { 256 });
 
 pub(crate) struct Driver {
     shared: Arc<Shared>,
@@ -39,15 +37,41 @@ pub(crate) struct Driver {
     moderation: Moderation,
     /// Whether the next send is left to the next poll, after the tasks that are being woken.
     defers: bool,
-    /// Whether the socket is counted among [`ORPHANS`].
-    is_orphan: bool,
+    orphan: Option<Place>,
+    lingers: Option<Place>,
+}
+
+/// A limited number of places.
+struct Places {
+    taken: AtomicUsize,
+    most: usize,
+}
+
+/// A place, which is free again when this is dropped.
+struct Place(&'static Places);
+
+impl Places {
+    const fn new(most: usize) -> Self {
+        Self { taken: AtomicUsize::new(0), most }
+    }
+
+    fn take(&'static self) -> Option<Place> {
+        let place = Place(self);
+        (self.taken.fetch_add(1, Ordering::Relaxed) < self.most).then_some(place)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.taken.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 impl Driver {
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
         let receiver = shared.io.receiver();
         let moderation = Moderation::new(shared.buffers.recv);
-        Self { shared, receiver, moderation, defers: false, is_orphan: false }
+        Self { shared, receiver, moderation, defers: false, orphan: None, lingers: None }
     }
 
     pub(crate) fn spawn(shared: Arc<Shared>) {
@@ -88,12 +112,12 @@ impl Driver {
                 Poll::Ready(Err(error)) => {
                     let mut state = guard.unwrap_or_else(|| shared.lock());
                     let now = Io::now();
-                    match shared.io.fault(&error) {
+                    match shared.io.class(&error) {
                         // The failed call cleared the pending error; details may still wait in the error queue.
-                        Fault::Refused | Fault::Soft if !state.fetch_errors(&shared, now) => {
+                        ErrorClass::Refused | ErrorClass::Unreachable if !state.fetch_errors(&shared, now) => {
                             state.on_host_error(now, None, from_host(&error));
                         }
-                        Fault::Fatal => state.fail(&error),
+                        ErrorClass::Fatal => state.fail(&error),
                         _ => {}
                     }
                     self.defers |= shared.settle_received(state, now);
@@ -124,18 +148,11 @@ impl Driver {
     fn limit_orphans(&mut self, shared: &Shared, mut state: MutexGuard<'_, State>, now: Time) {
         let waiting = state.client.filter(|_| state.handles == 0).and_then(|tuple| state.endpoint.find(&tuple));
         let waiting = waiting.filter(|id| state.endpoint.state(*id) == Some(longhaul_tcp::State::FinWait2));
-        let Some(id) = waiting.filter(|_| !self.is_orphan) else { return };
-        self.is_orphan = ORPHANS.fetch_add(1, Ordering::Relaxed) < MAX_ORPHANS;
-        if !self.is_orphan {
-            ORPHANS.fetch_sub(1, Ordering::Relaxed);
+        let Some(id) = waiting.filter(|_| self.orphan.is_none()) else { return };
+        self.orphan = ORPHANS.take();
+        if self.orphan.is_none() {
             state.endpoint.drive(now, id, longhaul_tcp::Connection::abort);
             shared.settle(state, now);
-        }
-    }
-
-    fn stop_counting(&mut self) {
-        if std::mem::take(&mut self.is_orphan) {
-            ORPHANS.fetch_sub(1, Ordering::Relaxed);
         }
     }
 
@@ -143,44 +160,35 @@ impl Driver {
     fn is_over(&mut self, shared: &Shared, now: Time) -> bool {
         let mut state = shared.lock();
         if !state.is_over() {
-            stop_lingering(&mut state);
+            (state.lingers_until, self.lingers) = (None, None);
             self.limit_orphans(shared, state, now);
             return false;
         }
-        self.stop_counting();
+        self.orphan = None;
         // Neither TIME-WAIT nor anything else is left to serve: close at once.
         if state.fatal.is_some() || state.endpoint.is_idle() {
             return true;
         }
         // Only TIME-WAIT is left: linger for a limited time.
-        match state.lingers_until {
-            Some(until) => now >= until,
-            None => {
-                if LINGERING.fetch_add(1, Ordering::Relaxed) >= MAX_LINGERING {
-                    LINGERING.fetch_sub(1, Ordering::Relaxed);
-                    return true;
-                }
-                state.lingers_until = Some(now + PORT_LINGER);
-                state.arm(shared);
-                false
-            }
+        if let Some(until) = state.lingers_until {
+            return now >= until;
         }
-    }
-}
-
-fn stop_lingering(state: &mut State) {
-    if state.lingers_until.take().is_some() {
-        LINGERING.fetch_sub(1, Ordering::Relaxed);
+        self.lingers = LINGERING.take();
+        if self.lingers.is_none() {
+            return true;
+        }
+        state.lingers_until = Some(now + PORT_LINGER);
+        state.arm(shared);
+        false
     }
 }
 
 impl Drop for Driver {
     fn drop(&mut self) {
-        self.stop_counting();
         // The runtime is shutting down, or all connections have ended: wake every waiting task, since no other
         // event will.
         let mut state = self.shared.lock();
-        stop_lingering(&mut state);
+        state.lingers_until = None;
         state.abandon(&self.shared, Io::now());
         State::wake(state);
     }

@@ -8,6 +8,7 @@ use longhaul_units::Bytes;
 use crate::config::{Config, setters};
 use crate::info::TcpInfo;
 use crate::info::experiments::TcpExperiments;
+use crate::io::Io;
 use crate::socket::TcpSocket;
 use crate::stream::TcpStream;
 
@@ -67,7 +68,7 @@ impl TcpStream {
     /// path.
     #[doc = errors!(gone)]
     pub fn share_window(&self, bytes: u64) -> io::Result<()> {
-        self.handle.share_window(Bytes(bytes))
+        self.handle.drive(|connection| connection.share_window(Io::now(), Bytes(bytes)))
     }
 }
 

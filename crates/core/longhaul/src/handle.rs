@@ -8,7 +8,6 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use longhaul_tcp::{Blocked, ConnId, Connection, State};
-use tokio::io::ReadBuf;
 use tokio::runtime::RuntimeFlavor;
 use tokio::task::coop;
 
@@ -18,10 +17,10 @@ use crate::shared::Shared;
 use crate::sync::Mutex;
 use crate::waiters::Waiters;
 
-mod ops;
+pub(crate) mod ops;
 
 /// Maximum number of bytes that one read or write copies under the endpoint's lock.
-const COPY_LIMIT: usize = 256 << 10;
+pub(crate) const COPY_LIMIT: usize = 256 << 10;
 
 pub(crate) struct Handle {
     pub(crate) shared: Arc<Shared>,
@@ -35,7 +34,7 @@ pub(crate) struct Handle {
 
 /// The event that a task waits for.
 #[derive(Clone, Copy)]
-enum Wait {
+pub(crate) enum Wait {
     Read,
     Write,
     State,
@@ -59,65 +58,39 @@ impl Handle {
     }
 
     /// Runs `act`. If it would block, registers the task to be woken when that may have changed.
-    ///
-    /// Each successful call consumes one unit of the task's cooperative budget, like tokio's own types: a task that
-    /// always finds data, or room for it, yields to other tasks after about 128 calls.
-    fn poll<R>(
+    pub(crate) fn poll<R>(
         &self,
         cx: &mut Context<'_>,
         wait: Wait,
         act: impl FnOnce(&mut Connection) -> Result<R, Blocked>,
     ) -> Poll<io::Result<R>> {
-        let budget = ready!(coop::poll_proceed(cx));
-        let result = self.poll_unbudgeted(cx, wait, act);
-        if result.is_ready() {
-            budget.made_progress();
-        }
-        result
-    }
-
-    fn poll_unbudgeted<R>(
-        &self,
-        cx: &Context<'_>,
-        wait: Wait,
-        act: impl FnOnce(&mut Connection) -> Result<R, Blocked>,
-    ) -> Poll<io::Result<R>> {
-        // Dropped after the lock is released.
-        let mut former = None;
-        let mut state = self.shared.lock_alive()?;
-        let now = Io::now();
-        let result = state.with(now, self.id, |connection, waiters| {
-            let result = act(connection);
-            if matches!(result, Err(Blocked::WouldBlock)) {
-                former = waiting(waiters, wait).register(cx);
+        budgeted(cx, |cx| {
+            // Dropped after the lock is released.
+            let mut former = None;
+            let mut state = self.shared.lock_alive()?;
+            let now = Io::now();
+            let result = state.with(now, self.id, |connection, waiters| {
+                let result = act(connection);
+                if matches!(result, Err(Blocked::WouldBlock)) {
+                    former = waiting(waiters, wait).register(cx);
+                }
+                // The FIN may follow, which then carries the ACK of the peer's.
+                let ends_next = matches!(wait, Wait::Read) && connection.status().may_end_next() && driver_follows();
+                (result.map_err(|blocked| from_blocked(blocked, connection)), ends_next)
+            });
+            if result.as_ref().is_some_and(|(_, ends_next)| *ends_next) {
+                self.shared.settle_later(state);
+            } else {
+                // Another write may follow.
+                self.shared.settle_write(state, now, self.id);
             }
-            // The FIN may follow, which then carries the ACK of the peer's.
-            let ends_next = matches!(wait, Wait::Read) && connection.status().may_end_next() && driver_follows();
-            (result.map_err(|blocked| from_blocked(blocked, connection)), ends_next)
-        });
-        if result.as_ref().is_some_and(|(_, ends_next)| *ends_next) {
-            self.shared.settle_later(state);
-        } else {
-            // Another write may follow.
-            self.shared.settle_write(state, now, self.id);
-        }
-        match result.map(|(result, _)| result) {
-            None => Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
-            Some(Ok(value)) => Poll::Ready(Ok(value)),
-            Some(Err(Some(error))) => Poll::Ready(Err(error)),
-            Some(Err(None)) => Poll::Pending,
-        }
-    }
-
-    pub(crate) fn poll_read(&self, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        let read = ready!(self.poll(cx, Wait::Read, |connection| read_into(connection, room(connection, buffer))))?;
-        buffer.advance(read);
-        Poll::Ready(Ok(()))
-    }
-
-    pub(crate) fn poll_write(&self, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
-        let part = &data[..data.len().min(COPY_LIMIT)];
-        self.poll(cx, Wait::Write, |connection| connection.write(part))
+            match result.map(|(result, _)| result) {
+                None => Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
+                Some(Ok(value)) => Poll::Ready(Ok(value)),
+                Some(Err(Some(error))) => Poll::Ready(Err(error)),
+                Some(Err(None)) => Poll::Pending,
+            }
+        })
     }
 
     /// Ready when the handshake has completed or failed.
@@ -156,25 +129,22 @@ impl Handle {
     }
 }
 
+/// Polls within the task's cooperative budget, of which each result consumes one unit, like those of tokio's own types: a
+/// task that always finds data, or room for it, yields to other tasks after about 128 calls.
+pub(crate) fn budgeted<T>(cx: &mut Context<'_>, poll: impl FnOnce(&Context<'_>) -> Poll<T>) -> Poll<T> {
+    let budget = ready!(coop::poll_proceed(cx));
+    let result = poll(cx);
+    if result.is_ready() {
+        budget.made_progress();
+    }
+    result
+}
+
 /// Returns whether the driver will have its turn even if the calling task does nothing further. This is not certain for
 /// the task of `block_on` in a single-threaded runtime: when it returns, the runtime stands still.
 pub(crate) fn driver_follows() -> bool {
     let runtime = tokio::runtime::Handle::try_current();
     tokio::task::try_id().is_some() || runtime.is_ok_and(|r| r.runtime_flavor() != RuntimeFlavor::CurrentThread)
-}
-
-/// Returns a slice of `buffer` for what can be read, so that not more of it is initialized, or for one byte.
-fn room<'a>(connection: &Connection, buffer: &'a mut ReadBuf<'_>) -> &'a mut [u8] {
-    let len = connection.status().unread().clamp(1, COPY_LIMIT).min(buffer.remaining());
-    buffer.initialize_unfilled_to(len)
-}
-
-/// Reads data. An empty buffer waits for data without taking any, as with kernel TCP.
-fn read_into(connection: &mut Connection, buffer: &mut [u8]) -> Result<usize, Blocked> {
-    if buffer.is_empty() && !connection.status().is_readable() {
-        return Err(Blocked::WouldBlock);
-    }
-    connection.reader().read_into(buffer)
 }
 
 fn waiting(waiters: &mut Waiters, wait: Wait) -> &mut crate::waiters::WakerSet {

@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use longhaul_sys::pool::RecvPool;
+pub(crate) use longhaul_sys::{ErrorClass, canonical};
 use longhaul_tcp::HostError;
 use longhaul_units::Time;
 
@@ -106,7 +107,7 @@ pub(crate) trait Socket: Send + Sync {
     /// Ready once the timer has fired.
     fn poll_timer(&self, cx: &mut Context<'_>) -> Poll<()>;
 
-    fn fault(&self, error: &io::Error) -> Fault;
+    fn class(&self, error: &io::Error) -> ErrorClass;
 
     fn receiver(self: Arc<Self>) -> Box<dyn Receiver>;
 }
@@ -252,29 +253,6 @@ pub(crate) struct Incoming<'a> {
 pub(crate) struct Buffers {
     pub(crate) send: usize,
     pub(crate) recv: usize,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fault {
-    WouldBlock,
-    /// The datagram exceeds the MTU of the first hop.
-    TooLong,
-    /// The kernel has no memory for the datagram, which is retried after a pause.
-    NoBuffers,
-    /// The peer's host reports that the port is closed. The report refers to an earlier datagram.
-    Refused,
-    /// A condition that may pass: host or network unreachable, packets filtered, interface down.
-    Soft,
-    /// The socket itself has failed.
-    Fatal,
-}
-
-/// Returns IPv4-mapped IPv6 addresses, as IPv4 peers of an IPv6 socket have them, as IPv4 addresses.
-pub(crate) fn canonical(address: SocketAddr) -> SocketAddr {
-    match address.ip().to_canonical() {
-        ip @ IpAddr::V4(_) => SocketAddr::new(ip, address.port()),
-        IpAddr::V6(_) => address,
-    }
 }
 
 #[cfg(test)]

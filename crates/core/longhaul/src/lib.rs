@@ -140,5 +140,4 @@ pub use longhaul_tcp::{ConnectionError, HostError, RecoveryState, State as TcpSt
 pub use path_cache::{LoadPathCacheError, PathCache, PathCacheConfig, PathMetrics, SavedPath};
 pub use socket::TcpSocket;
 pub use stream::TcpStream;
-pub use stream::split::{ReadHalf, WriteHalf};
-pub use stream::split_owned::{OwnedReadHalf, OwnedWriteHalf, ReuniteError};
+pub use stream::split::{OwnedReadHalf, OwnedWriteHalf, ReadHalf, ReuniteError, WriteHalf};

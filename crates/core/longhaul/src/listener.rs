@@ -6,18 +6,17 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use tokio::net::ToSocketAddrs;
-use tokio::task::coop;
 
 use crate::accept_queue::{AcceptQueue, Accepting};
 use crate::config::Config;
 use crate::connect;
 use crate::driver::Driver;
-use crate::io::{Io, Role as SocketRole};
+use crate::handle::budgeted;
+use crate::io::{Io, Role};
 use crate::listener_info::ListenerInfo;
 use crate::observe::local_of;
 use crate::rebind;
 use crate::setup::{Habits, Setup};
-use crate::shards;
 use crate::shared::Shared;
 use crate::stream::TcpStream;
 use crate::waiters::{self, Key};
@@ -67,8 +66,7 @@ impl TcpListener {
 
     /// Listens on a bound socket, and on further ones with its address if there are to be several shards.
     pub(crate) fn over(socket: std::net::UdpSocket, setup: Setup) -> io::Result<Self> {
-        let sockets = shards::bind_all(socket, setup.shards)?;
-        let members = setup.open_shards(sockets, SocketRole::Listener)?;
+        let members = setup.open_shards(socket, Role::Listener)?;
         let (habits, config) = setup.split();
         members.iter().for_each(|shared| shared.lock().handles += 1);
         rebind::remember(&members);
@@ -123,27 +121,20 @@ impl TcpListener {
 
     /// Polls for the next connection, for the future with this key, if any.
     fn poll_accept_for(&self, cx: &mut Context<'_>, key: Option<Key>) -> Poll<io::Result<(TcpStream, SocketAddr)>> {
-        let budget = ready!(coop::poll_proceed(cx));
-        let result = self.poll_accept_unbudgeted(cx, key);
-        if result.is_ready() {
-            budget.made_progress();
-        }
-        result
-    }
-
-    fn poll_accept_unbudgeted(&self, cx: &Context<'_>, key: Option<Key>) -> Poll<io::Result<(TcpStream, SocketAddr)>> {
-        loop {
-            let index = ready!(self.queue.poll_pop(cx, key))?;
-            let Some(shared) = self.shards.get(index as usize) else { continue };
-            let mut state = shared.lock();
-            let Some(id) = state.endpoint.accept() else { continue };
-            let Some(tuple) = state.endpoint.tuple(id) else { continue };
-            state.handles += 1;
-            drop(state);
-            let local = local_of(shared.local, &tuple);
-            let handle = self.habits.handle(shared, id, [local, tuple.remote]);
-            return Poll::Ready(Ok((TcpStream { handle: Arc::new(handle) }, tuple.remote)));
-        }
+        budgeted(cx, |cx| {
+            loop {
+                let index = ready!(self.queue.poll_pop(cx, key))?;
+                let Some(shared) = self.shards.get(index as usize) else { continue };
+                let mut state = shared.lock();
+                let Some(id) = state.endpoint.accept() else { continue };
+                let Some(tuple) = state.endpoint.tuple(id) else { continue };
+                state.handles += 1;
+                drop(state);
+                let local = local_of(shared.local, &tuple);
+                let handle = self.habits.handle(shared, id, [local, tuple.remote]);
+                return Poll::Ready(Ok((TcpStream { handle: Arc::new(handle) }, tuple.remote)));
+            }
+        })
     }
 
     /// Divides a listener of several shards into one per shard, each with an accept queue of its own, so that a program with

@@ -6,62 +6,52 @@ use longhaul_tcp::{ConnId, Event, IncomingObservers, Observer, Tuple};
 use longhaul_units::Time;
 
 #[cfg(feature = "qlog")]
-use crate::qlog::{Place, Qlog};
+use crate::qlog::Qlog;
+use crate::setup::Habits;
 use crate::shared::State;
 
 mod trace;
 
 use trace::Tracing;
 
-/// End of a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Role {
-    /// This end opened the connection.
-    Client,
-    /// This end accepted the connection.
-    Server,
-}
-
-impl Role {
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Client => "client",
-            Self::Server => "server",
-        }
-    }
-}
-
-/// Settings of a socket that decide which observers its connections get.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Observers {
-    #[cfg(feature = "qlog")]
-    pub(crate) qlog: Option<Place>,
-}
-
-impl Observers {
+impl Habits {
     /// Creates the observers of a connection between these addresses, the local one first.
-    pub(crate) fn create(&self, ends: [SocketAddr; 2], role: Role) -> Vec<Box<dyn Observer>> {
+    fn observers(&self, ends: [SocketAddr; 2], is_client: bool) -> Vec<Box<dyn Observer>> {
         let mut observers: Vec<Box<dyn Observer>> = Vec::new();
-        if let Some(tracing) = Tracing::new(ends, role) {
+        if let Some(tracing) = Tracing::new(ends, is_client) {
             observers.push(Box::new(tracing));
         }
         #[cfg(feature = "qlog")]
-        if let Some(qlog) = self.qlog.as_ref().and_then(|place| Qlog::new(place, ends, role)) {
+        if let Some(qlog) = self.qlog.as_ref().and_then(|place| Qlog::new(place, ends, is_client)) {
             observers.push(Box::new(qlog));
         }
         observers
     }
+
+    /// Installs observers on a connection that was just opened from here. The endpoint's own connections get theirs
+    /// from [`observe_incoming`](Self::observe_incoming).
+    pub(crate) fn observe(&self, state: &mut State, now: Time, id: ConnId, ends: [SocketAddr; 2]) {
+        for observer in self.observers(ends, true) {
+            state.endpoint.observe(now, id, observer);
+        }
+    }
+
+    /// Lets the connections of a listener on `local` be observed from their SYN on.
+    pub(crate) fn observe_incoming(&self, state: &mut State, local: SocketAddr) {
+        let incoming = Incoming { habits: self.clone(), local };
+        state.endpoint.observe_incoming(Some(Box::new(incoming)));
+    }
 }
 
 #[derive(Debug)]
-pub(crate) struct Incoming {
-    pub(crate) observers: Observers,
-    pub(crate) local: SocketAddr,
+struct Incoming {
+    habits: Habits,
+    local: SocketAddr,
 }
 
 impl IncomingObservers for Incoming {
     fn observers(&mut self, _: Time, tuple: &Tuple) -> Vec<Box<dyn Observer>> {
-        self.observers.create([local_of(self.local, tuple), tuple.remote], Role::Server)
+        self.habits.observers([local_of(self.local, tuple), tuple.remote], false)
     }
 }
 

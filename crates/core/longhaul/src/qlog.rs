@@ -7,12 +7,11 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use longhaul_qlog::{Log, Reference, Start};
+use longhaul_qlog::{Log, Reference, Role, Start};
 use longhaul_tcp::{ConnectionEvent, Observer};
 use longhaul_units::{Span, Time};
 
 use crate::io::Io;
-use crate::observe::Role;
 use crate::sync::Mutex;
 use writer::Records;
 
@@ -64,16 +63,13 @@ pub(crate) struct Qlog {
 impl Qlog {
     /// Creates the log of a connection between these addresses, the local one first. It is written once the handshake
     /// has ended.
-    pub(crate) fn new(place: &Place, [local, remote]: [SocketAddr; 2], role: Role) -> Option<Self> {
+    pub(crate) fn new(place: &Place, [local, remote]: [SocketAddr; 2], is_client: bool) -> Option<Self> {
         if !place.is_free() {
             return None;
         }
         let (at, wall_clock) = Io::clocks();
         let start = Start {
-            role: match role {
-                Role::Client => longhaul_qlog::Role::Client,
-                Role::Server => longhaul_qlog::Role::Server,
-            },
+            role: if is_client { Role::Client } else { Role::Server },
             local,
             remote,
             segments_before: [0; 2],
@@ -91,7 +87,7 @@ impl Observer for Qlog {
         self.log.log(now, event);
         if now - self.flushed_at >= FLUSH_INTERVAL {
             self.flushed_at = now;
-            self.log.sink_mut().submit();
+            self.log.sink_mut().output.submit();
         }
     }
 }
@@ -99,6 +95,5 @@ impl Observer for Qlog {
 impl Drop for Qlog {
     fn drop(&mut self) {
         self.log.end();
-        self.log.sink_mut().submit_last();
     }
 }

@@ -6,15 +6,13 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use longhaul_tcp::{ConnId, Endpoint, EndpointConfig};
-use longhaul_units::Time;
 
 use crate::capture::SharedCapture;
 use crate::config::Config;
 use crate::congestion::{Congestion, UnsafeCongestion};
 use crate::handle::Handle;
-use crate::io::{Io, Role as SocketRole, UdpBackend};
+use crate::io::{Io, Role, UdpBackend};
 use crate::limits::Limits;
-use crate::observe::{Incoming, Observers, Role};
 use crate::shards::{MAX_SHARDS, Shards};
 use crate::shared::{self, Shared, State};
 
@@ -22,10 +20,9 @@ use crate::shared::{self, Shared, State};
 #[derive(Default)]
 pub(crate) struct Setup {
     pub(crate) config: Config,
-    pub(crate) linger: Option<Duration>,
+    pub(crate) habits: Habits,
     pub(crate) dscp: u8,
     pub(crate) capture: Option<SharedCapture>,
-    pub(crate) observers: Observers,
     pub(crate) reflect: bool,
     pub(crate) backlog: Option<usize>,
     pub(crate) limits: Limits,
@@ -42,11 +39,12 @@ impl From<Config> for Setup {
     }
 }
 
-/// Settings that each connection of a socket is given.
-#[derive(Clone, Debug)]
+/// Settings that each connection of a socket is given, besides those of the engine.
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Habits {
-    linger: Option<Duration>,
-    observers: Observers,
+    pub(crate) linger: Option<Duration>,
+    #[cfg(feature = "qlog")]
+    pub(crate) qlog: Option<crate::qlog::Place>,
 }
 
 impl Setup {
@@ -90,7 +88,7 @@ impl Setup {
     pub(crate) fn shard(
         &self,
         socket: UdpSocket,
-        role: SocketRole,
+        role: Role,
         create: impl FnOnce(EndpointConfig) -> (Endpoint, Option<Arc<Shards>>),
     ) -> io::Result<Arc<Shared>> {
         let io = Io::new(socket, role, self.udp)?;
@@ -109,14 +107,13 @@ impl Setup {
         state.disk.is_needed |= self.capture.is_some();
         #[cfg(feature = "qlog")]
         {
-            state.disk.is_needed |= self.observers.qlog.is_some();
+            state.disk.is_needed |= self.habits.qlog.is_some();
         }
     }
 
     /// Returns the settings for each connection, and their TCP settings.
     pub(crate) fn split(self) -> (Habits, Arc<longhaul_tcp::Config>) {
-        let Self { config, linger, observers, .. } = self;
-        (Habits { linger, observers }, Arc::new(config.engine))
+        (self.habits, Arc::new(self.config.engine))
     }
 }
 
@@ -124,20 +121,6 @@ impl Habits {
     /// Creates the handle of a connection. The caller has already counted it in the endpoint's state.
     pub(crate) fn handle(&self, shared: &Arc<Shared>, id: ConnId, [local, peer]: [SocketAddr; 2]) -> Handle {
         Handle::new(Arc::clone(shared), id, local, peer, self.linger)
-    }
-
-    /// Installs observers on a connection that was just opened from here. The endpoint's own connections get theirs
-    /// from [`observe_incoming`](Self::observe_incoming).
-    pub(crate) fn observe(&self, state: &mut State, now: Time, id: ConnId, ends: [SocketAddr; 2]) {
-        for observer in self.observers.create(ends, Role::Client) {
-            state.endpoint.observe(now, id, observer);
-        }
-    }
-
-    /// Lets the connections of a listener on `local` be observed from their SYN on.
-    pub(crate) fn observe_incoming(&self, state: &mut State, local: SocketAddr) {
-        let incoming = Incoming { observers: self.observers.clone(), local };
-        state.endpoint.observe_incoming(Some(Box::new(incoming)));
     }
 }
 

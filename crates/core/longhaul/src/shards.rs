@@ -40,14 +40,20 @@ impl Shards {
 }
 
 impl Setup {
-    /// Opens the sockets of a listener or connector, each with an endpoint, without starting their drivers. The limits
-    /// apply to all of them together.
-    pub(crate) fn open_shards(&self, sockets: Vec<UdpSocket>, role: Role) -> io::Result<Vec<Arc<Shared>>> {
+    /// Opens a socket with an endpoint of its own.
+    pub(crate) fn open(&self, socket: UdpSocket, role: Role) -> io::Result<Arc<Shared>> {
         self.check()?;
+        self.shard(socket, role, |config| (Endpoint::new(config, Io::now()), None))
+    }
+
+    /// Opens the sockets of a listener or connector, of which `first` is bound already, each with an endpoint, without
+    /// starting their drivers. The limits apply to all of them together.
+    pub(crate) fn open_shards(&self, first: UdpSocket, role: Role) -> io::Result<Vec<Arc<Shared>>> {
+        let sockets = bind_shards(first, self.shards, role)?;
         if sockets.len() <= 1 {
-            let lone = |config| (Endpoint::new(config, Io::now()), None);
-            return sockets.into_iter().map(|socket| self.shard(socket, role, lone)).collect();
+            return sockets.into_iter().map(|socket| self.open(socket, role)).collect();
         }
+        self.check()?;
         let count = sockets.len();
         let shards = Shards::new(EndpointGroup::new(secret()?));
         let open = |(socket, index)| {
@@ -90,28 +96,21 @@ impl TcpSocket {
     }
 }
 
-/// Binds as many sockets as a listener has shards to the address of `first`, which must be bound, and returns all of
-/// them. If the system does not distribute datagrams, that is one.
+/// Binds as many sockets as a listener or connector has shards, and returns all of them with `first`, which must be bound.
+/// Those of a connector have a port each. Those of a listener have the address of `first`; if the system does not distribute
+/// datagrams, that is all.
 ///
 /// `first` was bound without `SO_REUSEPORT`, so that the address of another listener is refused as usual.
-pub(crate) fn bind_all(first: UdpSocket, shards: usize) -> io::Result<Vec<UdpSocket>> {
-    let mut all = vec![first];
-    if !DISTRIBUTES || shards <= 1 {
-        return Ok(all);
-    }
-    let address = all[0].local_addr()?;
-    share_port(&all[0])?;
-    while all.len() < shards {
-        all.push(bind_like(&all[0], address)?);
-    }
-    Ok(all)
-}
-
-/// Binds as many sockets as a connector has shards, each to a port of its own, and returns all of them with `first`.
-pub(crate) fn bind_others(first: UdpSocket, shards: usize) -> io::Result<Vec<UdpSocket>> {
+fn bind_shards(first: UdpSocket, shards: usize, role: Role) -> io::Result<Vec<UdpSocket>> {
     let mut all = vec![first];
     let mut address = all[0].local_addr()?;
-    address.set_port(0);
+    if role.is_client() {
+        address.set_port(0);
+    } else if !DISTRIBUTES || shards <= 1 {
+        return Ok(all);
+    } else {
+        share_port(&all[0])?;
+    }
     while all.len() < shards {
         all.push(bind_like(&all[0], address)?);
     }

@@ -159,7 +159,7 @@ impl TcpSocket {
     /// Sets the linger option; see [`TcpStream::set_linger`].
     #[doc = errors!(never)]
     pub fn set_linger(&self, linger: Option<Duration>) -> io::Result<()> {
-        self.setup().linger = linger;
+        self.setup().habits.linger = linger;
         Ok(())
     }
 
@@ -172,7 +172,7 @@ impl TcpSocket {
     /// Returns the value set by [`set_linger`](Self::set_linger).
     #[doc = errors!(never)]
     pub fn linger(&self) -> io::Result<Option<Duration>> {
-        Ok(self.setup().linger)
+        Ok(self.setup().habits.linger)
     }
 
     /// Sets `SO_REUSEADDR` on the UDP socket. Listeners of kernel TCP set it because of connections in TIME-WAIT;
@@ -282,14 +282,14 @@ impl TcpSocket {
     /// program that exits is complete.
     #[cfg(feature = "qlog")]
     pub fn set_qlog_dir(&self, dir: impl AsRef<Path>) {
-        self.setup().observers.qlog = Some(Place::Dir(dir.as_ref().to_owned()));
+        self.setup().habits.qlog = Some(Place::Dir(dir.as_ref().to_owned()));
     }
 
     /// Writes a qlog to this file, like [`set_qlog_dir`](Self::set_qlog_dir). With a listener, the first
     /// connection that completes its handshake is logged. The later of the two calls takes effect.
     #[cfg(feature = "qlog")]
     pub fn set_qlog_file(&self, file: impl AsRef<Path>) {
-        self.setup().observers.qlog = Some(Place::file(file.as_ref().to_owned()));
+        self.setup().habits.qlog = Some(Place::file(file.as_ref().to_owned()));
     }
 
     /// Binds to a local address. If the last listener of this runtime on the address is gone but some of its

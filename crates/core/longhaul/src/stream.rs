@@ -5,29 +5,30 @@ use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::{Buf, Bytes};
+use longhaul_tcp::Connection;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::ToSocketAddrs;
 
-use self::split::{address_methods, async_write};
 use crate::chunks::Chunks;
 use crate::config::Config;
 use crate::connect::{self, unspecified};
-use crate::handle::Handle;
+use crate::handle::ops::{read_into, room, write_vectored};
+use crate::handle::{COPY_LIMIT, Handle, Wait};
 use crate::info::TcpInfo;
 use crate::io::canonical;
 
 /// How long [`TcpStream::close`] waits for the peer to close its side.
 const LAST_ACK_PATIENCE: Duration = Duration::from_millis(500);
+/// Maximum number of bytes that one read moves without a copy under the endpoint's lock.
+const MOVE_LIMIT: usize = 1 << 20;
 
-mod buffered;
 mod options;
 mod ready;
 pub(crate) mod split;
-pub(crate) mod split_owned;
 
 /// A TCP connection, like `tokio::net::TcpStream`.
 ///
@@ -111,7 +112,17 @@ impl TcpStream {
         connect::connect_over(socket, addr, config.into()).await
     }
 
-    address_methods!();
+    /// Returns the peer's address.
+    #[doc = errors!(never)]
+    pub fn peer_addr(&self) -> io::Result<SocketAddr> {
+        Ok(self.handle.peer)
+    }
+
+    /// Returns the local address.
+    #[doc = errors!(never)]
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        Ok(self.handle.local)
+    }
 
     /// Returns a snapshot of the connection. The call takes about a microsecond.
     #[doc = errors!(gone)]
@@ -137,8 +148,11 @@ impl TcpStream {
     ///
     /// # Errors
     /// The same as `write_all` of `AsyncWriteExt`.
-    pub async fn write_bytes(&mut self, data: impl Buf) -> io::Result<()> {
-        self.handle.write_bytes(data).await
+    pub async fn write_bytes(&mut self, mut data: impl Buf) -> io::Result<()> {
+        while data.has_remaining() {
+            poll_fn(|cx| self.poll_write_bytes(cx, &mut data)).await?;
+        }
+        Ok(())
     }
 
     /// Removes as many bytes from the front of `data` as the send buffer has room for, as [`write_bytes`](Self::write_bytes)
@@ -147,7 +161,7 @@ impl TcpStream {
     /// # Errors
     /// The same as `poll_write`.
     pub fn poll_write_bytes(&mut self, cx: &mut Context<'_>, data: &mut impl Buf) -> Poll<io::Result<usize>> {
-        self.handle.poll_write_bytes(cx, data)
+        self.handle.poll(cx, Wait::Write, |connection| connection.writer().write_bytes(data))
     }
 
     /// Reads up to `max` bytes without copying them. An empty result means the end of the stream. One call returns data
@@ -159,7 +173,7 @@ impl TcpStream {
     /// # Errors
     /// The same as `read` of `AsyncReadExt`.
     pub async fn read_bytes(&mut self, max: usize) -> io::Result<Bytes> {
-        self.handle.read_bytes(max).await
+        poll_fn(|cx| self.poll_read_bytes(cx, max)).await
     }
 
     /// Ready with up to `max` bytes, as [`read_bytes`](Self::read_bytes) returns them.
@@ -167,7 +181,7 @@ impl TcpStream {
     /// # Errors
     /// The same as `poll_read`.
     pub fn poll_read_bytes(&mut self, cx: &mut Context<'_>, max: usize) -> Poll<io::Result<Bytes>> {
-        self.handle.poll_read_bytes(cx, max)
+        self.handle.poll(cx, Wait::Read, |connection| connection.read(max))
     }
 
     /// Reads up to `max` bytes without copying them, at most 1 MiB: moves what has arrived to the end of `chunks`, and
@@ -197,7 +211,7 @@ impl TcpStream {
     /// # Errors
     /// The same as `read` of `AsyncReadExt`.
     pub async fn read_chunks(&mut self, chunks: &mut Chunks, max: usize) -> io::Result<usize> {
-        self.handle.read_chunks(chunks, max).await
+        poll_fn(|cx| self.poll_read_chunks(cx, chunks, max)).await
     }
 
     /// Ready with the number of bytes that have been moved to `chunks`, as by [`read_chunks`](Self::read_chunks).
@@ -210,13 +224,14 @@ impl TcpStream {
         chunks: &mut Chunks,
         max: usize,
     ) -> Poll<io::Result<usize>> {
-        self.handle.poll_read_chunks(cx, chunks, max)
+        let max = max.min(MOVE_LIMIT);
+        self.handle.poll(cx, Wait::Read, |connection| connection.reader().read_chunks(&mut chunks.0, max))
     }
 
     /// Aborts the connection: the peer is reset and queued data is discarded. Reads and writes then fail with
     /// `ConnectionAborted`.
     pub fn abort(&self) {
-        self.handle.abort();
+        let _ = self.handle.drive(Connection::abort);
     }
 
     /// Waits until both directions have ended in order, or the connection has failed. It does not end either
@@ -252,10 +267,36 @@ impl TcpStream {
 
 impl AsyncRead for TcpStream {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        self.handle.poll_read(cx, buf)
+        let act = |connection: &mut Connection| read_into(connection, room(connection, buf));
+        let read = ready!(self.handle.poll(cx, Wait::Read, act))?;
+        buf.advance(read);
+        Poll::Ready(Ok(()))
     }
 }
 
 impl AsyncWrite for TcpStream {
-    async_write!(handle);
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
+        let part = &data[..data.len().min(COPY_LIMIT)];
+        self.handle.poll(cx, Wait::Write, |connection| connection.write(part))
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        data: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.handle.poll(cx, Wait::Write, |connection| write_vectored(connection, data))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(self.handle.end_stream())
+    }
 }

@@ -9,7 +9,9 @@ use shuttle::sync as base;
 use std::sync as base;
 use std::sync::{PoisonError, TryLockError};
 
-pub(crate) use base::{MutexGuard, atomic};
+pub(crate) use base::MutexGuard;
+#[cfg(target_os = "linux")]
+pub(crate) use base::atomic;
 
 #[derive(Debug, Default)]
 pub(crate) struct Mutex<T>(base::Mutex<T>);

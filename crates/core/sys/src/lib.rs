@@ -9,6 +9,20 @@
 #![deny(unsafe_code)]
 
 pub mod clock;
+mod error_class;
 #[cfg(target_os = "linux")]
 pub mod linux;
 pub mod pool;
+
+use std::net::{IpAddr, SocketAddr};
+
+pub use error_class::ErrorClass;
+
+/// Returns IPv4-mapped IPv6 addresses, as IPv4 peers of an IPv6 socket have them, as IPv4 addresses, and others unchanged.
+#[must_use]
+pub fn canonical(address: SocketAddr) -> SocketAddr {
+    match address.ip().to_canonical() {
+        ip @ IpAddr::V4(_) => SocketAddr::new(ip, address.port()),
+        IpAddr::V6(_) => address,
+    }
+}

@@ -8,7 +8,6 @@ mod errno;
 mod options;
 mod path_errors;
 mod poll;
-mod priority;
 mod recv;
 #[cfg(any(test, feature = "fuzz-internals"))]
 #[doc(hidden)]
@@ -18,13 +17,13 @@ mod socket;
 mod syscall;
 mod timer;
 
+pub use crate::ErrorClass;
 pub use clock::{clock_pair, monotonic_now, process_cpu_time, realtime_now, thread_cpu_time};
-pub use errno::ErrorClass;
 pub use options::Features;
 pub use path_errors::{PathError, PathErrorKind};
 pub use poll::Poll;
-pub use priority::run_first;
 pub use recv::{MAX_RECV_BATCH, Meta, Received, RecvBatch};
 pub use send::{MAX_GSO_SEGMENTS, MAX_SEND_BATCH, MAX_SLICES, Transmit};
 pub use socket::UdpSocket;
+pub use syscall::run_first;
 pub use timer::Timer;

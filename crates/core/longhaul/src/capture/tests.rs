@@ -143,12 +143,12 @@ fn a_disk_that_fills_up_ends_the_capture() {
     let (start, _) = Io::clocks();
     let mut capture = Capture::create(&path).unwrap();
     let _ = std::fs::remove_file(&path);
-    capture.file = DiskFile::new(path.clone(), Some(File::options().write(true).open("/dev/full").unwrap()));
+    capture.output.to(path.clone(), Some(File::options().write(true).open("/dev/full").unwrap()));
     receive(&mut capture, start, start, &segment(1, 0), 12);
     capture.flush();
     crate::disk::wait();
-    assert!(capture.file.has_failed());
+    assert!(capture.output.has_failed());
     receive(&mut capture, start, start, &segment(2, 0), 12);
     send(&mut capture, start, &[segment(3, 1)]);
-    assert!(capture.held.is_empty() && capture.records.is_empty());
+    assert!(capture.held.is_empty() && capture.output.data.is_empty());
 }

@@ -11,14 +11,14 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use longhaul_sys::clock::ClockMap;
-use longhaul_sys::linux::{self, ErrorClass, PathError, PathErrorKind, RecvBatch, Transmit};
+use longhaul_sys::linux::{self, PathError, PathErrorKind, RecvBatch, Transmit};
 use longhaul_tcp::HostError;
 use longhaul_units::Time;
 use tokio::io::Interest;
 use tokio::io::unix::{AsyncFd, AsyncFdReadyGuard};
 
 use self::timers::SocketTimer;
-use super::{Buffers, Fault, Incoming, Outgoing, Role, Writable, clock, pool};
+use super::{Buffers, ErrorClass, Incoming, Outgoing, Role, Writable, clock, pool};
 use crate::error::from_host;
 
 mod timers;
@@ -133,15 +133,8 @@ impl super::Socket for Socket {
         self.timer.poll_fired(cx)
     }
 
-    fn fault(&self, error: &io::Error) -> Fault {
-        match ErrorClass::of(error) {
-            ErrorClass::WouldBlock => Fault::WouldBlock,
-            ErrorClass::MessageTooLarge => Fault::TooLong,
-            ErrorClass::NoBuffers => Fault::NoBuffers,
-            ErrorClass::Refused => Fault::Refused,
-            ErrorClass::Unreachable => Fault::Soft,
-            _ => Fault::Fatal,
-        }
+    fn class(&self, error: &io::Error) -> ErrorClass {
+        ErrorClass::of(error)
     }
 
     fn receiver(self: Arc<Self>) -> Box<dyn super::Receiver> {

@@ -17,7 +17,7 @@ use quinn_udp::{EcnCodepoint, RecvMeta, Transmit, UdpSocketState};
 use tokio::io::Interest;
 use tokio::time::Sleep;
 
-use super::{Buffers, Fault, Incoming, Outgoing, Role, Writable, canonical, clock, pool};
+use super::{Buffers, ErrorClass, Incoming, Outgoing, Role, Writable, canonical, clock, pool};
 use crate::error::from_host;
 use crate::sync::Mutex;
 
@@ -156,24 +156,24 @@ impl super::Socket for Socket {
         Poll::Ready(())
     }
 
-    fn fault(&self, error: &io::Error) -> Fault {
+    fn class(&self, error: &io::Error) -> ErrorClass {
         use io::ErrorKind as Kind;
         if quinn_udp::is_msg_size_err(error) {
-            return Fault::TooLong;
+            return ErrorClass::MessageTooLarge;
         }
         match error.kind() {
-            Kind::WouldBlock => Fault::WouldBlock,
-            Kind::OutOfMemory => Fault::NoBuffers,
+            Kind::WouldBlock => ErrorClass::WouldBlock,
+            Kind::OutOfMemory => ErrorClass::NoBuffers,
             // Windows reports a closed port as a connection reset.
-            Kind::ConnectionRefused | Kind::ConnectionReset => Fault::Refused,
+            Kind::ConnectionRefused | Kind::ConnectionReset => ErrorClass::Refused,
             Kind::HostUnreachable | Kind::NetworkUnreachable | Kind::NetworkDown | Kind::AddrNotAvailable => {
-                Fault::Soft
+                ErrorClass::Unreachable
             }
             // A firewall rule, or segmentation offload that the driver refuses and that quinn-udp will not use again.
-            Kind::PermissionDenied | Kind::InvalidInput => Fault::Soft,
-            _ if error.raw_os_error().is_some_and(|code| NO_BUFFERS.contains(&code)) => Fault::NoBuffers,
-            _ if error.raw_os_error() == Some(IO_ERROR) => Fault::Soft,
-            _ => Fault::Fatal,
+            Kind::PermissionDenied | Kind::InvalidInput => ErrorClass::Unreachable,
+            _ if error.raw_os_error().is_some_and(|code| NO_BUFFERS.contains(&code)) => ErrorClass::NoBuffers,
+            _ if error.raw_os_error() == Some(IO_ERROR) => ErrorClass::Unreachable,
+            _ => ErrorClass::Fatal,
         }
     }
 

@@ -11,8 +11,6 @@ use longhaul_tcp::{ConnectionEvent, Detail, Metrics, Observer, SegmentRecord, Ti
 use longhaul_units::{Bytes, Time};
 use tracing::{Level, Span, debug_span, enabled};
 
-use super::Role;
-
 const TARGET: &str = "longhaul::connection";
 
 /// Emits an event of a level in a connection's span.
@@ -30,12 +28,13 @@ pub(crate) struct Tracing {
 
 impl Tracing {
     /// Creates the observer of a connection if a subscriber is interested in it.
-    pub(crate) fn new([local, peer]: [SocketAddr; 2], role: Role) -> Option<Self> {
+    pub(crate) fn new([local, peer]: [SocketAddr; 2], is_client: bool) -> Option<Self> {
         if !enabled!(target: TARGET, Level::DEBUG) {
             return None;
         }
         let detail = if enabled!(target: TARGET, Level::TRACE) { Detail::Segments } else { Detail::Changes };
-        let span = debug_span!(target: TARGET, "connection", role = role.name(), %local, %peer);
+        let role = if is_client { "client" } else { "server" };
+        let span = debug_span!(target: TARGET, "connection", role, %local, %peer);
         Some(Self { span, detail })
     }
 }
@@ -48,8 +47,10 @@ impl Observer for Tracing {
     fn event(&mut self, now: Time, event: &ConnectionEvent<'_>) {
         let span = &self.span;
         match event {
-            ConnectionEvent::SegmentSent { segment, retransmission } => sent(span, segment, *retransmission),
-            ConnectionEvent::SegmentReceived(segment) => received(span, segment),
+            ConnectionEvent::SegmentSent { segment, retransmission } => {
+                segment_passed(span, "sent", segment, Some(*retransmission));
+            }
+            ConnectionEvent::SegmentReceived(segment) => segment_passed(span, "received", segment, None),
             ConnectionEvent::DataAcked { cumulative, delivered } => {
                 emit!(trace, span, cumulative, delivered, "data acknowledged");
             }
@@ -69,19 +70,11 @@ impl Observer for Tracing {
     }
 }
 
-fn sent(span: &Span, segment: &SegmentRecord<'_>, retransmission: bool) {
+fn segment_passed(span: &Span, direction: &str, segment: &SegmentRecord<'_>, retransmission: Option<bool>) {
     let SegmentRecord { header, payload_len, .. } = *segment;
     emit!(
         trace, span, flags = ?header.flags, seq = header.seq, ack = header.ack, window = header.window,
-        len = payload_len, ecn = ?segment.ecn, retransmission, "segment sent"
-    );
-}
-
-fn received(span: &Span, segment: &SegmentRecord<'_>) {
-    let SegmentRecord { header, payload_len, .. } = *segment;
-    emit!(
-        trace, span, flags = ?header.flags, seq = header.seq, ack = header.ack, window = header.window,
-        len = payload_len, ecn = ?segment.ecn, "segment received"
+        len = payload_len, ecn = ?segment.ecn, retransmission, "segment {direction}"
     );
 }
 
@@ -138,6 +131,6 @@ mod tests {
     #[test]
     fn without_a_subscriber_there_is_no_observer() {
         let ends = [([127, 0, 0, 1], 1), ([127, 0, 0, 1], 2)].map(SocketAddr::from);
-        assert!(Tracing::new(ends, Role::Client).is_none());
+        assert!(Tracing::new(ends, true).is_none());
     }
 }

@@ -21,7 +21,7 @@ fn the_header_precedes_early_records() {
     let mut log = Records::to(Place::Dir(directory.clone()));
     assert!(log.record(&"early"));
     log.begin("for.sqlog", |log| assert!(log.record(&"begin")));
-    assert!(log.record(&"late") && log.submit());
+    assert!(log.record(&"late") && log.output.submit());
     disk::wait();
     let text = std::fs::read_to_string(directory.join("for.sqlog")).unwrap();
     assert_eq!(text, "\x1e\"begin\"\n\x1e\"early\"\n\x1e\"late\"\n", "RFC 7464, section 2.2");
@@ -39,7 +39,7 @@ fn a_log_without_a_destination_is_bounded() {
     assert_eq!(log.take_dropped(), None, "there is still no room");
     log.begin("unused", |log| assert!(log.record(&"begin")));
     assert_eq!(log.take_dropped(), Some(10_000 - kept as u64));
-    assert!(log.submit());
+    assert!(log.output.submit());
     disk::wait();
     let values = values(&std::fs::read_to_string(&path).unwrap());
     assert_eq!(values[0], "begin");
@@ -52,7 +52,7 @@ fn an_unwritable_file_ends_the_log() {
     // The executable is a file, so it cannot be used as a directory.
     let mut log = Records::to(Place::Dir(std::env::current_exe().unwrap()));
     log.begin("log", |log| assert!(log.record(&"begin")));
-    assert!(!log.is_over() && log.submit());
+    assert!(!log.is_over() && log.output.submit());
     disk::wait();
     assert!(log.is_over());
 }

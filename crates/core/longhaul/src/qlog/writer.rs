@@ -1,21 +1,16 @@
 //! Collects the records of logs for the thread that writes them.
 
-use std::sync::Arc;
-
 use longhaul_qlog::{Sink, write_record};
 use serde::Serialize;
 
 use super::Place;
-use crate::disk::{CHUNK, DiskFile};
+use crate::disk::Output;
 
-/// The records of a log that have not been passed to the writing thread yet.
+/// The records of a log.
 #[derive(Debug)]
 pub(super) struct Records {
     place: Place,
-    /// `None` until the name is known.
-    file: Option<Arc<DiskFile>>,
-    records: Vec<u8>,
-    dropped: u64,
+    pub(super) output: Output,
     /// The last records are being appended, which are few and always accepted.
     ends: bool,
     /// Another connection has taken the file.
@@ -24,11 +19,10 @@ pub(super) struct Records {
 
 impl Sink for Records {
     fn record(&mut self, record: &impl Serialize) -> bool {
-        if !self.has_room() {
-            self.dropped += 1;
+        if !self.ends && !self.output.admits() {
             return false;
         }
-        let written = write_record(&mut self.records, record);
+        let written = write_record(&mut self.output.data, record);
         if let Err(error) = &written {
             tracing::error!(%error, "a qlog record could not be serialised as JSON");
         }
@@ -36,14 +30,14 @@ impl Sink for Records {
     }
 
     fn begin(&mut self, file_name: &str, beginning: impl FnOnce(&mut Self)) {
-        let early = std::mem::take(&mut self.records);
+        let early = std::mem::take(&mut self.output.data);
         let Some(path) = self.place.take(file_name) else {
             self.is_taken = true;
             return;
         };
         beginning(self);
-        self.records.extend_from_slice(&early);
-        self.file = Some(DiskFile::new(path, None));
+        self.output.data.extend_from_slice(&early);
+        self.output.to(path, None);
     }
 
     fn reserve_last(&mut self) {
@@ -51,37 +45,17 @@ impl Sink for Records {
     }
 
     fn take_dropped(&mut self) -> Option<u64> {
-        if self.dropped == 0 || !self.has_room() {
-            return None;
-        }
-        Some(std::mem::take(&mut self.dropped))
+        let is_told = self.output.dropped > 0 && (self.ends || self.output.has_room());
+        is_told.then(|| std::mem::take(&mut self.output.dropped))
     }
 
-    /// Returns whether another connection has the file, or writing has failed.
     fn is_over(&self) -> bool {
-        self.is_taken || self.file.as_ref().is_some_and(|file| file.has_failed())
+        self.is_taken || self.output.has_failed()
     }
 }
 
 impl Records {
     pub(super) fn to(place: Place) -> Self {
-        Self { place, file: None, records: Vec::new(), dropped: 0, ends: false, is_taken: false }
-    }
-
-    fn has_room(&mut self) -> bool {
-        self.records.len() < CHUNK || self.ends || self.submit()
-    }
-
-    /// Passes the last records to the thread. If its queue is full, it gets them once the queue is empty.
-    pub(super) fn submit_last(&mut self) {
-        if let Some(file) = self.file.take() {
-            file.submit_last(std::mem::take(&mut self.records));
-        }
-    }
-
-    /// Passes the collected records to the thread. Returns whether it has accepted them.
-    pub(super) fn submit(&mut self) -> bool {
-        let Some(file) = &self.file else { return false };
-        self.records.is_empty() || file.submit(&mut self.records)
+        Self { place, output: Output::default(), ends: false, is_taken: false }
     }
 }

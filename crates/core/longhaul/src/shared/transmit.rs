@@ -8,7 +8,7 @@ use longhaul_units::{Span, Time};
 
 use super::{Shared, State};
 use crate::error::from_host;
-use crate::io::{Fault, Outgoing};
+use crate::io::{ErrorClass, Outgoing};
 
 /// Maximum number of batches sent in one turn, that is, while one holder keeps the lock.
 pub(crate) const BATCHES_PER_TURN: usize = 16;
@@ -132,37 +132,39 @@ impl State {
     /// Handles a failed send, and returns whether the turn goes on. A batch that is dropped counts as lost on the path
     /// and is retransmitted by the engine.
     fn on_send_error(&mut self, shared: &Shared, now: Time, destination: Destination, error: &io::Error) -> Turn {
-        match shared.io.fault(error) {
-            Fault::Refused | Fault::Soft | Fault::TooLong if self.fetch_errors(shared, now) => {
+        match shared.io.class(error) {
+            ErrorClass::Refused | ErrorClass::Unreachable | ErrorClass::MessageTooLarge
+                if self.fetch_errors(shared, now) =>
+            {
                 // The error refers to an earlier datagram, perhaps to another peer; this batch was not sent.
                 self.stuck = Some(destination);
             }
-            Fault::WouldBlock => {
+            ErrorClass::WouldBlock => {
                 self.stuck = Some(destination);
                 return Turn::Blocked;
             }
-            Fault::NoBuffers => {
+            ErrorClass::NoBuffers => {
                 self.stats.send_faults += 1;
                 self.stuck = Some(destination);
                 self.pause(now);
                 return Turn::Done;
             }
-            Fault::TooLong => {
+            ErrorClass::MessageTooLarge => {
                 self.stats.too_long += 1;
                 if let Some(id) = destination.connection {
                     self.endpoint.drive(now, id, |c| c.handle_too_long(now));
                 }
             }
-            Fault::Refused => {
+            ErrorClass::Refused => {
                 self.endpoint.handle_host_error(now, destination.tuple, from_host(error));
                 // The error refers to an earlier datagram; this batch was not sent.
                 self.stuck = Some(destination);
             }
-            Fault::Soft => {
+            ErrorClass::Unreachable => {
                 self.stats.send_faults += 1;
                 self.endpoint.handle_host_error(now, destination.tuple, from_host(error));
             }
-            Fault::Fatal => {
+            ErrorClass::Fatal => {
                 self.fail(error);
                 return Turn::Done;
             }

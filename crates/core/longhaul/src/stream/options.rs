@@ -19,7 +19,7 @@ impl TcpStream {
     /// Disables the Nagle algorithm: small writes are sent at once and not gathered while another one is in flight.
     #[doc = errors!(gone)]
     pub fn set_nodelay(&self, nodelay: bool) -> io::Result<()> {
-        self.handle.set_nodelay(nodelay)
+        self.handle.drive(|connection| connection.writer().set_nodelay(nodelay))
     }
 
     /// Returns whether delayed acknowledgments are disabled.

@@ -1,12 +1,19 @@
 //! Readiness and non-blocking operations.
 
+use std::future::poll_fn;
 use std::io::{self, IoSlice, IoSliceMut};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, BufMut};
+use longhaul_tcp::Connection;
 use tokio::io::{Interest, ReadBuf, Ready};
 
 use super::TcpStream;
+use crate::handle::ops::{peek, read_into, read_vectored, readiness, room, write_vectored};
+use crate::handle::{COPY_LIMIT, Wait};
+
+/// Maximum number of bytes that are read into a buffer that can grow: the size of one receive buffer.
+const GROWTH: usize = 64 << 10;
 
 impl TcpStream {
     /// Waits until the stream is ready for `interest` or an operation would fail. The result describes the connection
@@ -18,7 +25,8 @@ impl TcpStream {
     /// Fails if the UDP socket has failed or the runtime has ended. A failed connection counts as ready, and the next
     /// operation returns its error.
     pub async fn ready(&self, interest: Interest) -> io::Result<Ready> {
-        self.handle.ready(interest).await
+        let mut waiting = self.handle.waiting();
+        poll_fn(move |cx| self.handle.poll_ready(cx, interest, Some(&mut waiting))).await
     }
 
     /// Waits until a read would return data, the end of the stream, or an error.
@@ -28,7 +36,7 @@ impl TcpStream {
     /// # Errors
     /// The same as [`ready`](Self::ready).
     pub async fn readable(&self) -> io::Result<()> {
-        self.handle.readable().await
+        self.ready(Interest::READABLE).await.map(drop)
     }
 
     /// Waits until a write would accept data or fail.
@@ -38,7 +46,7 @@ impl TcpStream {
     /// # Errors
     /// The same as [`ready`](Self::ready).
     pub async fn writable(&self) -> io::Result<()> {
-        self.handle.writable().await
+        self.ready(Interest::WRITABLE).await.map(drop)
     }
 
     /// Polls for read readiness, like [`readable`](Self::readable). If several tasks poll, the last one is woken.
@@ -63,7 +71,8 @@ impl TcpStream {
     /// # Errors
     /// Fails with `WouldBlock` if the stream is not ready; otherwise returns the result of `operation`.
     pub fn try_io<R>(&self, interest: Interest, operation: impl FnOnce() -> io::Result<R>) -> io::Result<R> {
-        self.handle.try_io(interest, operation)
+        let ready = self.handle.attempt(|connection| Ok(readiness(connection, interest)))?;
+        if ready.is_empty() { Err(io::ErrorKind::WouldBlock.into()) } else { operation() }
     }
 
     /// Runs `operation`, which should read or write this stream, whenever the stream is ready for `interest`, until
@@ -89,7 +98,8 @@ impl TcpStream {
     /// # Errors
     /// Fails with `WouldBlock` if no data is available; otherwise like `read`.
     pub fn try_read(&self, buf: &mut [u8]) -> io::Result<usize> {
-        self.handle.try_read(buf)
+        let limit = buf.len().min(COPY_LIMIT);
+        self.handle.attempt(|connection| read_into(connection, &mut buf[..limit]))
     }
 
     /// Reads into several buffers without waiting.
@@ -97,7 +107,7 @@ impl TcpStream {
     /// # Errors
     /// The same as [`try_read`](Self::try_read).
     pub fn try_read_vectored(&self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-        self.handle.try_read_vectored(bufs)
+        self.handle.attempt(|connection| read_vectored(connection, bufs))
     }
 
     /// Reads into the spare capacity of `buf` without waiting.
@@ -105,7 +115,10 @@ impl TcpStream {
     /// # Errors
     /// The same as [`try_read`](Self::try_read).
     pub fn try_read_buf<B: BufMut>(&self, buf: &mut B) -> io::Result<usize> {
-        self.handle.try_read_buf(buf)
+        let max = buf.remaining_mut().min(GROWTH);
+        let data = self.handle.attempt(|connection| connection.read(max))?;
+        buf.put_slice(&data);
+        Ok(data.len())
     }
 
     /// Writes without waiting, possibly only a part of `buf`.
@@ -113,7 +126,8 @@ impl TcpStream {
     /// # Errors
     /// Fails with `WouldBlock` if the send buffer is full; otherwise like `write`.
     pub fn try_write(&self, buf: &[u8]) -> io::Result<usize> {
-        self.handle.try_write(buf)
+        let part = &buf[..buf.len().min(COPY_LIMIT)];
+        self.handle.attempt(|connection| connection.write(part))
     }
 
     /// Writes several buffers without waiting.
@@ -121,7 +135,7 @@ impl TcpStream {
     /// # Errors
     /// The same as [`try_write`](Self::try_write).
     pub fn try_write_vectored(&self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
-        self.handle.try_write_vectored(bufs)
+        self.handle.attempt(|connection| write_vectored(connection, bufs))
     }
 
     /// Removes as many bytes from the front of `data` as the send buffer has room for, without waiting. As in
@@ -130,7 +144,7 @@ impl TcpStream {
     /// # Errors
     /// The same as [`try_write`](Self::try_write).
     pub fn try_write_bytes(&self, data: &mut impl Buf) -> io::Result<usize> {
-        self.handle.try_write_bytes(data)
+        self.handle.attempt(|connection| connection.writer().write_bytes(data))
     }
 
     /// Reads data without removing it from the stream. Zero means the end of the stream.
@@ -140,7 +154,9 @@ impl TcpStream {
     /// # Errors
     /// The same as `read`.
     pub async fn peek(&self, buf: &mut [u8]) -> io::Result<usize> {
-        self.handle.peek(buf).await
+        let limit = buf.len().min(COPY_LIMIT);
+        self.async_io(Interest::READABLE, || self.handle.attempt(|connection| peek(connection, &mut buf[..limit])))
+            .await
     }
 
     /// Polls for data without removing it, like [`peek`](Self::peek). If several tasks poll, the last one is woken.
@@ -148,6 +164,9 @@ impl TcpStream {
     /// # Errors
     /// The same as `read`.
     pub fn poll_peek(&self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<usize>> {
-        self.handle.poll_peek(cx, buf)
+        let act = |connection: &mut Connection| peek(connection, room(connection, buf));
+        let seen = ready!(self.handle.poll(cx, Wait::Read, act))?;
+        buf.advance(seen);
+        Poll::Ready(Ok(seen))
     }
 }

@@ -1,6 +1,8 @@
 //! Encoding of socket addresses for the kernel.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
+
+use crate::canonical;
 
 const V4_LEN: usize = size_of::<libc::sockaddr_in>();
 const V6_LEN: usize = size_of::<libc::sockaddr_in6>();
@@ -79,14 +81,6 @@ impl RawAddr {
 /// Returns the `N` bytes at offset `at`, or zeros if the slice is too short.
 pub(super) fn array<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
     bytes.get(at..).and_then(|rest| rest.first_chunk()).copied().unwrap_or([0; N])
-}
-
-/// Converts an IPv4-mapped IPv6 address to an IPv4 address, and returns any other address unchanged.
-pub(super) fn canonical(addr: SocketAddr) -> SocketAddr {
-    match addr.ip().to_canonical() {
-        IpAddr::V4(v4) => SocketAddrV4::new(v4, addr.port()).into(),
-        IpAddr::V6(_) => addr,
-    }
 }
 
 #[cfg(test)]

@@ -9,11 +9,11 @@ use std::sync::atomic::Ordering;
 use arrayvec::ArrayVec;
 use libc::{IPPROTO_IP, IPPROTO_IPV6, SOL_UDP};
 
-use super::addr::{RawAddr, canonical};
+use super::addr::RawAddr;
 use super::cmsg::SendControl;
-use super::errno::ErrorClass;
 use super::socket::UdpSocket;
 use super::syscall::{MAX_BATCH, OutMessage, is_denied, sendmmsg, sendmsg};
+use crate::{ErrorClass, canonical};
 
 /// Largest number of datagrams per GSO batch. Linux allows 64 since 4.18 and more since 6.9, but GRO coalesces at most
 /// 64.

@@ -7,9 +7,9 @@ use std::sync::atomic::AtomicBool;
 
 use libc::{IPPROTO_IP, IPPROTO_IPV6};
 
-use super::addr::canonical;
 use super::options::{self, Features};
 use super::syscall::option;
+use crate::canonical;
 
 /// UDP socket for IPv4, IPv6 or both, with the control messages that a transport needs.
 ///

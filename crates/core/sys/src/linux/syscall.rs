@@ -213,8 +213,13 @@ pub(super) fn option(fd: BorrowedFd<'_>, level: c_int, name: c_int) -> io::Resul
     Ok(value)
 }
 
-/// Gives the calling thread, but not its children, real-time priority by `sched_setscheduler(2)`.
-pub(super) fn schedule_first() -> io::Result<()> {
+/// Gives the calling thread, but not its children, real-time priority (`SCHED_RR`), so that it runs before all threads of
+/// ordinary priority. Use this for a thread that must wake up on time and is mostly idle. By default, Linux limits real-time
+/// threads to 95 % of CPU time. Needs `CAP_SYS_NICE` or an `RLIMIT_RTPRIO`.
+///
+/// # Errors
+/// Returns the system's error if this is not permitted.
+pub fn run_first() -> io::Result<()> {
     // The kernel's `struct sched_param` has one field, the priority. musl's function fails without a system call.
     let (myself, policy, lowest): (c_long, c_long, c_int) = (0, (libc::SCHED_RR | libc::SCHED_RESET_ON_FORK).into(), 1);
     // SAFETY: the kernel reads one `int`.
