@@ -69,10 +69,6 @@ impl Socket for Port {
         unreachable!("it has none")
     }
 
-    fn local_addr(&self) -> io::Result<SocketAddr> {
-        Ok(self.local)
-    }
-
     fn max_segments(&self) -> usize {
         1
     }
@@ -105,9 +101,7 @@ impl Socket for Port {
     }
 
     /// Nothing is lost: no timer has to expire.
-    fn arm(&self, _: Option<Time>) -> io::Result<()> {
-        Ok(())
-    }
+    fn arm(&self, _: Time) {}
 
     fn poll_timer(&self, _: &mut Context<'_>) -> Poll<()> {
         Poll::Pending

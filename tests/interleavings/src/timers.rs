@@ -32,7 +32,7 @@ fn with_hub(sockets: impl FnOnce(&Arc<Hub>)) {
 /// Sets a timer, and waits for it.
 fn expect(timer: &SocketTimer, millis: u64) {
     let deadline = Time::from_nanos(millis * 1_000_000);
-    timer.arm(Some(deadline));
+    timer.arm(deadline);
     block_on(poll_fn(|cx| timer.poll_fired(cx)));
     assert!(now() >= deadline, "{:?} is before {deadline:?}", now());
     assert!(timer.poll_fired(&Context::from_waker(Waker::noop())).is_pending(), "it has fired twice");
@@ -56,7 +56,7 @@ pub fn a_dropped_timer_does_not_fire_for_its_successor() {
             let hub = Arc::clone(hub);
             thread::spawn(move || {
                 let dropped = SocketTimer::of(Arc::clone(&hub));
-                dropped.arm(Some(Time::from_nanos(1)));
+                dropped.arm(Time::from_nanos(1));
                 drop(dropped);
                 expect(&SocketTimer::of(hub), millis);
             })

@@ -25,8 +25,6 @@ use crate::sync::Mutex;
 /// not been read yet.
 const HOLD: Span = Span::from_millis(50);
 const HOLD_BYTES: usize = 4 << 20;
-/// Interval at which buffered packets are flushed to the file, as long as packets arrive.
-const FLUSH_INTERVAL: Span = Span::from_millis(500);
 
 /// A capture that all shards of a listener write.
 pub(crate) type SharedCapture = Arc<Mutex<Capture>>;
@@ -44,7 +42,6 @@ pub(crate) struct Capture {
     held_bytes: VecDeque<u8>,
     sent_at: Time,
     written_at: Time,
-    flushed_at: Time,
     identification: [u16; 2],
     scratch: Vec<u8>,
     packet: Vec<u8>,
@@ -55,9 +52,9 @@ impl Capture {
     pub(crate) fn create(path: &Path) -> io::Result<Self> {
         let mut file = File::create(path)?;
         file.write_all(&pcap::file_header())?;
-        let mut output = Output::default();
-        output.to(path.to_owned(), Some(file));
         let (now, wall) = Io::clocks();
+        let mut output = Output::new(now);
+        output.to(path.to_owned(), Some(file));
         Ok(Self {
             path: path.to_owned(),
             output,
@@ -66,7 +63,6 @@ impl Capture {
             held_bytes: VecDeque::new(),
             sent_at: Time::ZERO,
             written_at: Time::ZERO,
-            flushed_at: now,
             identification: [0; 2],
             scratch: Vec::new(),
             packet: Vec::new(),
@@ -94,7 +90,7 @@ impl Capture {
             }
         }
         self.packet = packet;
-        self.flush_sometimes(now);
+        self.output.submit_sometimes(now);
     }
 
     /// Records datagrams sent from the socket bound to `local`.
@@ -128,7 +124,7 @@ impl Capture {
         while self.held_bytes.len() > HOLD_BYTES {
             self.release_one();
         }
-        self.flush_sometimes(now);
+        self.output.submit_sometimes(now);
     }
 
     /// Returns whether writing has failed: the capture ends, and the connections continue.
@@ -145,13 +141,6 @@ impl Capture {
     pub(crate) fn flush(&mut self) {
         self.release(Time::MAX);
         self.output.submit();
-    }
-
-    fn flush_sometimes(&mut self, now: Time) {
-        if now - self.flushed_at >= FLUSH_INTERVAL {
-            self.flushed_at = now;
-            self.output.submit();
-        }
     }
 
     /// Records the packets sent up to `until`.

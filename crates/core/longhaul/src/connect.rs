@@ -13,6 +13,7 @@ use tokio::net::ToSocketAddrs;
 use tokio::time::timeout;
 
 use crate::driver::Driver;
+use crate::handle::Handle;
 use crate::io::{Io, Role, canonical};
 use crate::setup::{Habits, Setup};
 use crate::shared::Shared;
@@ -188,9 +189,9 @@ pub(crate) fn open(
     state.handles += 1;
     habits.observe(&mut state, now, id, [local, peer]);
     drop(state);
-    let handle = habits.handle(shared, id, [local, peer]);
+    let handle = Handle::new(shared, id, [local, peer], habits);
     shared.settle(shared.lock(), now);
-    Ok(TcpStream { handle: Arc::new(handle) })
+    Ok(TcpStream { handle })
 }
 
 fn in_use(peer: SocketAddr) -> io::Error {

@@ -5,7 +5,6 @@ use std::net::UdpSocket;
 
 use crate::connector::TcpConnector;
 use crate::listener::TcpListener;
-use crate::setup::Setup;
 use crate::socket::TcpSocket;
 use crate::stream::TcpStream;
 
@@ -71,13 +70,6 @@ impl TcpConnector {
     /// Panics outside a tokio runtime.
     pub fn from_std(socket: UdpSocket) -> io::Result<Self> {
         TcpSocket::from_std(socket)?.connector()
-    }
-}
-
-impl Setup {
-    /// Creates the settings for a socket that may have been configured elsewhere, with its DSCP taken from `tos`.
-    pub(crate) fn with_dscp(tos: u32) -> Self {
-        Self { dscp: ((tos & 0xff) >> 2) as u8, ..Self::default() }
     }
 }
 

@@ -9,6 +9,8 @@ use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
 
+use longhaul_units::{Span, Time};
+
 use crate::sync::Mutex;
 
 /// Data is passed to the thread once this many bytes have been collected.
@@ -17,17 +19,20 @@ const CHUNK: usize = 64 << 10;
 const QUEUE: usize = 256;
 /// How long to wait at the end for queued data to be written, so that a hanging disk does not hang the program.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// Interval at which collected data is passed to the thread, as long as there is something to record.
+const FLUSH_INTERVAL: Span = Span::from_millis(500);
 /// Interval between attempts to use a full queue.
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// Data of a log or capture that has not been passed to the thread yet. When this is dropped, the thread gets the rest.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Output {
     /// `None` until the name is known.
     file: Option<Arc<DiskFile>>,
     pub(crate) data: Vec<u8>,
     /// Number of records that found no room.
     pub(crate) dropped: u64,
+    flushed_at: Time,
 }
 
 /// A file that the thread writes.
@@ -41,6 +46,10 @@ struct DiskFile {
 }
 
 impl Output {
+    pub(crate) fn new(now: Time) -> Self {
+        Self { file: None, data: Vec::new(), dropped: 0, flushed_at: now }
+    }
+
     /// Sets the file, which is created with the first data, or is open already.
     pub(crate) fn to(&mut self, path: PathBuf, open: Option<File>) {
         self.file = Some(Arc::new(DiskFile { path, file: Mutex::new(open), failed: AtomicBool::new(false) }));
@@ -59,6 +68,13 @@ impl Output {
 
     pub(crate) fn has_room(&mut self) -> bool {
         self.data.len() < CHUNK || self.submit()
+    }
+
+    pub(crate) fn submit_sometimes(&mut self, now: Time) {
+        if now - self.flushed_at >= FLUSH_INTERVAL {
+            self.flushed_at = now;
+            self.submit();
+        }
     }
 
     /// Passes the data to the thread. Returns `false`, and keeps the data, if the file has no name yet, if the queue is full,
@@ -185,17 +201,12 @@ fn write_all(queue: &Receiver<Message>) {
 }
 
 /// Waits, when it is dropped, until the logs and captures of an endpoint are written, because the process may exit next.
-#[derive(Debug, Default)]
-pub(crate) struct WaitForDisk {
-    /// Whether there is anything to wait for.
-    pub(crate) is_needed: bool,
-}
+#[derive(Debug)]
+pub(crate) struct WaitForDisk;
 
 impl Drop for WaitForDisk {
     fn drop(&mut self) {
-        if self.is_needed {
-            wait();
-        }
+        wait();
     }
 }
 

@@ -215,7 +215,7 @@ impl Future for Driver {
         let now = Io::now();
         let mut state = shared.lock();
         let defers = std::mem::take(&mut self.defers);
-        let turn = if defers && !again { Turn::Done } else { state.transmit(&shared, now) };
+        let turn = if defers && !again { Turn::Done } else { state.transmit(&shared, now, None) };
         // Its task is about to have its turn.
         state.busy = None;
         if receives && !again {
@@ -253,7 +253,7 @@ impl Future for Driver {
             Turn::Blocked => {
                 let mut retry = || {
                     let mut state = shared.lock();
-                    let turn = state.transmit(&shared, Io::now());
+                    let turn = state.transmit(&shared, Io::now(), None);
                     state.arm(&shared);
                     turn != Turn::Blocked
                 };

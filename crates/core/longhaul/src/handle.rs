@@ -13,9 +13,10 @@ use tokio::task::coop;
 
 use crate::error::{from_blocked, from_connection};
 use crate::io::Io;
+use crate::setup::Habits;
 use crate::shared::Shared;
 use crate::sync::Mutex;
-use crate::waiters::Waiters;
+use crate::waiters::{Wait, Waiters};
 
 pub(crate) mod ops;
 
@@ -28,28 +29,16 @@ pub(crate) struct Handle {
     pub(crate) local: SocketAddr,
     pub(crate) peer: SocketAddr,
     /// With a linger time of zero, dropping the handle aborts the connection.
-    linger: Mutex<Option<Duration>>,
-    error_taken: AtomicBool,
-}
-
-/// The event that a task waits for.
-#[derive(Clone, Copy)]
-pub(crate) enum Wait {
-    Read,
-    Write,
-    State,
+    pub(crate) linger: Mutex<Option<Duration>>,
+    pub(crate) error_taken: AtomicBool,
 }
 
 impl Handle {
     /// Creates a handle. The caller has already counted it in the endpoint's state.
-    pub(crate) fn new(
-        shared: Arc<Shared>,
-        id: ConnId,
-        local: SocketAddr,
-        peer: SocketAddr,
-        linger: Option<Duration>,
-    ) -> Self {
-        Self { shared, id, local, peer, linger: Mutex::new(linger), error_taken: AtomicBool::new(false) }
+    pub(crate) fn new(shared: &Arc<Shared>, id: ConnId, [local, peer]: [SocketAddr; 2], habits: &Habits) -> Arc<Self> {
+        let linger = Mutex::new(habits.linger);
+        let shared = Arc::clone(shared);
+        Arc::new(Self { shared, id, local, peer, linger, error_taken: AtomicBool::new(false) })
     }
 
     /// Returns the state of the connection, unless it is gone or the endpoint is in use.
@@ -72,7 +61,7 @@ impl Handle {
             let result = state.with(now, self.id, |connection, waiters| {
                 let result = act(connection);
                 if matches!(result, Err(Blocked::WouldBlock)) {
-                    former = waiting(waiters, wait).register(cx);
+                    former = waiters.of(wait).register(cx);
                 }
                 // The FIN may follow, which then carries the ACK of the peer's.
                 let ends_next = matches!(wait, Wait::Read) && connection.status().may_end_next() && driver_follows();
@@ -82,7 +71,7 @@ impl Handle {
                 self.shared.settle_later(state);
             } else {
                 // Another write may follow.
-                self.shared.settle_write(state, now, self.id);
+                self.shared.settle_except(state, now, Some(self.id));
             }
             match result.map(|(result, _)| result) {
                 None => Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
@@ -108,24 +97,12 @@ impl Handle {
             |connection: &Connection, waiters: &mut Waiters| match (connection.status().error(), connection.state()) {
                 (Some(error), _) => Poll::Ready(Err(from_connection(error, connection))),
                 (None, State::SynSent | State::SynReceived) => {
-                    former = waiters.state().register(cx);
+                    former = waiters.of(Wait::State).register(cx);
                     Poll::Pending
                 }
                 (None, _) => Poll::Ready(Ok(())),
             };
         self.shared.look(self.id, look).unwrap_or_else(|| Poll::Ready(Err(io::ErrorKind::NotConnected.into())))
-    }
-
-    /// Ready when all data written and the FIN have been acknowledged, or the connection has failed.
-    pub(crate) fn poll_finished(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.poll(cx, Wait::State, |connection| {
-            match (connection.status().is_finished(), connection.status().error()) {
-                // Success is reported even if the connection has failed since.
-                (true, _) => Ok(()),
-                (false, Some(error)) => Err(Blocked::Failed(error)),
-                (false, None) => Err(Blocked::WouldBlock),
-            }
-        })
     }
 }
 
@@ -145,14 +122,6 @@ pub(crate) fn budgeted<T>(cx: &mut Context<'_>, poll: impl FnOnce(&Context<'_>) 
 pub(crate) fn driver_follows() -> bool {
     let runtime = tokio::runtime::Handle::try_current();
     tokio::task::try_id().is_some() || runtime.is_ok_and(|r| r.runtime_flavor() != RuntimeFlavor::CurrentThread)
-}
-
-fn waiting(waiters: &mut Waiters, wait: Wait) -> &mut crate::waiters::WakerSet {
-    match wait {
-        Wait::Read => &mut waiters.read,
-        Wait::Write => waiters.write(),
-        Wait::State => waiters.state(),
-    }
 }
 
 impl Drop for Handle {

@@ -86,8 +86,6 @@ pub(crate) trait Socket: Send + Sync {
     /// Returns a reference for setting options of the UDP socket.
     fn options(&self) -> socket2::SockRef<'_>;
 
-    fn local_addr(&self) -> io::Result<SocketAddr>;
-
     /// Returns how many datagrams segmentation offload sends at once.
     fn max_segments(&self) -> usize;
 
@@ -102,7 +100,7 @@ pub(crate) trait Socket: Send + Sync {
     fn take_errors(&self, each: &mut dyn FnMut(Option<SocketAddr>, HostError)) -> bool;
 
     /// Sets the timer, of which there is one per endpoint.
-    fn arm(&self, at: Option<Time>) -> io::Result<()>;
+    fn arm(&self, at: Time);
 
     /// Ready once the timer has fired.
     fn poll_timer(&self, cx: &mut Context<'_>) -> Poll<()>;

@@ -11,7 +11,7 @@ use crate::accept_queue::{AcceptQueue, Accepting};
 use crate::config::Config;
 use crate::connect;
 use crate::driver::Driver;
-use crate::handle::budgeted;
+use crate::handle::{Handle, budgeted};
 use crate::io::{Io, Role};
 use crate::listener_info::ListenerInfo;
 use crate::observe::local_of;
@@ -131,8 +131,8 @@ impl TcpListener {
                 state.handles += 1;
                 drop(state);
                 let local = local_of(shared.local, &tuple);
-                let handle = self.habits.handle(shared, id, [local, tuple.remote]);
-                return Poll::Ready(Ok((TcpStream { handle: Arc::new(handle) }, tuple.remote)));
+                let handle = Handle::new(shared, id, [local, tuple.remote], &self.habits);
+                return Poll::Ready(Ok((TcpStream { handle }, tuple.remote)));
             }
         })
     }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use longhaul_qlog::{Log, Reference, Role, Start};
 use longhaul_tcp::{ConnectionEvent, Observer};
-use longhaul_units::{Span, Time};
+use longhaul_units::Time;
 
 use crate::io::Io;
 use crate::sync::Mutex;
@@ -18,9 +18,6 @@ use writer::Records;
 #[cfg(test)]
 mod tests;
 mod writer;
-
-/// Interval at which buffered records are passed to the writing thread, as long as there is something to log.
-const FLUSH_INTERVAL: Span = Span::from_millis(500);
 
 /// Destination of the logs of a socket.
 #[derive(Clone, Debug)]
@@ -55,10 +52,7 @@ impl Place {
 
 /// Observer that writes the log of one connection.
 #[derive(Debug)]
-pub(crate) struct Qlog {
-    log: Log<Records>,
-    flushed_at: Time,
-}
+pub(crate) struct Qlog(Log<Records>);
 
 impl Qlog {
     /// Creates the log of a connection between these addresses, the local one first. It is written once the handshake
@@ -78,22 +72,19 @@ impl Qlog {
             reference: Reference::System(wall_clock),
             vantage_point: "longhaul".to_owned(),
         };
-        Some(Self { log: Log::new(start, Records::to(place.clone())), flushed_at: at })
+        Some(Self(Log::new(start, Records::to(place.clone(), at))))
     }
 }
 
 impl Observer for Qlog {
     fn event(&mut self, now: Time, event: &ConnectionEvent<'_>) {
-        self.log.log(now, event);
-        if now - self.flushed_at >= FLUSH_INTERVAL {
-            self.flushed_at = now;
-            self.log.sink_mut().output.submit();
-        }
+        self.0.log(now, event);
+        self.0.sink_mut().output.submit_sometimes(now);
     }
 }
 
 impl Drop for Qlog {
     fn drop(&mut self) {
-        self.log.end();
+        self.0.end();
     }
 }

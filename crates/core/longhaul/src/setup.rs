@@ -5,13 +5,13 @@ use std::net::{SocketAddr, UdpSocket};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use longhaul_tcp::{ConnId, Endpoint, EndpointConfig};
+use longhaul_tcp::{Endpoint, EndpointConfig};
 
 use crate::capture::SharedCapture;
 use crate::config::Config;
 use crate::congestion::{Congestion, UnsafeCongestion};
-use crate::handle::Handle;
-use crate::io::{Io, Role, UdpBackend};
+use crate::disk::WaitForDisk;
+use crate::io::{Io, Role, UdpBackend, canonical};
 use crate::limits::Limits;
 use crate::shards::{MAX_SHARDS, Shards};
 use crate::shared::{self, Shared, State};
@@ -91,8 +91,8 @@ impl Setup {
         role: Role,
         create: impl FnOnce(EndpointConfig) -> (Endpoint, Option<Arc<Shards>>),
     ) -> io::Result<Arc<Shared>> {
+        let local = canonical(socket.local_addr()?);
         let io = Io::new(socket, role, self.udp)?;
-        let local = io.local_addr()?;
         let buffers = shared::set_buffers(&io);
         let (endpoint, shards) = create(self.endpoint_config(local)?);
         let shared = Shared::new(io, endpoint, local, buffers, shards);
@@ -104,23 +104,18 @@ impl Setup {
     pub(crate) fn apply(&self, state: &mut State) {
         state.dscp = self.dscp;
         state.captures.extend(self.capture.clone());
-        state.disk.is_needed |= self.capture.is_some();
         #[cfg(feature = "qlog")]
-        {
-            state.disk.is_needed |= self.habits.qlog.is_some();
+        let is_logged = self.habits.qlog.is_some();
+        #[cfg(not(feature = "qlog"))]
+        let is_logged = false;
+        if self.capture.is_some() || is_logged {
+            state.disk = Some(WaitForDisk);
         }
     }
 
     /// Returns the settings for each connection, and their TCP settings.
     pub(crate) fn split(self) -> (Habits, Arc<longhaul_tcp::Config>) {
         (self.habits, Arc::new(self.config.engine))
-    }
-}
-
-impl Habits {
-    /// Creates the handle of a connection. The caller has already counted it in the endpoint's state.
-    pub(crate) fn handle(&self, shared: &Arc<Shared>, id: ConnId, [local, peer]: [SocketAddr; 2]) -> Handle {
-        Handle::new(Arc::clone(shared), id, local, peer, self.linger)
     }
 }
 

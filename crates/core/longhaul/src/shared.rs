@@ -19,7 +19,7 @@ use crate::handle::driver_follows;
 use crate::io::{Buffers, Io};
 use crate::shards::Shards;
 use crate::sync::{Mutex, MutexGuard};
-use crate::waiters::{Waiters, WakerSet};
+use crate::waiters::{Wait, Waiters, WakerSet};
 
 mod receive;
 #[cfg(test)]
@@ -102,7 +102,7 @@ pub(crate) struct State {
     kernel_drops_seen: u32,
     pub(crate) captures: Vec<SharedCapture>,
     /// Declared after the endpoint and the captures, so that they have ended when it waits for them.
-    pub(crate) disk: WaitForDisk,
+    pub(crate) disk: Option<WaitForDisk>,
     /// Tasks that wait for the last connection to end.
     pub(crate) idle: WakerSet,
     /// The DSCP for batches that do not request one.
@@ -158,7 +158,7 @@ impl Shared {
             faults: Vec::new(),
             kernel_drops_seen: 0,
             captures: Vec::new(),
-            disk: WaitForDisk::default(),
+            disk: None,
             idle: WakerSet::default(),
             dscp: 0,
             wake: Vec::new(),
@@ -210,13 +210,9 @@ impl Shared {
 
     /// Ends a call that may be followed by another write to `writer` at once. If less than a full batch of its data is
     /// left to send, the driver sends it after the caller has yielded, together with what was written until then.
-    pub(crate) fn settle_write(&self, state: MutexGuard<'_, State>, now: Time, writer: ConnId) {
-        self.settle_except(state, now, Some(writer));
-    }
-
-    fn settle_except(&self, mut state: MutexGuard<'_, State>, now: Time, writer: Option<ConnId>) {
+    pub(crate) fn settle_except(&self, mut state: MutexGuard<'_, State>, now: Time, writer: Option<ConnId>) {
         let waits = state.is_behind && driver_follows();
-        let turn = if waits { Turn::More } else { state.transmit_except(self, now, writer) };
+        let turn = if waits { Turn::More } else { state.transmit(self, now, writer) };
         if waits {
             state.busy = writer.or(state.busy);
         }
@@ -345,7 +341,7 @@ impl State {
         let turns = LAST_TURNS + self.endpoint.len() / BATCHES_PER_TURN;
         for _ in 0..turns {
             self.sent = 0;
-            match self.transmit(shared, now) {
+            match self.transmit(shared, now, None) {
                 Turn::More => {}
                 Turn::Done if self.resume_at.is_none() => return,
                 // The socket's buffer is full, or the kernel has no memory.
@@ -386,9 +382,7 @@ impl State {
         let times = [self.endpoint.poll_timeout(), self.resume_at, self.read_at, self.lingers_until];
         let Some(next) = times.into_iter().flatten().min() else { return };
         if self.armed.is_none_or(|armed| next < armed) {
-            if let Err(error) = shared.io.arm(Some(next)) {
-                tracing::error!(%error, "the timer failed");
-            }
+            shared.io.arm(next);
             self.armed = Some(next);
         }
     }
@@ -411,13 +405,13 @@ impl State {
                     self.reply_expected |= self.expects_reply(id, event);
                     let waiters = slot(&mut self.waiters, id);
                     match event {
-                        Event::Readable => waiters.read.take(&mut self.wake),
-                        Event::Writable => waiters.take_write(&mut self.wake),
-                        Event::Connected | Event::Finished => waiters.take_state(&mut self.wake),
+                        Event::Readable => waiters.take(Wait::Read, &mut self.wake),
+                        Event::Writable => waiters.take(Wait::Write, &mut self.wake),
+                        Event::Connected | Event::Finished => waiters.take(Wait::State, &mut self.wake),
                         Event::Closed => {
-                            waiters.take_state(&mut self.wake);
+                            waiters.take(Wait::State, &mut self.wake);
                             if self.handles == 0 {
-                                self.driver.iter().for_each(|w| self.wake.push(w.clone()));
+                                self.wake_driver();
                             }
                         }
                         _ => {}

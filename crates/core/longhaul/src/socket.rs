@@ -75,7 +75,8 @@ impl TcpSocket {
         let unspecified = local.as_socket().map_or((Ipv4Addr::UNSPECIFIED, 0).into(), unspecified);
         // Options of a socket created elsewhere are kept.
         let tos = if is_v4 { udp.tos_v4() } else { tclass(&udp) }.unwrap_or(0);
-        Ok(Self { udp, setup: Mutex::new(Setup::with_dscp(tos)), unspecified })
+        let setup = Setup { dscp: ((tos & 0xff) >> 2) as u8, ..Setup::default() };
+        Ok(Self { udp, setup: Mutex::new(setup), unspecified })
     }
 
     pub(crate) fn setup(&self) -> MutexGuard<'_, Setup> {

@@ -5,21 +5,25 @@ use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::{Buf, Bytes};
-use longhaul_tcp::Connection;
+use longhaul_tcp::{Blocked, Connection};
+use longhaul_units::Rate;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::ToSocketAddrs;
 
 use crate::chunks::Chunks;
 use crate::config::Config;
 use crate::connect::{self, unspecified};
+use crate::error::from_connection;
 use crate::handle::ops::{read_into, room, write_vectored};
-use crate::handle::{COPY_LIMIT, Handle, Wait};
-use crate::info::TcpInfo;
-use crate::io::canonical;
+use crate::handle::{COPY_LIMIT, Handle};
+use crate::info::{SocketInfo, TcpInfo};
+use crate::io::{Io, canonical};
+use crate::waiters::Wait;
 
 /// How long [`TcpStream::close`] waits for the peer to close its side.
 const LAST_ACK_PATIENCE: Duration = Duration::from_millis(500);
@@ -127,13 +131,20 @@ impl TcpStream {
     /// Returns a snapshot of the connection. The call takes about a microsecond.
     #[doc = errors!(gone)]
     pub fn info(&self) -> io::Result<TcpInfo> {
-        self.handle.tcp_info()
+        let Handle { shared, id, .. } = &*self.handle;
+        let state = shared.lock();
+        let connection = state.endpoint.connection(*id).ok_or(io::ErrorKind::NotConnected)?;
+        let ceiling = Some(connection.status().config().max_pacing_rate).filter(|rate| *rate != Rate::MAX);
+        let socket = SocketInfo::new(state.stats, shared.buffers);
+        Ok(TcpInfo::new(&connection.info(Io::now()), socket, ceiling))
     }
 
     /// Returns the error that ended the connection, once.
     #[doc = errors!(never)]
     pub fn take_error(&self) -> io::Result<Option<io::Error>> {
-        Ok(self.handle.take_error())
+        let look = |connection: &Connection| Some(from_connection(connection.status().error()?, connection));
+        let error = self.handle.read_setting(look).ok().flatten();
+        Ok(error.filter(|_| !self.handle.error_taken.swap(true, Ordering::Relaxed)))
     }
 
     /// Writes all of `data`, which is [`Bytes`] or several pieces of them, such as a header and a body in a
@@ -257,7 +268,15 @@ impl TcpStream {
     /// Fails if the connection failed before all data was acknowledged.
     pub async fn close(self) -> io::Result<()> {
         let ended = self.handle.end_stream();
-        let finished = poll_fn(|cx| self.handle.poll_finished(cx)).await;
+        let is_finished = |connection: &mut Connection| {
+            match (connection.status().is_finished(), connection.status().error()) {
+                // Success is reported even if the connection has failed since.
+                (true, _) => Ok(()),
+                (false, Some(error)) => Err(Blocked::Failed(error)),
+                (false, None) => Err(Blocked::WouldBlock),
+            }
+        };
+        let finished = poll_fn(|cx| self.handle.poll(cx, Wait::State, is_finished)).await;
         // Acknowledged data stays acknowledged, even if the connection has failed since.
         finished.or(ended)?;
         let _ = tokio::time::timeout(LAST_ACK_PATIENCE, self.closed()).await;

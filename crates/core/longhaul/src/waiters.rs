@@ -72,9 +72,18 @@ impl WakerSet {
     }
 }
 
+/// The event that a task waits for.
+#[derive(Clone, Copy)]
+pub(crate) enum Wait {
+    Read,
+    Write,
+    /// The end of the handshake, the acknowledgment of the FIN, or the end of the connection.
+    State,
+}
+
 #[derive(Debug, Default)]
 pub(crate) struct Waiters {
-    pub(crate) read: WakerSet,
+    read: WakerSet,
     /// Boxed, because most idle connections only wait for data.
     others: Option<Box<Others>>,
 }
@@ -86,24 +95,21 @@ struct Others {
 }
 
 impl Waiters {
-    pub(crate) fn write(&mut self) -> &mut WakerSet {
-        &mut self.others.get_or_insert_default().write
-    }
-
-    /// Tasks that wait for the end of the handshake, the acknowledgment of the FIN, or the end of the connection.
-    pub(crate) fn state(&mut self) -> &mut WakerSet {
-        &mut self.others.get_or_insert_default().state
-    }
-
-    pub(crate) fn take_write(&mut self, out: &mut Vec<Waker>) {
-        if let Some(others) = &mut self.others {
-            others.write.take(out);
+    pub(crate) fn of(&mut self, wait: Wait) -> &mut WakerSet {
+        match wait {
+            Wait::Read => &mut self.read,
+            Wait::Write => &mut self.others.get_or_insert_default().write,
+            Wait::State => &mut self.others.get_or_insert_default().state,
         }
     }
 
-    pub(crate) fn take_state(&mut self, out: &mut Vec<Waker>) {
-        if let Some(others) = &mut self.others {
-            others.state.take(out);
+    /// Moves the wakers of the tasks that wait for an event to `out`.
+    pub(crate) fn take(&mut self, wait: Wait, out: &mut Vec<Waker>) {
+        match (wait, &mut self.others) {
+            (Wait::Read, _) => self.read.take(out),
+            (Wait::Write, Some(others)) => others.write.take(out),
+            (Wait::State, Some(others)) => others.state.take(out),
+            (_, None) => {}
         }
     }
 
@@ -115,8 +121,6 @@ impl Waiters {
     }
 
     pub(crate) fn take_all(&mut self, out: &mut Vec<Waker>) {
-        self.read.take(out);
-        self.take_write(out);
-        self.take_state(out);
+        [Wait::Read, Wait::Write, Wait::State].into_iter().for_each(|wait| self.take(wait, out));
     }
 }

@@ -1,16 +1,16 @@
 //! Data of segment events. Field names are those of qlog's packet events, or of TCP where qlog has none.
 
 use longhaul_tcp::{Ecn, SegmentRecord};
-use longhaul_wire::{Flags, SackBlock};
-use serde::ser::{Serialize, SerializeSeq, Serializer};
+use longhaul_wire::Flags;
+use serde::ser::{Serialize, Serializer};
 
 /// Length in bytes of the TCP header fields that a datagram omits: ports, checksum and urgent pointer.
 const LEFT_OUT: usize = 8;
 
 /// Data of `segment_sent` and `segment_received`. Sequence numbers are 32-bit, and the window is not scaled.
 #[derive(Debug, serde::Serialize)]
-pub(crate) struct Segment<'a> {
-    header: Fields<'a>,
+pub(crate) struct Segment {
+    header: Fields,
     /// Whether the segment's whole sequence space was sent before.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     retransmission: bool,
@@ -19,7 +19,7 @@ pub(crate) struct Segment<'a> {
 }
 
 #[derive(Debug, serde::Serialize)]
-struct Fields<'a> {
+struct Fields {
     sequence_number: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     acknowledgment_number: Option<u32>,
@@ -31,12 +31,12 @@ struct Fields<'a> {
     /// TSval and TSecr.
     #[serde(skip_serializing_if = "Option::is_none")]
     timestamps: Option<[u32; 2]>,
-    #[serde(skip_serializing_if = "Blocks::is_empty")]
-    sack: Blocks<'a>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    sack: Vec<[u32; 2]>,
 }
 
-impl<'a> Segment<'a> {
-    pub(crate) fn new(segment: &SegmentRecord<'a>, retransmission: bool) -> Self {
+impl Segment {
+    pub(crate) fn new(segment: &SegmentRecord<'_>, retransmission: bool) -> Self {
         let header = segment.header;
         let acknowledges = header.flags.contains(Flags::ACK);
         Self {
@@ -48,7 +48,7 @@ impl<'a> Segment<'a> {
                 header_length: segment.header_len + LEFT_OUT,
                 payload_length: segment.payload_len,
                 timestamps: header.options.timestamps.map(|t| [t.value, t.echo]),
-                sack: Blocks(header.options.sack.as_slice()),
+                sack: header.options.sack.as_slice().iter().map(|block| [block.left, block.right]).collect(),
             },
             retransmission,
             ecn: ecn_name(segment.ecn),
@@ -82,24 +82,5 @@ impl Serialize for FlagNames {
             (Flags::AE, "ae"),
         ];
         serializer.collect_seq(names.iter().filter(|(flag, _)| self.0.contains(*flag)).map(|(_, name)| name))
-    }
-}
-
-#[derive(Debug)]
-struct Blocks<'a>(&'a [SackBlock]);
-
-impl Blocks<'_> {
-    fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-}
-
-impl Serialize for Blocks<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut list = serializer.serialize_seq(Some(self.0.len()))?;
-        for block in self.0 {
-            list.serialize_element(&[block.left, block.right])?;
-        }
-        list.end()
     }
 }

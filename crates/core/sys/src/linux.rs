@@ -5,6 +5,7 @@ mod addr;
 mod clock;
 mod cmsg;
 mod errno;
+mod filled;
 mod options;
 mod path_errors;
 mod poll;

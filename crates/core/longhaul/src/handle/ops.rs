@@ -1,20 +1,16 @@
 //! Operations of a stream and its halves other than plain reads and writes.
 
 use std::io::{self, IoSlice, IoSliceMut};
-use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use longhaul_tcp::{Blocked, Config, Connection, State};
-use longhaul_units::Rate;
 use tokio::io::{Interest, ReadBuf, Ready};
 
 use super::{COPY_LIMIT, Handle, budgeted};
 use crate::error::{from_blocked, from_connection};
-use crate::info::{SocketInfo, TcpInfo};
 use crate::io::Io;
 use crate::shared::slot;
-use crate::waiters::{self, Key, WakerSet};
+use crate::waiters::{self, Key, Wait, Waiters, WakerSet};
 
 /// A future that waits for events, and is forgotten when it is dropped.
 pub(crate) struct Waiting<'a> {
@@ -45,15 +41,20 @@ impl Handle {
         Waiting { handle: self, key: None }
     }
 
-    /// Runs `act`; fails with `WouldBlock` if it would block.
-    pub(crate) fn attempt<R>(&self, act: impl FnOnce(&mut Connection) -> Result<R, Blocked>) -> io::Result<R> {
+    /// Runs `act`, unless the socket has failed, and sends the resulting segments.
+    fn act<R>(&self, act: impl FnOnce(&mut Connection, &mut Waiters) -> R) -> io::Result<R> {
         let mut state = self.shared.lock_alive()?;
         let now = Io::now();
-        let result = state.with(now, self.id, |connection, _| {
-            act(connection).map_err(|b| from_blocked(b, connection).unwrap_or(io::ErrorKind::WouldBlock.into()))
-        });
+        let result = state.with(now, self.id, act);
         self.shared.settle(state, now);
-        result.unwrap_or_else(|| Err(io::ErrorKind::NotConnected.into()))
+        result.ok_or(io::ErrorKind::NotConnected.into())
+    }
+
+    /// Runs `act`; fails with `WouldBlock` if it would block.
+    pub(crate) fn attempt<R>(&self, act: impl FnOnce(&mut Connection) -> Result<R, Blocked>) -> io::Result<R> {
+        self.act(|connection, _| {
+            act(connection).map_err(|b| from_blocked(b, connection).unwrap_or(io::ErrorKind::WouldBlock.into()))
+        })?
     }
 
     /// Ready when the connection is ready for `interest`, or its socket has failed.
@@ -66,9 +67,7 @@ impl Handle {
         budgeted(cx, |cx| {
             // Dropped after the lock is released.
             let mut former = [const { None }; 3];
-            let mut state = self.shared.lock_alive()?;
-            let now = Io::now();
-            let ready = state.with(now, self.id, |connection, waiters| {
+            let ready = self.act(|connection, waiters| {
                 let ready = readiness(connection, interest);
                 if ready.is_empty() {
                     let mut register = |waiters: &mut WakerSet| match &mut future {
@@ -76,23 +75,18 @@ impl Handle {
                         None => waiters.register(cx),
                     };
                     if interest.is_readable() {
-                        former[0] = register(&mut waiters.read);
+                        former[0] = register(waiters.of(Wait::Read));
                     }
                     if interest.is_writable() {
-                        former[1] = register(waiters.write());
+                        former[1] = register(waiters.of(Wait::Write));
                     }
                     if interest.is_error() {
-                        former[2] = register(waiters.state());
+                        former[2] = register(waiters.of(Wait::State));
                     }
                 }
                 ready
-            });
-            self.shared.settle(state, now);
-            match ready {
-                None => Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
-                Some(ready) if ready.is_empty() => Poll::Pending,
-                Some(ready) => Poll::Ready(Ok(ready)),
-            }
+            })?;
+            if ready.is_empty() { Poll::Pending } else { Poll::Ready(Ok(ready)) }
         })
     }
 
@@ -100,22 +94,18 @@ impl Handle {
     pub(crate) fn poll_closed(&self, cx: &Context<'_>, future: &mut Waiting<'_>) -> Poll<io::Result<()>> {
         let mut former = [const { None }; 2];
         drop(self.shared.lock_alive()?);
-        let closed =
-            self.shared.look(self.id, |connection, waiters| match (connection.status().error(), connection.state()) {
-                (Some(error), _) => Some(Err(from_connection(error, connection))),
-                (None, State::Closed | State::TimeWait) => Some(Ok(())),
+        let look =
+            |connection: &Connection, waiters: &mut Waiters| match (connection.status().error(), connection.state()) {
+                (Some(error), _) => Poll::Ready(Err(from_connection(error, connection))),
+                (None, State::Closed | State::TimeWait) => Poll::Ready(Ok(())),
                 _ => {
                     // The peer's FIN wakes readers; any other step of the close is a change of state.
-                    former[0] = waiters.read.register_future(future.key(), cx);
-                    former[1] = waiters.state().register_future(future.key(), cx);
-                    None
+                    former[0] = waiters.of(Wait::Read).register_future(future.key(), cx);
+                    former[1] = waiters.of(Wait::State).register_future(future.key(), cx);
+                    Poll::Pending
                 }
-            });
-        match closed {
-            None => Poll::Ready(Ok(())),
-            Some(None) => Poll::Pending,
-            Some(Some(result)) => Poll::Ready(result),
-        }
+            };
+        self.shared.look(self.id, look).unwrap_or(Poll::Ready(Ok(())))
     }
 
     /// Queues the FIN. Fails if the connection has failed before.
@@ -126,7 +116,7 @@ impl Handle {
         })
     }
 
-    /// Changes the connection.
+    /// Runs `act`, even if the socket has failed.
     pub(crate) fn drive<R>(&self, act: impl FnOnce(&mut Connection) -> R) -> io::Result<R> {
         self.shared.drive(self.id, |connection, _| act(connection)).ok_or(io::ErrorKind::NotConnected.into())
     }
@@ -137,29 +127,6 @@ impl Handle {
 
     pub(crate) fn set(&self, change: impl FnOnce(&mut Config)) -> io::Result<()> {
         self.drive(|connection| connection.update_config(change))
-    }
-
-    pub(crate) fn tcp_info(&self) -> io::Result<TcpInfo> {
-        let state = self.shared.lock();
-        let connection = state.endpoint.connection(self.id).ok_or(io::ErrorKind::NotConnected)?;
-        let ceiling = Some(connection.status().config().max_pacing_rate).filter(|rate| *rate != Rate::MAX);
-        let socket = SocketInfo::new(state.stats, self.shared.buffers);
-        Ok(TcpInfo::new(&connection.info(Io::now()), socket, ceiling))
-    }
-
-    pub(crate) fn linger(&self) -> Option<Duration> {
-        *self.linger.lock()
-    }
-
-    pub(crate) fn set_linger(&self, linger: Option<Duration>) {
-        *self.linger.lock() = linger;
-    }
-
-    /// Returns the connection's error the first time it is called, then `None`.
-    pub(crate) fn take_error(&self) -> Option<io::Error> {
-        let look = |connection: &Connection| Some(from_connection(connection.status().error()?, connection));
-        let error = self.shared.look(self.id, |connection, _| look(connection)).flatten()?;
-        (!self.error_taken.swap(true, Ordering::Relaxed)).then_some(error)
     }
 }
 

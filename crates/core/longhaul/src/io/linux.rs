@@ -83,10 +83,6 @@ impl super::Socket for Socket {
         self.socket.as_ref().into()
     }
 
-    fn local_addr(&self) -> io::Result<SocketAddr> {
-        Ok(self.socket.local_addr())
-    }
-
     fn max_segments(&self) -> usize {
         self.socket.max_gso_segments()
     }
@@ -124,9 +120,8 @@ impl super::Socket for Socket {
         any
     }
 
-    fn arm(&self, at: Option<Time>) -> io::Result<()> {
+    fn arm(&self, at: Time) {
         self.timer.arm(at);
-        Ok(())
     }
 
     fn poll_timer(&self, cx: &mut Context<'_>) -> Poll<()> {

@@ -76,10 +76,6 @@ impl super::Socket for Socket {
         (&self.socket).into()
     }
 
-    fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.socket.local_addr().map(canonical)
-    }
-
     fn max_segments(&self) -> usize {
         if self.plain { 1 } else { self.state.max_gso_segments() }
     }
@@ -126,14 +122,11 @@ impl super::Socket for Socket {
         error.is_some()
     }
 
-    fn arm(&self, at: Option<Time>) -> io::Result<()> {
+    fn arm(&self, at: Time) {
         let mut timer = self.timer.lock();
-        let Some(at) = at else {
-            timer.armed = false;
-            return Ok(());
-        };
         let wait = Duration::from_nanos((at - clock::now()).as_nanos());
-        let deadline = tokio_now().checked_add(wait).ok_or(io::ErrorKind::InvalidInput)?;
+        // A distance that tokio cannot represent is that of a deadline which does not matter.
+        let Some(deadline) = tokio_now().checked_add(wait) else { return };
         timer.sleep.as_mut().reset(deadline);
         timer.armed = true;
         // The waiting task has polled the timer before it was set, or after it had fired.
@@ -142,7 +135,6 @@ impl super::Socket for Socket {
         {
             waker.wake();
         }
-        Ok(())
     }
 
     fn poll_timer(&self, cx: &mut Context<'_>) -> Poll<()> {

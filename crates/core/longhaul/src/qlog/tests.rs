@@ -1,6 +1,7 @@
 use std::path::PathBuf;
 
 use longhaul_qlog::Sink;
+use longhaul_units::Time;
 use serde_json::Value;
 
 use super::Place;
@@ -18,7 +19,7 @@ fn values(text: &str) -> Vec<Value> {
 #[test]
 fn the_header_precedes_early_records() {
     let directory = scratch("qlog-order").join("made");
-    let mut log = Records::to(Place::Dir(directory.clone()));
+    let mut log = Records::to(Place::Dir(directory.clone()), Time::ZERO);
     assert!(log.record(&"early"));
     log.begin("for.sqlog", |log| assert!(log.record(&"begin")));
     assert!(log.record(&"late") && log.output.submit());
@@ -32,7 +33,7 @@ fn the_header_precedes_early_records() {
 #[test]
 fn a_log_without_a_destination_is_bounded() {
     let path = scratch("qlog-bound");
-    let mut log = Records::to(Place::file(path.clone()));
+    let mut log = Records::to(Place::file(path.clone()), Time::ZERO);
     let record = "x".repeat(1000);
     let kept = (0..10_000).filter(|_| log.record(&record)).count();
     assert!((60..70).contains(&kept), "{kept} of a kilobyte each");
@@ -50,7 +51,7 @@ fn a_log_without_a_destination_is_bounded() {
 #[test]
 fn an_unwritable_file_ends_the_log() {
     // The executable is a file, so it cannot be used as a directory.
-    let mut log = Records::to(Place::Dir(std::env::current_exe().unwrap()));
+    let mut log = Records::to(Place::Dir(std::env::current_exe().unwrap()), Time::ZERO);
     log.begin("log", |log| assert!(log.record(&"begin")));
     assert!(!log.is_over() && log.output.submit());
     disk::wait();

@@ -1,6 +1,7 @@
 //! Collects the records of logs for the thread that writes them.
 
 use longhaul_qlog::{Sink, write_record};
+use longhaul_units::Time;
 use serde::Serialize;
 
 use super::Place;
@@ -55,7 +56,7 @@ impl Sink for Records {
 }
 
 impl Records {
-    pub(super) fn to(place: Place) -> Self {
-        Self { place, output: Output::default(), ends: false, is_taken: false }
+    pub(super) fn to(place: Place, now: Time) -> Self {
+        Self { place, output: Output::new(now), ends: false, is_taken: false }
     }
 }

@@ -33,14 +33,9 @@ pub(crate) enum Turn {
 }
 
 impl State {
-    /// Sends pending batches for one turn.
-    pub(crate) fn transmit(&mut self, shared: &Shared, now: Time) -> Turn {
-        self.transmit_except(shared, now, None)
-    }
-
     /// Sends pending batches for one turn, but none while `writer` [gathers](longhaul_tcp::Status::is_gathering) data
     /// for a larger one, or a busy writer does whose data is all that is left to send.
-    pub(super) fn transmit_except(&mut self, shared: &Shared, now: Time, writer: Option<ConnId>) -> Turn {
+    pub(crate) fn transmit(&mut self, shared: &Shared, now: Time, writer: Option<ConnId>) -> Turn {
         // A pause is in force, or the socket has failed.
         if self.resume_at.is_some_and(|at| now < at) || self.fatal.is_some() {
             return Turn::Done;

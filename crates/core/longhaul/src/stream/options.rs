@@ -40,7 +40,7 @@ impl TcpStream {
     /// Returns the value set by [`set_linger`](Self::set_linger).
     #[doc = errors!(never)]
     pub fn linger(&self) -> io::Result<Option<Duration>> {
-        Ok(self.handle.linger())
+        Ok(*self.handle.linger.lock())
     }
 
     /// Sets the linger option. `Some` with a duration of zero makes dropping the stream abort the connection, as
@@ -48,7 +48,7 @@ impl TcpStream {
     /// the data written is sent in the background. To wait for it, use [`close`](Self::close).
     #[doc = errors!(never)]
     pub fn set_linger(&self, linger: Option<Duration>) -> io::Result<()> {
-        self.handle.set_linger(linger);
+        *self.handle.linger.lock() = linger;
         Ok(())
     }
 

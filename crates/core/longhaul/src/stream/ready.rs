@@ -9,8 +9,9 @@ use longhaul_tcp::Connection;
 use tokio::io::{Interest, ReadBuf, Ready};
 
 use super::TcpStream;
+use crate::handle::COPY_LIMIT;
 use crate::handle::ops::{peek, read_into, read_vectored, readiness, room, write_vectored};
-use crate::handle::{COPY_LIMIT, Wait};
+use crate::waiters::Wait;
 
 /// Maximum number of bytes that are read into a buffer that can grow: the size of one receive buffer.
 const GROWTH: usize = 64 << 10;

@@ -12,7 +12,7 @@ use tokio::io::{AsyncBufRead, AsyncRead, AsyncWrite, Interest, ReadBuf, Ready};
 
 use super::TcpStream;
 use crate::chunks::Chunks;
-use crate::handle::Wait;
+use crate::waiters::Wait;
 
 /// The read half of a borrowed stream, from [`TcpStream::split`]. Its `AsyncBufRead` shows received data without a copy.
 pub struct ReadHalf<'a> {

@@ -2,6 +2,7 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
+use super::filled::Filled;
 use crate::canonical;
 
 const V4_LEN: usize = size_of::<libc::sockaddr_in>();
@@ -9,18 +10,7 @@ const V6_LEN: usize = size_of::<libc::sockaddr_in6>();
 
 /// Bytes of a `sockaddr_in` or `sockaddr_in6`: family (native byte order), port (network byte order), and then the
 /// address for IPv4, or flow information, address and scope (native byte order) for IPv6.
-#[derive(Clone, Copy, Debug)]
-#[repr(C, align(8))]
-pub(super) struct RawAddr {
-    bytes: [u8; V6_LEN],
-    len: usize,
-}
-
-impl Default for RawAddr {
-    fn default() -> Self {
-        Self { bytes: [0; V6_LEN], len: 0 }
-    }
-}
+pub(super) type RawAddr = Filled<V6_LEN>;
 
 impl RawAddr {
     /// Encodes `addr` for a socket. For an IPv6 socket, IPv4 addresses are encoded as IPv4-mapped ones; for an IPv4
@@ -63,18 +53,6 @@ impl RawAddr {
             return Some(canonical(SocketAddrV6::new(ip, port, 0, scope).into()));
         }
         None
-    }
-
-    pub(super) fn as_bytes(&self) -> &[u8] {
-        &self.bytes[..self.len]
-    }
-
-    pub(super) fn storage(&mut self) -> &mut [u8] {
-        &mut self.bytes
-    }
-
-    pub(super) fn set_len(&mut self, len: usize) {
-        self.len = len.min(self.bytes.len());
     }
 }
 

@@ -4,6 +4,7 @@
 //! the data, padded to a word.
 
 use super::addr::array;
+use super::filled::Filled;
 
 const WORD: usize = size_of::<usize>();
 const HEADER: usize = WORD + 8;
@@ -25,20 +26,10 @@ const SEND_ROOM: usize = (INT + PKTINFO6 + INT).next_multiple_of(128);
 /// which a dual-stack socket may report in both forms.
 const RECV_ROOM: usize = (TIMESTAMP + 4 * INT + PKTINFO6 + PKTINFO4).next_multiple_of(128);
 
-#[derive(Debug)]
-#[repr(C, align(8))]
-pub(super) struct SendControl {
-    bytes: [u8; SEND_ROOM],
-    len: usize,
-}
+pub(super) type SendControl = Filled<SEND_ROOM>;
+pub(super) type RecvControl = Filled<RECV_ROOM>;
 
-impl Default for SendControl {
-    fn default() -> Self {
-        Self { bytes: [0; SEND_ROOM], len: 0 }
-    }
-}
-
-impl SendControl {
+impl<const ROOM: usize> Filled<ROOM> {
     /// Appends a message. [`SEND_ROOM`] suffices for one message of each kind that is used; further ones are omitted.
     pub(super) fn push(&mut self, level: i32, kind: i32, data: &[u8]) {
         let end = self.len + space(data.len());
@@ -53,35 +44,8 @@ impl SendControl {
         self.len = end;
     }
 
-    pub(super) fn as_bytes(&self) -> &[u8] {
-        self.bytes.get(..self.len).unwrap_or_default()
-    }
-}
-
-#[derive(Debug)]
-#[repr(C, align(8))]
-pub(super) struct RecvControl {
-    bytes: [u8; RECV_ROOM],
-    len: usize,
-}
-
-impl Default for RecvControl {
-    fn default() -> Self {
-        Self { bytes: [0; RECV_ROOM], len: 0 }
-    }
-}
-
-impl RecvControl {
-    pub(super) fn storage(&mut self) -> &mut [u8] {
-        &mut self.bytes
-    }
-
-    pub(super) fn set_len(&mut self, len: usize) {
-        self.len = len;
-    }
-
     pub(super) fn messages(&self) -> Messages<'_> {
-        Messages { rest: self.bytes.get(..self.len).unwrap_or(&self.bytes) }
+        Messages { rest: self.as_bytes() }
     }
 }
 

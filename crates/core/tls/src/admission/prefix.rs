@@ -13,18 +13,9 @@ impl Prefix {
     /// Returns whether `peer` has this prefix.
     #[must_use]
     pub fn contains(&self, peer: IpAddr) -> bool {
+        let ((ours, width), (theirs, other)) = (number(self.address), number(peer.to_canonical()));
         // A shift by the whole width (prefix length 0) yields `None`: all addresses match.
-        match (self.address, peer.to_canonical()) {
-            (IpAddr::V4(ours), IpAddr::V4(theirs)) => {
-                let differ = ours.to_bits() ^ theirs.to_bits();
-                differ.checked_shr(32 - u32::from(self.bits)).unwrap_or(0) == 0
-            }
-            (IpAddr::V6(ours), IpAddr::V6(theirs)) => {
-                let differ = ours.to_bits() ^ theirs.to_bits();
-                differ.checked_shr(128 - u32::from(self.bits)).unwrap_or(0) == 0
-            }
-            _ => false,
-        }
+        width == other && (ours ^ theirs).checked_shr(self.rest(width)).unwrap_or(0) == 0
     }
 
     /// Returns the length of the prefix in bits.
@@ -47,18 +38,23 @@ impl Prefix {
 
     /// Sets all bits after the prefix to `ones`.
     fn extend(&self, ones: bool) -> IpAddr {
-        match self.address {
-            IpAddr::V4(address) => {
-                let mask = u32::MAX.checked_shr(self.bits.into()).unwrap_or(0);
-                let bits = address.to_bits();
-                Ipv4Addr::from_bits(if ones { bits | mask } else { bits & !mask }).into()
-            }
-            IpAddr::V6(address) => {
-                let mask = u128::MAX.checked_shr(self.bits.into()).unwrap_or(0);
-                let bits = address.to_bits();
-                Ipv6Addr::from_bits(if ones { bits | mask } else { bits & !mask }).into()
-            }
-        }
+        let (bits, width) = number(self.address);
+        let prefix = u128::MAX.checked_shl(self.rest(width)).unwrap_or(0);
+        let bits = if ones { bits | !prefix } else { bits & prefix };
+        if self.address.is_ipv4() { Ipv4Addr::from_bits(bits as u32).into() } else { Ipv6Addr::from_bits(bits).into() }
+    }
+
+    /// Returns the number of bits after the prefix.
+    fn rest(&self, width: u32) -> u32 {
+        width - u32::from(self.bits)
+    }
+}
+
+/// Returns an address as a number, and its length in bits.
+fn number(address: IpAddr) -> (u128, u32) {
+    match address {
+        IpAddr::V4(address) => (address.to_bits().into(), 32),
+        IpAddr::V6(address) => (address.to_bits(), 128),
     }
 }
 

@@ -104,12 +104,9 @@ impl SocketTimer {
         Self { hub, id, alarm }
     }
 
-    pub(super) fn arm(&self, at: Option<Time>) {
+    pub(super) fn arm(&self, at: Time) {
         let mut deadlines = self.hub.deadlines.lock();
-        match at {
-            Some(at) => deadlines.wheel.set(self.id, at),
-            None => deadlines.wheel.cancel(self.id),
-        }
+        deadlines.wheel.set(self.id, at);
         let task = deadlines.set_timer(&self.hub);
         drop(deadlines);
         task.into_iter().for_each(Waker::wake);
@@ -312,7 +309,7 @@ mod tests {
 
     async fn fires(timer: &SocketTimer, after: Span) {
         let deadline = now() + after;
-        timer.arm(Some(deadline));
+        timer.arm(deadline);
         tokio::time::timeout(Duration::from_secs(20), poll_fn(|cx| timer.poll_fired(cx))).await.unwrap();
         assert!(now() >= deadline);
     }
@@ -322,7 +319,7 @@ mod tests {
         let timers = [SocketTimer::new().unwrap(), SocketTimer::new().unwrap()];
         fires(&timers[0], Span::from_micros(300)).await;
         FAILS.set(true);
-        timers[1].arm(Some(now() + Span::from_millis(5)));
+        timers[1].arm(now() + Span::from_millis(5));
         for _ in 0..3 {
             fires(&timers[0], Span::from_millis(2)).await;
         }
@@ -338,7 +335,7 @@ mod tests {
         let timer = SocketTimer::new().unwrap();
         for _ in 0..100 {
             let deadline = now() + Span::from_micros(300);
-            timer.arm(Some(deadline));
+            timer.arm(deadline);
             let fired = poll_fn(|cx| timer.poll_fired(cx));
             tokio::time::timeout(Duration::from_secs(20), fired).await.unwrap();
             assert!(now() >= deadline);
