@@ -18,13 +18,11 @@ use crate::expression::{Argument, Call};
 use crate::world::{FlowSample, FlowState, Outcome, Sample};
 pub(crate) use arguments::{Asked, Losses, Parameter, link};
 
-/// A measure.
+/// A measure. `docs/lab.md` has its quantity, unit, computation and source.
 #[derive(Clone, Copy, Debug)]
 pub struct Measure {
     /// The syntax: the name, and the parameters in parentheses.
     pub usage: &'static str,
-    /// Description: quantity, unit, computation, and source.
-    pub about: &'static str,
     /// Whether more is better, all else being equal.
     pub(crate) better: Better,
     /// The observations that it needs during the run.
@@ -68,16 +66,16 @@ pub(crate) enum Watch {
 type Value = fn(&Part<'_>) -> Option<f64>;
 
 /// Returns a measure that needs no observation, and of which neither more nor less is better.
-const fn measure(usage: &'static str, about: &'static str, value: Value) -> Measure {
-    Measure { usage, about, better: Better::Unknown, watch: Watch::Nothing, value }
+const fn measure(usage: &'static str, value: Value) -> Measure {
+    Measure { usage, better: Better::Unknown, watch: Watch::Nothing, value }
 }
 
-const fn more(usage: &'static str, about: &'static str, value: Value) -> Measure {
-    Measure { better: Better::More, ..measure(usage, about, value) }
+const fn more(usage: &'static str, value: Value) -> Measure {
+    Measure { better: Better::More, ..measure(usage, value) }
 }
 
-const fn less(usage: &'static str, about: &'static str, value: Value) -> Measure {
-    Measure { better: Better::Less, ..measure(usage, about, value) }
+const fn less(usage: &'static str, value: Value) -> Measure {
+    Measure { better: Better::Less, ..measure(usage, value) }
 }
 
 impl Measure {

@@ -5,14 +5,12 @@ use longhaul_units::Span;
 use crate::expression::{Argument, Call};
 use crate::measure::link;
 
-/// A kind of series.
+/// A kind of series. `docs/lab.md` describes its values.
 #[derive(Clone, Copy, Debug)]
 pub struct Kind {
     pub(crate) what: What,
     /// Its syntax.
     pub usage: &'static str,
-    /// Description of its values, and how several flows are combined.
-    pub about: &'static str,
 }
 
 impl Kind {
@@ -42,45 +40,25 @@ pub(crate) enum What {
 
 /// All kinds of series.
 pub const ALL: &[Kind] = &[
-    kind(What::Goodput, "goodput(FLOWS)", "goodput since the last sample, Mb/s, total"),
-    kind(What::Read, "read(FLOWS)", "bytes that applications have read, total"),
-    kind(What::Window, "cwnd(FLOWS)", "congestion window in bytes, mean"),
-    kind(What::Threshold, "ssthresh(FLOWS)", "slow-start threshold in bytes, mean over the flows that have one"),
-    kind(What::InFlight, "in-flight(FLOWS)", "bytes in flight, total"),
-    kind(What::Srtt, "srtt(FLOWS)", "smoothed RTT in seconds, mean"),
-    kind(What::Rate, "rate(FLOWS)", "latest delivery-rate sample, Mb/s, total"),
-    kind(What::Queue, "queue([link-N])", "bytes queued at the bottleneck"),
-    kind(
-        What::Estimate,
-        "estimate(FLOWS, NAME)",
-        "the estimate of the measure with this name, mean over the flows that have it",
-    ),
-    kind(What::Segments, "segments(FLOWS)", "by event: offset of the first byte of each new segment of the first flow"),
-    kind(
-        What::Resent,
-        "resent(FLOWS)",
-        "by event: the same for each retransmitted segment; probes that repeat old bytes are included",
-    ),
-    kind(
-        What::Acks,
-        "acks(FLOWS)",
-        "by event: bytes acknowledged by each ACK, when it arrives at the sender of the first flow",
-    ),
-    kind(What::Rtt, "rtt(FLOWS)", "by event: each RTT sample of a sender in seconds, of all flows"),
-    kind(
-        What::RttBeforeLoss,
-        "rtt-before-loss(FLOWS)",
-        "by event: latest RTT sample in seconds before each recovery or timeout of a sender, of all flows",
-    ),
-    kind(
-        What::Drops,
-        "drops([link-N])",
-        "by event: number of packets of any source that the bottleneck has dropped so far, at each drop",
-    ),
+    kind(What::Goodput, "goodput(FLOWS)"),
+    kind(What::Read, "read(FLOWS)"),
+    kind(What::Window, "cwnd(FLOWS)"),
+    kind(What::Threshold, "ssthresh(FLOWS)"),
+    kind(What::InFlight, "in-flight(FLOWS)"),
+    kind(What::Srtt, "srtt(FLOWS)"),
+    kind(What::Rate, "rate(FLOWS)"),
+    kind(What::Queue, "queue([link-N])"),
+    kind(What::Estimate, "estimate(FLOWS, NAME)"),
+    kind(What::Segments, "segments(FLOWS)"),
+    kind(What::Resent, "resent(FLOWS)"),
+    kind(What::Acks, "acks(FLOWS)"),
+    kind(What::Rtt, "rtt(FLOWS)"),
+    kind(What::RttBeforeLoss, "rtt-before-loss(FLOWS)"),
+    kind(What::Drops, "drops([link-N])"),
 ];
 
-const fn kind(what: What, usage: &'static str, about: &'static str) -> Kind {
-    Kind { what, usage, about }
+const fn kind(what: What, usage: &'static str) -> Kind {
+    Kind { what, usage }
 }
 
 #[derive(Clone, Debug)]

@@ -7,83 +7,43 @@ use super::{Losses, Measure, Part, Watch, less, measure, more, percent, ratio};
 use crate::world::LinkSample;
 
 pub(super) const MEASURES: &[Measure] = &[
-    more(
-        "carried([link-N, ][FROM, ][TO])",
-        "rate of the IP packets that the shared link carried, including those that it then lost at random, Mb/s",
-        |part| Some(carried(part) * 8e-6 / part.seconds()),
-    ),
-    more(
-        "utilisation([link-N, ][FROM, ][TO])",
-        "`carried` in percent of the link's rate; overhead that the link adds is not counted (RFC 5166, section \
-         2.1.1); undefined for a link without a rate",
-        |part| percent(carried(part), capacity(&part.outcome.links[part.asked.link], part.from, part.to)?),
-    ),
-    less(
-        "dropped([link-N, ][FROM, ][TO])",
-        "packets that the shared link dropped for any cause, percent of the packets offered",
-        |part| {
-            let (from, to) = ends(part);
-            percent(to.dropped - from.dropped, to.offered - from.offered)
-        },
-    ),
-    measure(
-        "lost([link-N, ][normal, | low, ][CAUSE, ...][FROM, ][TO])",
-        "packets dropped as in `dropped`, for these causes; with a priority, only packets of normal or of low \
-         priority. Causes: queue-full, pushed-out, low-priority, aqm, policed, random, corrupted, outage, \
-         too-long, ttl-expired",
-        |part| {
-            let (from, to) = losses(part);
-            percent(to.0 - from.0, to.1 - from.1)
-        },
-    ),
-    measure(
-        "drops([link-N, ][normal, | low, ][CAUSE, ...][FROM, ][TO])",
-        "number of packets dropped, with the arguments of `lost`",
-        |part| {
-            let (from, to) = losses(part);
-            Some(to.0 - from.0)
-        },
-    ),
-    measure(
-        "packets([link-N, ][normal, | low, ][FROM, ][TO])",
-        "number of packets offered to the shared link, with a priority as in `lost`",
-        |part| {
-            let (from, to) = losses(part);
-            Some(to.1 - from.1)
-        },
-    ),
-    measure(
-        "first-drop([link-N, ][CAUSE, ...])",
-        "seconds until the shared link first drops a packet for one of these causes, or for any if none is given; \
-         undefined if it never does",
-        |part| {
-            let drops =
-                part.outcome.first_drops[part.asked.link].iter().filter(|(cause, _)| part.asked.losses.counts(**cause));
-            drops.map(|(_, at)| *at).min_by(f64::total_cmp)
-        },
-    )
+    more("carried([link-N, ][FROM, ][TO])", |part| Some(carried(part) * 8e-6 / part.seconds())),
+    more("utilisation([link-N, ][FROM, ][TO])", |part| {
+        percent(carried(part), capacity(&part.outcome.links[part.asked.link], part.from, part.to)?)
+    }),
+    less("dropped([link-N, ][FROM, ][TO])", |part| {
+        let (from, to) = ends(part);
+        percent(to.dropped - from.dropped, to.offered - from.offered)
+    }),
+    measure("lost([link-N, ][normal, | low, ][CAUSE, ...][FROM, ][TO])", |part| {
+        let (from, to) = losses(part);
+        percent(to.0 - from.0, to.1 - from.1)
+    }),
+    measure("drops([link-N, ][normal, | low, ][CAUSE, ...][FROM, ][TO])", |part| {
+        let (from, to) = losses(part);
+        Some(to.0 - from.0)
+    }),
+    measure("packets([link-N, ][normal, | low, ][FROM, ][TO])", |part| {
+        let (from, to) = losses(part);
+        Some(to.1 - from.1)
+    }),
+    measure("first-drop([link-N, ][CAUSE, ...])", |part| {
+        let drops =
+            part.outcome.first_drops[part.asked.link].iter().filter(|(cause, _)| part.asked.losses.counts(**cause));
+        drops.map(|(_, at)| *at).min_by(f64::total_cmp)
+    })
     .watches(Watch::Drops),
-    less(
-        "delay([link-N, ]QUANTILE[, FROM][, TO])",
-        "milliseconds that packets waited until the shared link began to transmit them; quantiles are accurate to \
-         1/32",
-        |part| {
-            let (from, to) = ends(part);
-            let waited = to.stats.all().sojourn;
-            let waited = if part.from.is_zero() { waited } else { waited.since(&from.stats.all().sojourn) };
-            part.asked.quantile.seconds(&waited).map(|seconds| seconds * 1e3)
-        },
-    ),
-    less("queue-mean([link-N, ][FROM, ][TO])", "bytes queued at the shared link, mean over time", |part| {
+    less("delay([link-N, ]QUANTILE[, FROM][, TO])", |part| {
+        let (from, to) = ends(part);
+        let waited = to.stats.all().sojourn;
+        let waited = if part.from.is_zero() { waited } else { waited.since(&from.stats.all().sojourn) };
+        part.asked.quantile.seconds(&waited).map(|seconds| seconds * 1e3)
+    }),
+    less("queue-mean([link-N, ][FROM, ][TO])", |part| {
         let (from, to) = ends(part);
         ratio(to.waited - from.waited, part.seconds())
     }),
-    less(
-        "queue-max([link-N, ][TO])",
-        "maximum number of bytes queued at the shared link until then, including a packet that passes through an \
-         empty queue",
-        |part| Some(ends(part).1.stats.max_bytes as f64),
-    ),
+    less("queue-max([link-N, ][TO])", |part| Some(ends(part).1.stats.max_bytes as f64)),
 ];
 
 fn ends<'a>(part: &Part<'a>) -> (&'a LinkSample, &'a LinkSample) {

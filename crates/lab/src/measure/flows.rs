@@ -8,263 +8,116 @@ use super::{Measure, Part, Watch, less, measure, more, percent, ratio};
 use crate::world::Stay;
 
 pub(super) const MEASURES: &[Measure] = &[
-    more(
-        "goodput(FLOWS[, FROM][, TO])",
-        "goodput: data that applications read, Mb/s, total (RFC 5166, section 2.1.1)",
-        |part| Some(part.sum(|flow| flow.read) * 8e-6 / part.seconds()),
-    ),
-    measure("sent(FLOWS[, FROM][, TO])", "bytes of new data sent, total", |part| Some(part.sum(|flow| flow.sent))),
-    less(
-        "completion(FLOWS)",
-        "seconds from connect to the last byte at the receiver, mean; undefined if one did not end",
-        |part| {
-            let flows = &part.outcome.at(part.to).flows[part.flows()];
-            mean(&flows.iter().map(|flow| flow.completion).collect::<Option<Vec<f64>>>()?)
-        },
-    ),
-    less(
-        "time-to(FLOWS, BYTES)",
-        "seconds from the first connect until applications have read this many bytes, total: the ramp-up time of \
-         draft-irtf-iccrg-tcpeval-01, section 5.2, for the (1500 x 10^n)-th byte",
-        |part| part.outcome.reached.get(&(part.flows().start, part.asked.bytes)).copied(),
-    )
-    .watches(Watch::Bytes),
-    less(
-        "message-delay(FLOWS, QUANTILE)",
-        "ms from the time at which a message is due to be written until its last byte is read, of all messages; \
-         only in real time",
-        |part| {
-            let delays = part.outcome.messages.get(part.flows())?.concat();
-            part.asked.quantile.of(delays).map(|delay| delay * 1e3)
-        },
-    ),
-    measure(
-        "data-packets(FLOWS, BYTES)",
-        "data packets of any source, without low-priority probes, that are offered to the first shared link until \
-         these flows have read this many bytes",
-        |part| data(part).map(|[offered, _]| offered),
-    )
-    .watches(Watch::Data),
-    less("data-drops(FLOWS, BYTES)", "number of these packets that the link dropped", |part| {
-        data(part).map(|[_, dropped]| dropped)
-    })
-    .watches(Watch::Data),
-    less("resent(FLOWS[, FROM][, TO])", "retransmitted segments, percent of all data segments", |part| {
-        percent(part.sum(|flow| flow.resent), part.sum(|flow| flow.segments))
+    more("goodput(FLOWS[, FROM][, TO])", |part| Some(part.sum(|flow| flow.read) * 8e-6 / part.seconds())),
+    measure("sent(FLOWS[, FROM][, TO])", |part| Some(part.sum(|flow| flow.sent))),
+    less("completion(FLOWS)", |part| {
+        let flows = &part.outcome.at(part.to).flows[part.flows()];
+        mean(&flows.iter().map(|flow| flow.completion).collect::<Option<Vec<f64>>>()?)
     }),
-    less("resent-bytes(FLOWS[, FROM][, TO])", "retransmitted bytes, percent of all bytes sent", |part| {
+    less("time-to(FLOWS, BYTES)", |part| part.outcome.reached.get(&(part.flows().start, part.asked.bytes)).copied())
+        .watches(Watch::Bytes),
+    less("message-delay(FLOWS, QUANTILE)", |part| {
+        let delays = part.outcome.messages.get(part.flows())?.concat();
+        part.asked.quantile.of(delays).map(|delay| delay * 1e3)
+    }),
+    measure("data-packets(FLOWS, BYTES)", |part| data(part).map(|[offered, _]| offered)).watches(Watch::Data),
+    less("data-drops(FLOWS, BYTES)", |part| data(part).map(|[_, dropped]| dropped)).watches(Watch::Data),
+    less("resent(FLOWS[, FROM][, TO])", |part| percent(part.sum(|flow| flow.resent), part.sum(|flow| flow.segments))),
+    less("resent-bytes(FLOWS[, FROM][, TO])", |part| {
         percent(part.sum(|flow| flow.sent_again), part.sum(|flow| flow.sent + flow.sent_again))
     }),
-    less(
-        "spurious(FLOWS[, FROM][, TO])",
-        "duplicates that receivers reported by D-SACK (RFC 2883), percent of the retransmitted segments; more \
-         than 100 % if the network duplicates packets; undefined without SACK",
-        |part| {
-            let known = part.outcome.at(part.to).flows[part.flows()].iter().all(|flow| flow.has_sack);
-            let share = percent(part.sum(|flow| flow.dsacks), part.sum(|flow| flow.resent));
-            known.then(|| share.unwrap_or_default())
-        },
-    ),
-    measure(
-        "undone(FLOWS[, FROM][, TO])",
-        "spurious recoveries that were detected and undone (RFC 3522, RFC 5682, D-SACK), percent of all \
-         recoveries",
-        |part| percent(part.sum(|flow| flow.undone), part.sum(|flow| flow.recoveries)),
-    ),
-    less("timeouts(FLOWS[, FROM][, TO])", "retransmission timeouts, total", |part| {
-        Some(part.sum(|flow| flow.timeouts))
+    less("spurious(FLOWS[, FROM][, TO])", |part| {
+        let known = part.outcome.at(part.to).flows[part.flows()].iter().all(|flow| flow.has_sack);
+        let share = percent(part.sum(|flow| flow.dsacks), part.sum(|flow| flow.resent));
+        known.then(|| share.unwrap_or_default())
     }),
-    less(
-        "probe-overhead(FLOWS[, FROM][, TO])",
-        "payload of low-priority probes, percent of the payload of all other data sent, including retransmissions",
-        |part| percent(part.sum(|flow| flow.probes), part.sum(|flow| flow.sent + flow.sent_again)),
-    ),
-    less("deviation(FLOWS)", "standard deviation of the goodput per second, Mb/s, total", |part| {
-        population_deviation(&part.each_second(part.from))
+    measure("undone(FLOWS[, FROM][, TO])", |part| {
+        percent(part.sum(|flow| flow.undone), part.sum(|flow| flow.recoveries))
     }),
-    less(
-        "oscillation(FLOWS[, FROM])",
-        "coefficient of variation of the goodput per full second, total: its standard deviation divided by its \
-         mean (RFC 5166, section 2.2.2)",
-        |part| {
-            let each = part.each_second(part.since());
-            ratio(population_deviation(&each)?, mean(&each)?)
-        },
-    ),
-    less(
-        "settled(FLOWS)",
-        "first second in which the goodput reaches 90 % of its mean over the last ten seconds of the run",
-        |part| {
-            let each = part.each_second(part.from);
-            let end = mean(each.get(each.len().checked_sub(10)?..)?)?;
-            each.iter().position(|mbps| *mbps >= 0.9 * end).map(|second| (second + 1) as f64)
-        },
-    ),
-    less(
-        "rtt(FLOWS, QUANTILE)",
-        "RTT samples of the senders, milliseconds, all flows together; quantiles are accurate to 1/32",
-        |part| {
-            let mut all = longhaul_link::Histogram::default();
-            part.outcome.rtts.get(part.flows())?.iter().for_each(|rtts| all.merge(rtts));
-            part.asked.quantile.seconds(&all).map(|seconds| seconds * 1e3)
-        },
-    )
+    less("timeouts(FLOWS[, FROM][, TO])", |part| Some(part.sum(|flow| flow.timeouts))),
+    less("probe-overhead(FLOWS[, FROM][, TO])", |part| {
+        percent(part.sum(|flow| flow.probes), part.sum(|flow| flow.sent + flow.sent_again))
+    }),
+    less("deviation(FLOWS)", |part| population_deviation(&part.each_second(part.from))),
+    less("oscillation(FLOWS[, FROM])", |part| {
+        let each = part.each_second(part.since());
+        ratio(population_deviation(&each)?, mean(&each)?)
+    }),
+    less("settled(FLOWS)", |part| {
+        let each = part.each_second(part.from);
+        let end = mean(each.get(each.len().checked_sub(10)?..)?)?;
+        each.iter().position(|mbps| *mbps >= 0.9 * end).map(|second| (second + 1) as f64)
+    }),
+    less("rtt(FLOWS, QUANTILE)", |part| {
+        let mut all = longhaul_link::Histogram::default();
+        part.outcome.rtts.get(part.flows())?.iter().for_each(|rtts| all.merge(rtts));
+        part.asked.quantile.seconds(&all).map(|seconds| seconds * 1e3)
+    })
     .watches(Watch::Rtt),
-    measure(
-        "cwnd(FLOWS[, TIME])",
-        "congestion window in bytes at a time, mean; after the end of a connection, its last value",
-        |part| part.mean_state(|state| Some(state.cwnd)),
-    )
-    .watches(Watch::State),
-    less(
-        "time-to-window(FLOWS, BYTES, FROM)",
-        "seconds from a time until the congestion windows, total, first reach this many bytes \
-         (draft-irtf-iccrg-tcpeval-01, section 5.3); undefined if they never do",
-        |part| {
-            let goal = (part.flows().start, part.asked.bytes, part.since());
-            part.outcome.windows_reached.get(&goal).copied()
-        },
-    )
+    measure("cwnd(FLOWS[, TIME])", |part| part.mean_state(|state| Some(state.cwnd))).watches(Watch::State),
+    less("time-to-window(FLOWS, BYTES, FROM)", |part| {
+        let goal = (part.flows().start, part.asked.bytes, part.since());
+        part.outcome.windows_reached.get(&goal).copied()
+    })
     .watches(Watch::Window),
-    measure(
-        "estimate(FLOWS, NAME[, TIME])",
-        "estimate of the senders at a time, mean over the flows that have it: Mb/s, bytes, milliseconds or a \
-         number. NAME is the controller's name of the estimate, or bandwidth (the controller's own estimate of \
-         the path's payload rate), delivery-rate, pacing-rate, srtt, latest-rtt, min-rtt, or capacity (by flipped \
-         pairs)",
-        |part| part.mean_state(|state| state.estimate(part.asked.estimate)),
-    )
+    measure("estimate(FLOWS, NAME[, TIME])", |part| part.mean_state(|state| state.estimate(part.asked.estimate)))
+        .watches(Watch::State),
+    more("estimate-known(FLOWS, NAME[, FROM][, TO])", |part| {
+        let all = part.estimates_by_second();
+        percent(all.iter().flatten().count() as f64, all.len() as f64)
+    })
     .watches(Watch::State),
-    more(
-        "estimate-known(FLOWS, NAME[, FROM][, TO])",
-        "share of the senders that have the estimate, at each full second, percent",
-        |part| {
-            let all = part.estimates_by_second();
-            percent(all.iter().flatten().count() as f64, all.len() as f64)
-        },
-    )
+    measure("estimate-quantile(FLOWS, NAME, QUANTILE[, FROM][, TO])", |part| {
+        part.asked.quantile.of(part.estimates_by_second().into_iter().flatten().collect())
+    })
     .watches(Watch::State),
-    measure(
-        "estimate-quantile(FLOWS, NAME, QUANTILE[, FROM][, TO])",
-        "quantile of the estimates that the senders have at each full second",
-        |part| part.asked.quantile.of(part.estimates_by_second().into_iter().flatten().collect()),
-    )
-    .watches(Watch::State),
-    measure(
-        "cwnd-at-first-drop(FLOWS)",
-        "congestion window in bytes when a shared link first drops a packet of any source, mean; undefined \
-         without drops",
-        |part| mean(&part.outcome.windows_at_drop.get(part.flows())?.iter().flatten().copied().collect::<Vec<_>>()),
-    )
+    measure("cwnd-at-first-drop(FLOWS)", |part| {
+        mean(&part.outcome.windows_at_drop.get(part.flows())?.iter().flatten().copied().collect::<Vec<_>>())
+    })
     .watches(Watch::FirstDrop),
-    less(
-        "overshoot(FLOWS)",
-        "packets of any source that the shared links dropped until one of the flows first entered recovery; \
-         undefined if none did",
-        first_reduction,
-    )
-    .watches(Watch::Reduction),
-    more(
-        "jain(FLOWS[, FROM][, TO])",
-        "Jain's fairness index of the flows' goodput (RFC 5166, section 2.3.1): the square of the sum, divided by \
-         n times the sum of squares",
-        |part| jain(&part.each(|flow| flow.read)),
-    ),
-    measure(
-        "share(FLOWS, FLOWS[, FROM][, TO])",
-        "mean goodput of the first flows, divided by the sum of both means: from 0 to 1, where 0.5 is equal",
-        |part| {
-            let of = |nth| mean(&part.each_of(nth, |flow| flow.read));
-            let (first, second) = (of(0)?, of(1)?);
-            ratio(first, first + second)
-        },
-    ),
-    less(
-        "unfairness(FLOWS, FLOWS[, FROM][, TO])",
-        "distance of the worst flow of both names from an equal share: the largest magnitude of ln(x / mean) over \
-         the goodput x of each flow, where mean is that of all. 0 is fair, and half or twice the mean is 0.69. \
-         Values of x count as at least 0.001 of the mean. Both names may be the same",
-        |part| {
-            let second =
-                if part.flows_of(1) == part.flows_of(0) { Vec::new() } else { part.each_of(1, |flow| flow.read) };
-            unfairness(&[part.each_of(0, |flow| flow.read), second].concat())
-        },
-    ),
-    less(
-        "convergence(FLOWS, FLOWS)",
-        "seconds from the start of the last flow of both names until their shares, as in `share`, in the goodput \
-         per second are between 0.4 and 0.6 and stay there for five seconds (RFC 5166, section 2.3.3, with delta \
-         0.2); undefined if they never do",
-        converged,
-    ),
-    measure(
-        "phase-time(FLOWS, PHASE)",
-        "seconds of a sender's first period in a phase, mean; undefined if a flow never enters it or is in it at \
-         the end. PHASE is the controller's name of the phase: slow-start, congestion-avoidance, recovery, \
-         window-expanding and so on",
-        |part| part.mean_stay(|stay| Some(stay.to? - stay.from)),
-    )
-    .watches(Watch::Phases),
-    measure(
-        "phase-share(FLOWS, PHASE[, FROM][, TO])",
-        "share of the time that a sender is in a phase, from 0 to 1, mean; 0 for controllers without this phase",
-        |part| {
-            let each = part.outcome.phases.get(part.flows())?.iter();
-            let [from, to] = [part.from, part.to].map(Span::as_secs_f64);
-            mean(&each.map(|phases| phases.share(part.asked.phase, from, to)).collect::<Option<Vec<f64>>>()?)
-        },
-    )
-    .watches(Watch::Phases),
-    measure(
-        "phase-segments(FLOWS, PHASE)",
-        "data segments sent in this period, including retransmissions and those sent on the event that starts it, \
-         mean",
-        |part| part.mean_stay(|stay| Some(stay.segments as f64)),
-    )
-    .watches(Watch::Phases),
-    measure("phase-probes(FLOWS, PHASE)", "low-priority probes sent in this period, mean", |part| {
-        part.mean_stay(|stay| Some(stay.probes as f64))
+    less("overshoot(FLOWS)", first_reduction).watches(Watch::Reduction),
+    more("jain(FLOWS[, FROM][, TO])", |part| jain(&part.each(|flow| flow.read))),
+    measure("share(FLOWS, FLOWS[, FROM][, TO])", |part| {
+        let of = |nth| mean(&part.each_of(nth, |flow| flow.read));
+        let (first, second) = (of(0)?, of(1)?);
+        ratio(first, first + second)
+    }),
+    less("unfairness(FLOWS, FLOWS[, FROM][, TO])", |part| {
+        let second = if part.flows_of(1) == part.flows_of(0) { Vec::new() } else { part.each_of(1, |flow| flow.read) };
+        unfairness(&[part.each_of(0, |flow| flow.read), second].concat())
+    }),
+    less("convergence(FLOWS, FLOWS)", converged),
+    measure("phase-time(FLOWS, PHASE)", |part| part.mean_stay(|stay| Some(stay.to? - stay.from)))
+        .watches(Watch::Phases),
+    measure("phase-share(FLOWS, PHASE[, FROM][, TO])", |part| {
+        let each = part.outcome.phases.get(part.flows())?.iter();
+        let [from, to] = [part.from, part.to].map(Span::as_secs_f64);
+        mean(&each.map(|phases| phases.share(part.asked.phase, from, to)).collect::<Option<Vec<f64>>>()?)
     })
     .watches(Watch::Phases),
-    measure(
-        "phase-window(FLOWS, PHASE)",
-        "congestion window in bytes at the end of this period, before the event that ends it, mean",
-        |part| part.mean_stay(|stay| Some(stay.window as f64)),
-    )
+    measure("phase-segments(FLOWS, PHASE)", |part| part.mean_stay(|stay| Some(stay.segments as f64)))
+        .watches(Watch::Phases),
+    measure("phase-probes(FLOWS, PHASE)", |part| part.mean_stay(|stay| Some(stay.probes as f64)))
+        .watches(Watch::Phases),
+    measure("phase-window(FLOWS, PHASE)", |part| part.mean_stay(|stay| Some(stay.window as f64)))
+        .watches(Watch::Phases),
+    measure("answers-to-growth(FLOWS)", |part| {
+        let each = part.outcome.phases.get(part.flows())?.iter();
+        mean(&each.map(|phases| Some(phases.answers_to_growth? as f64)).collect::<Option<Vec<f64>>>()?)
+    })
     .watches(Watch::Phases),
-    measure(
-        "answers-to-growth(FLOWS)",
-        "answers to probes from the start of the first recovery until the window, after it, first grows by at \
-         least one segment at once, including the answer that causes this, mean; undefined if a window never does",
-        |part| {
-            let each = part.outcome.phases.get(part.flows())?.iter();
-            mean(&each.map(|phases| Some(phases.answers_to_growth? as f64)).collect::<Option<Vec<f64>>>()?)
-        },
-    )
-    .watches(Watch::Phases),
-    less(
-        "epoch(WORKLOAD, QUANTILE[, FROM_BYTES, TO_BYTES][, FROM][, TO])",
-        "seconds from the first byte of a request on an established connection until its response has been read, \
-         for responses of at least FROM_BYTES and less than TO_BYTES whose requests were in this part of the run: \
-         the response time of an a-b-t epoch (Weigle et al., Tmix, CCR 2006)",
-        |part| part.asked.quantile.of(part.epochs().filter_map(seconds).collect()),
-    ),
-    more(
-        "epochs(WORKLOAD[, FROM_BYTES, TO_BYTES][, FROM][, TO])",
-        "number of completed epochs, as defined for `epoch`",
-        |part| Some(part.epochs().filter_map(seconds).count() as f64),
-    ),
-    less(
-        "unfinished(WORKLOAD[, FROM_BYTES, TO_BYTES][, FROM][, TO])",
-        "number of epochs that have begun, but have not completed at the end of the run",
-        |part| Some(part.epochs().filter(|epoch| epoch.ended.is_none()).count() as f64),
-    ),
-    measure(
-        "offered(WORKLOAD[, FROM_BYTES, TO_BYTES][, FROM][, TO])",
-        "rate of the responses whose requests were in this part of the run, Mb/s, completed or not: the load if \
-         nothing were delayed",
-        |part| Some(part.epochs().map(|epoch| epoch.response as f64).sum::<f64>() * 8e-6 / part.seconds()),
-    ),
+    less("epoch(WORKLOAD, QUANTILE[, FROM_BYTES, TO_BYTES][, FROM][, TO])", |part| {
+        part.asked.quantile.of(part.epochs().filter_map(seconds).collect())
+    }),
+    more("epochs(WORKLOAD[, FROM_BYTES, TO_BYTES][, FROM][, TO])", |part| {
+        Some(part.epochs().filter_map(seconds).count() as f64)
+    }),
+    less("unfinished(WORKLOAD[, FROM_BYTES, TO_BYTES][, FROM][, TO])", |part| {
+        Some(part.epochs().filter(|epoch| epoch.ended.is_none()).count() as f64)
+    }),
+    measure("offered(WORKLOAD[, FROM_BYTES, TO_BYTES][, FROM][, TO])", |part| {
+        Some(part.epochs().map(|epoch| epoch.response as f64).sum::<f64>() * 8e-6 / part.seconds())
+    }),
 ];
 
 fn data(part: &Part<'_>) -> Option<[f64; 2]> {

@@ -8,43 +8,25 @@ use super::{Measure, Part, Value, Watch};
 use crate::measure::mbps;
 use crate::probing::Probed;
 
-const fn measure(usage: &'static str, about: &'static str, value: Value) -> Measure {
-    super::measure(usage, about, value).watches(Watch::Probe)
+const fn measure(usage: &'static str, value: Value) -> Measure {
+    super::measure(usage, value).watches(Watch::Probe)
 }
 
 pub(super) const ALL: &[Measure] = &[
-    measure("capacity(PROBE)", "capacity of the link as estimated by a tool, Mb/s of IP packets", |part| {
-        Some(mbps(part.capacity()?.value))
-    }),
-    measure("capacity-low(PROBE)", "lower end of the range that the tool reports for the capacity", |part| {
-        Some(mbps(part.capacity()?.low))
-    }),
-    measure("capacity-high(PROBE)", "upper end of this range", |part| Some(mbps(part.capacity()?.high))),
-    measure(
-        "available-low(PROBE)",
-        "lower end of the range that a tool reports for the available bandwidth, Mb/s",
-        |part| Some(mbps(part.available()?.low)),
-    ),
-    measure("available-high(PROBE)", "upper end of this range, Mb/s", |part| Some(mbps(part.available()?.high))),
-    measure("available(PROBE)", "available bandwidth as estimated by a tool, Mb/s of IP packets", |part| {
-        Some(mbps(part.available()?.value))
-    }),
-    measure("confidence(PROBE)", "confidence that a tool reports for its estimate, from 0 to 1", |part| {
-        Some(part.probe()?.estimate.confidence)
-    }),
-    measure(
-        "converged(PROBE)",
-        "seconds until a tool's estimate had converged by its own criterion; undefined if it never did",
-        |part| part.probed()?.converged.map(Span::as_secs_f64),
-    )
-    .less(),
-    measure("probed(PROBE)", "seconds until a tool was done; undefined if the run ended before", |part| {
+    measure("capacity(PROBE)", |part| Some(mbps(part.capacity()?.value))),
+    measure("capacity-low(PROBE)", |part| Some(mbps(part.capacity()?.low))),
+    measure("capacity-high(PROBE)", |part| Some(mbps(part.capacity()?.high))),
+    measure("available-low(PROBE)", |part| Some(mbps(part.available()?.low))),
+    measure("available-high(PROBE)", |part| Some(mbps(part.available()?.high))),
+    measure("available(PROBE)", |part| Some(mbps(part.available()?.value))),
+    measure("confidence(PROBE)", |part| Some(part.probe()?.estimate.confidence)),
+    measure("converged(PROBE)", |part| part.probed()?.converged.map(Span::as_secs_f64)).less(),
+    measure("probed(PROBE)", |part| {
         let probing = part.probe()?;
         probing.done.then(|| probing.took.as_secs_f64())
     })
     .less(),
-    measure("probe-bytes(PROBE)", "bytes of IP packets that a tool sent", |part| Some(part.probe()?.bytes as f64))
-        .less(),
+    measure("probe-bytes(PROBE)", |part| Some(part.probe()?.bytes as f64)).less(),
 ];
 
 impl Part<'_> {

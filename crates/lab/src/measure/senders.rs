@@ -15,134 +15,72 @@ const CONGESTED: f64 = 0.95;
 /// Histogram bins of RTT samples per bin of the overlap, which is 1 ms wide.
 const BIN: u64 = 10;
 
-const fn measure(usage: &'static str, about: &'static str, value: Value) -> Measure {
-    super::measure(usage, about, value).watches(Watch::Acks)
+const fn measure(usage: &'static str, value: Value) -> Measure {
+    super::measure(usage, value).watches(Watch::Acks)
 }
 
 pub(super) const ALL: &[Measure] = &[
-    measure("losses(FLOWS[, FROM][, TO])", "number of recovery episodes that begin", |part| {
+    measure("losses(FLOWS[, FROM][, TO])", |part| {
         Some(part.losses().filter(|(_, loss)| part.has(loss.at)).count() as f64)
     })
     .less(),
-    measure(
-        "lost-within(FLOWS, LEAST, MOST)",
-        "recovery episodes before which the latest RTT sample was between LEAST and MOST, percent of all",
-        |part| {
-            let rtts: Vec<_> = part.losses().map(|(_, loss)| loss.rtt).collect();
-            let within = rtts.iter().filter(|rtt| (part.from..=part.to).contains(*rtt)).count();
-            ratio(100.0 * within as f64, rtts.len() as f64)
-        },
-    ),
-    measure(
-        "rtt-within(FLOWS, LEAST, MOST)",
-        "RTT samples between LEAST and MOST, percent of all; the resolution is 0.1 ms",
-        |part| {
-            let [from, to] = [part.from, part.to].map(|span| span.as_micros() / 100);
-            let rtts = part.rtts(1);
-            let within = rtts.range(from..=to).map(|(_, count)| count).sum::<f64>() + 0.0;
-            ratio(100.0 * within, rtts.values().sum())
-        },
-    ),
-    measure("rtt-least(FLOWS)", "minimum RTT, ms, rounded down to 0.1 ms", |part| {
-        part.rtts(1).keys().next().map(|class| *class as f64 * 0.1)
+    measure("lost-within(FLOWS, LEAST, MOST)", |part| {
+        let rtts: Vec<_> = part.losses().map(|(_, loss)| loss.rtt).collect();
+        let within = rtts.iter().filter(|rtt| (part.from..=part.to).contains(*rtt)).count();
+        ratio(100.0 * within as f64, rtts.len() as f64)
     }),
-    measure("rtt-most(FLOWS)", "maximum RTT, ms, rounded down to 0.1 ms", |part| {
-        part.rtts(1).keys().next_back().map(|class| *class as f64 * 0.1)
+    measure("rtt-within(FLOWS, LEAST, MOST)", |part| {
+        let [from, to] = [part.from, part.to].map(|span| span.as_micros() / 100);
+        let rtts = part.rtts(1);
+        let within = rtts.range(from..=to).map(|(_, count)| count).sum::<f64>() + 0.0;
+        ratio(100.0 * within, rtts.values().sum())
     }),
-    measure(
-        "rtt-overlap(FLOWS)",
-        "overlap of the distributions of the RTT samples before losses and of all, percent: the sum of the \
-         smaller share over bins of 1 ms",
-        |part| {
-            let before = part.losses().map(|(_, loss)| (loss.rtt.as_micros() / 1000, 1.0));
-            overlap(&shares(before), &shares(part.rtts(BIN)))
-        },
-    ),
-    measure(
-        "buffer-delay(FLOWS)",
-        "ms from the peak of all RTT samples to the peak of those before losses, mean over the flows that have \
-         such a peak",
-        |part| {
-            let delays = part.logs().filter_map(|log| log.buffer.delay());
-            mean(&delays.map(|delay| delay.as_secs_f64() * 1e3).collect::<Vec<_>>())
-        },
-    ),
-    measure(
-        "random-loss(FLOWS)",
-        "bytes lost at a congestion level below 0.5, percent of the bytes delivered or lost, mean",
-        |part| mean(&part.logs().map(|log| 100.0 * log.rate.random()).collect::<Vec<_>>()),
-    ),
-    measure(
-        "cut-idle(FLOWS[, FROM][, TO])",
-        "reduction of the window by losses at a congestion level of at most 0.1, percent, median over the losses",
-        |part| part.cut(|level| level <= IDLE),
-    ),
-    measure(
-        "cut-congested(FLOWS[, FROM][, TO])",
-        "reduction of the window by losses at a congestion level of at least 0.95, percent, median over the \
-         losses",
-        |part| part.cut(|level| level >= CONGESTED),
-    ),
-    measure(
-        "pair-capacity(FLOWS)",
-        "last capacity estimate of TCPProbe, Mb/s of IP packets, mean; it requires `pairs`",
-        |part| {
-            let rates = part.logs().filter_map(|log| log.probe.capacity());
-            mean(&rates.map(|rate| rate.as_bits_per_sec() as f64 * 1e-6).collect::<Vec<_>>())
-        },
-    ),
-    measure(
-        "pair-converged(FLOWS)",
-        "seconds until the estimate of TCPProbe had converged and then stayed within 5 %, mean; undefined if one \
-         did not",
-        |part| {
-            let range = part.flows();
-            let logs = part.outcome.logs.get(range.clone())?.iter().zip(&part.outcome.begun[range]);
-            let stood =
-                |(log, begun): (&Log, &Option<Span>)| Some((log.stood_at()? - (Time::ZERO + (*begun)?)).as_secs_f64());
-            let each: Option<Vec<f64>> = logs.map(stood).collect();
-            mean(&each?)
-        },
-    )
+    measure("rtt-least(FLOWS)", |part| part.rtts(1).keys().next().map(|class| *class as f64 * 0.1)),
+    measure("rtt-most(FLOWS)", |part| part.rtts(1).keys().next_back().map(|class| *class as f64 * 0.1)),
+    measure("rtt-overlap(FLOWS)", |part| {
+        let before = part.losses().map(|(_, loss)| (loss.rtt.as_micros() / 1000, 1.0));
+        overlap(&shares(before), &shares(part.rtts(BIN)))
+    }),
+    measure("buffer-delay(FLOWS)", |part| {
+        let delays = part.logs().filter_map(|log| log.buffer.delay());
+        mean(&delays.map(|delay| delay.as_secs_f64() * 1e3).collect::<Vec<_>>())
+    }),
+    measure("random-loss(FLOWS)", |part| mean(&part.logs().map(|log| 100.0 * log.rate.random()).collect::<Vec<_>>())),
+    measure("cut-idle(FLOWS[, FROM][, TO])", |part| part.cut(|level| level <= IDLE)),
+    measure("cut-congested(FLOWS[, FROM][, TO])", |part| part.cut(|level| level >= CONGESTED)),
+    measure("pair-capacity(FLOWS)", |part| {
+        let rates = part.logs().filter_map(|log| log.probe.capacity());
+        mean(&rates.map(|rate| rate.as_bits_per_sec() as f64 * 1e-6).collect::<Vec<_>>())
+    }),
+    measure("pair-converged(FLOWS)", |part| {
+        let range = part.flows();
+        let logs = part.outcome.logs.get(range.clone())?.iter().zip(&part.outcome.begun[range]);
+        let stood =
+            |(log, begun): (&Log, &Option<Span>)| Some((log.stood_at()? - (Time::ZERO + (*begun)?)).as_secs_f64());
+        let each: Option<Vec<f64>> = logs.map(stood).collect();
+        mean(&each?)
+    })
     .less(),
-    measure(
-        "pair-median(FLOWS)",
-        "median of the rates of the latest packet pairs, Mb/s of IP packets, mean; it requires `pairs`",
-        |part| mean(&part.logs().filter_map(|log| log.pairs.median().map(mbps)).collect::<Vec<_>>()),
-    ),
-    measure(
-        "fused-capacity(FLOWS)",
-        "last capacity estimate of BE fused with TCPProbe, Mb/s of IP packets, mean; it requires `pairs`",
-        |part| mean(&part.logs().filter_map(|log| log.fused.capacity().map(mbps)).collect::<Vec<_>>()),
-    ),
-    measure("fused-converged(FLOWS)", "share of the flows whose fused estimate has converged at the end", |part| {
+    measure("pair-median(FLOWS)", |part| {
+        mean(&part.logs().filter_map(|log| log.pairs.median().map(mbps)).collect::<Vec<_>>())
+    }),
+    measure("fused-capacity(FLOWS)", |part| {
+        mean(&part.logs().filter_map(|log| log.fused.capacity().map(mbps)).collect::<Vec<_>>())
+    }),
+    measure("fused-converged(FLOWS)", |part| {
         mean(&part.logs().map(|log| f64::from(u8::from(log.fused.converged()))).collect::<Vec<_>>())
     }),
-    measure(
-        "estimate-mean(FLOWS, NAME[, FROM][, TO])",
-        "mean of the controllers' estimates, sampled every 0.1 s: rates in Mb/s, times in ms; NAME is the name of \
-         the estimate, or `pairs` for TCPProbe",
-        |part| mean(&part.estimates()),
-    ),
-    measure(
-        "estimate-deviation(FLOWS, NAME[, FROM][, TO])",
-        "standard deviation of these estimates, percent of their mean",
-        |part| {
-            let values = part.estimates();
-            ratio(100.0 * population_deviation(&values)?, mean(&values)?)
-        },
-    )
+    measure("estimate-mean(FLOWS, NAME[, FROM][, TO])", |part| mean(&part.estimates())),
+    measure("estimate-deviation(FLOWS, NAME[, FROM][, TO])", |part| {
+        let values = part.estimates();
+        ratio(100.0 * population_deviation(&values)?, mean(&values)?)
+    })
     .less(),
-    measure(
-        "estimate-steps(FLOWS, NAME[, FROM][, TO])",
-        "mean absolute change of these estimates per 0.1 s, percent of their mean: the noise of an estimate, \
-         regardless of what it tracks",
-        |part| {
-            let each = part.estimates_each();
-            let steps = each.iter().flat_map(|values| values.windows(2).map(|two| (two[1] - two[0]).abs()));
-            ratio(100.0 * mean(&steps.collect::<Vec<_>>())?, mean(&each.concat())?)
-        },
-    ),
+    measure("estimate-steps(FLOWS, NAME[, FROM][, TO])", |part| {
+        let each = part.estimates_each();
+        let steps = each.iter().flat_map(|values| values.windows(2).map(|two| (two[1] - two[0]).abs()));
+        ratio(100.0 * mean(&steps.collect::<Vec<_>>())?, mean(&each.concat())?)
+    }),
 ];
 
 impl<'a> Part<'a> {

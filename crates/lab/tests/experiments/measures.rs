@@ -1,5 +1,7 @@
 //! Measures, compared with values computed from rates, sizes and delays.
 
+use std::collections::BTreeSet;
+
 use crate::written::{known, measure, read, run};
 use longhaul_lab::experiment::Experiment;
 use longhaul_lab::judge::{self, Numbers};
@@ -358,16 +360,24 @@ fn series_agree_with_metrics() {
     near(Some(rate), 10.0 * 1448.0 / 1500.0, 0.3);
 }
 
-/// The documentation contains the description of each measure and series, as in `about`.
+/// The documentation describes each measure and each kind of series, and no others.
 #[test]
 fn all_that_can_be_measured_is_documented() {
     let text = include_str!("../../../../docs/lab.md");
-    let measures = measures::all().map(|measure| (measure.usage, measure.about));
-    let of_series = series::ALL.iter().map(|kind| (kind.usage, kind.about));
-    for (usage, about) in measures.chain(of_series) {
-        let line = format!("| `{}` | {about} |", usage.replace('|', "\\|"));
-        assert!(text.contains(&line), "{line}");
-    }
+    let described = |heading: &str| -> BTreeSet<String> {
+        let (_, section) = text.split_once(heading).unwrap();
+        let (section, _) = section.split_once("\n## ").unwrap();
+        let row = |line: &str| {
+            let (usage, about) = line.strip_prefix("| `")?.strip_suffix(" |")?.split_once("` | ")?;
+            assert!(about.len() > 10, "{line}");
+            Some(usage.replace("\\|", "|"))
+        };
+        section.lines().filter_map(row).collect()
+    };
+    let measures = measures::all().map(|measure| measure.usage.to_owned());
+    assert_eq!(described("## What can be measured"), measures.collect());
+    let of_series = series::ALL.iter().map(|kind| kind.usage.to_owned());
+    assert_eq!(described("## What can be recorded"), of_series.collect());
 }
 
 /// A second flow waits for the end of the first one. On hosts with a path cache, NewReno's second slow start ends
