@@ -23,6 +23,7 @@ use priority::Priority;
 use red::Red;
 use single::{Policy, Single};
 
+/// What happens to a packet that arrives or leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Pass,
@@ -117,13 +118,25 @@ impl<T> Queue<T> {
     /// Dequeues the packet to transmit at `now`, with its class. Returns `None` if no packet waits or all were
     /// dropped.
     pub(crate) fn dequeue(&mut self, now: Time, sink: &mut impl Sink<T>) -> Option<(u8, Packet<T>)> {
-        match &mut self.kind {
-            Kind::Single(queue) => queue.dequeue(now, sink),
-            Kind::Priority(queue) => queue.dequeue(now, sink),
-            Kind::Dual(queue) => {
-                queue.update(now);
-                queue.dequeue(now, sink)
+        loop {
+            let (class, mut packet, verdict) = match &mut self.kind {
+                Kind::Single(queue) => queue.pop(now)?,
+                Kind::Priority(queue) => queue.pop()?,
+                Kind::Dual(queue) => {
+                    queue.update(now);
+                    queue.pop(now)?
+                }
+            };
+            match verdict {
+                Verdict::Drop => {
+                    sink.dropped(class, Cause::Aqm, packet);
+                    continue;
+                }
+                Verdict::Mark => sink.mark(class, &mut packet),
+                Verdict::Pass => {}
             }
+            sink.sent(class, packet.size, now - packet.enqueued);
+            return Some((class, packet));
         }
     }
 }

@@ -142,11 +142,8 @@ pub struct LinkStats {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Backlog {
     bytes: u64,
-    packets: u64,
     since: Time,
-    began: Option<Time>,
     byte_nanos: u128,
-    packet_nanos: u128,
 }
 
 impl LinkStats {
@@ -164,21 +161,11 @@ impl LinkStats {
         })
     }
 
-    /// Returns the time average of bytes waiting, from the first arrival until the queue last changed.
-    pub fn mean_bytes(&self) -> f64 {
-        self.backlog.mean(self.backlog.byte_nanos)
-    }
-
-    /// Returns the time average of packets waiting, from the first arrival until the queue last changed.
-    pub fn mean_packets(&self) -> f64 {
-        self.backlog.mean(self.backlog.packet_nanos)
-    }
-
     /// Returns the integral of the bytes waiting over time until `now`, in byte seconds. `now` must not be before the
     /// last change of the queue.
     pub fn byte_seconds(&self, now: Time) -> f64 {
         let mut until = self.backlog;
-        until.change(now, until.packets, until.bytes);
+        until.change(now, until.bytes);
         until.byte_nanos as f64 / 1e9
     }
 
@@ -209,7 +196,7 @@ impl LinkStats {
     pub(crate) fn queue_changed(&mut self, now: Time, packets: u64, bytes: u64) {
         self.max_packets = self.max_packets.max(packets);
         self.max_bytes = self.max_bytes.max(bytes);
-        self.backlog.change(now, packets, bytes);
+        self.backlog.change(now, bytes);
     }
 
     #[inline]
@@ -226,17 +213,9 @@ impl LinkStats {
 
 impl Backlog {
     #[inline]
-    fn change(&mut self, now: Time, packets: u64, bytes: u64) {
-        self.began.get_or_insert(now);
-        let nanos = u128::from((now - self.since).as_nanos());
-        self.byte_nanos += u128::from(self.bytes) * nanos;
-        self.packet_nanos += u128::from(self.packets) * nanos;
-        (self.since, self.packets, self.bytes) = (now, packets, bytes);
-    }
-
-    fn mean(&self, integral: u128) -> f64 {
-        let nanos = self.began.map_or(0, |began| (self.since - began).as_nanos());
-        if nanos == 0 { 0.0 } else { integral as f64 / nanos as f64 }
+    fn change(&mut self, now: Time, bytes: u64) {
+        self.byte_nanos += u128::from(self.bytes) * u128::from((now - self.since).as_nanos());
+        (self.since, self.bytes) = (now, bytes);
     }
 }
 
@@ -253,14 +232,13 @@ mod tests {
     }
 
     #[test]
-    fn mean_occupancy_is_the_integral_over_time() {
+    fn occupancy_is_integrated_over_time() {
         let mut stats = LinkStats::default();
         let at = Time::from_nanos;
         // From 100: one packet for 10, two for 20, none for 70, then the last change.
         for (now, packets) in [(100, 1), (110, 2), (130, 0), (200, 0)] {
             stats.queue_changed(at(now), packets, packets * 500);
         }
-        assert_eq!((stats.mean_packets(), stats.mean_bytes()), (0.5, 250.0));
         assert_eq!((stats.max_packets, stats.max_bytes), (2, 1_000));
         // 500 bytes for 10 ns and 1000 for 20; and from 200 on 500 again.
         assert_eq!(stats.byte_seconds(at(200)), 25_000e-9);

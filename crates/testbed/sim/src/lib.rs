@@ -67,7 +67,7 @@ pub use host::Host;
 pub use packet::{Packet, Parcel, TTL, UDP_HEADER, ip_header};
 pub use pattern::Pattern;
 pub use pcap::Pcap;
-pub use plan::{Begin, Close, Content, OnOff, Plan, Turn};
+pub use plan::{Close, Content, OnOff, Plan, Turn};
 pub use qlog::Qlog;
 pub use series::{Sampling, Series, SeriesId};
 pub use session::Session;

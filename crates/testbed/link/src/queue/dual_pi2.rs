@@ -135,23 +135,12 @@ impl<T> DualPi2<T> {
         true
     }
 
-    pub(crate) fn dequeue(&mut self, now: Time, sink: &mut impl Sink<T>) -> Option<(u8, Packet<T>)> {
-        loop {
-            let few = self.bytes() < FEW_BYTES;
-            let (class, mut packet) = self.schedule()?;
-            let sojourn = now - packet.enqueued;
-            let fate = if class == L4S { self.judge_l4s(sojourn, few) } else { self.judge_classic(packet.ecn, few) };
-            match fate {
-                Verdict::Drop => {
-                    sink.dropped(class, Cause::Aqm, packet);
-                    continue;
-                }
-                Verdict::Mark => sink.mark(class, &mut packet),
-                Verdict::Pass => {}
-            }
-            sink.sent(class, packet.size, sojourn);
-            return Some((class, packet));
-        }
+    pub(crate) fn pop(&mut self, now: Time) -> Option<(u8, Packet<T>, Verdict)> {
+        let few = self.bytes() < FEW_BYTES;
+        let (class, packet) = self.schedule()?;
+        let sojourn = now - packet.enqueued;
+        let verdict = if class == L4S { self.judge_l4s(sojourn, few) } else { self.judge_classic(packet.ecn, few) };
+        Some((class, packet, verdict))
     }
 
     /// Dequeues by weighted round robin in bytes. The credit changes only while both queues are backlogged; after an

@@ -1,10 +1,8 @@
 //! Strict-priority queue with push-out, as in RC3 (Mittal et al., NSDI 2014).
 
-use longhaul_units::Time;
-
-use super::Sink;
 use super::config::{Classes, Limit};
 use super::fifo::Fifo;
+use super::{Sink, Verdict};
 use crate::packet::Packet;
 use crate::stats::{Cause, MAX_CLASSES};
 
@@ -48,13 +46,12 @@ impl<T> Priority<T> {
         true
     }
 
-    pub(crate) fn dequeue(&mut self, now: Time, sink: &mut impl Sink<T>) -> Option<(u8, Packet<T>)> {
+    pub(crate) fn pop(&mut self) -> Option<(u8, Packet<T>, Verdict)> {
         let class = self.levels.iter().position(|level| !level.is_empty())?;
         let packet = self.levels[class].pop()?;
         self.packets -= 1;
         self.bytes -= u64::from(packet.size);
-        sink.sent(class as u8, packet.size, now - packet.enqueued);
-        Some((class as u8, packet))
+        Some((class as u8, packet, Verdict::Pass))
     }
 
     fn not_below(&self, class: u8) -> (u64, u64) {

@@ -75,30 +75,18 @@ impl<T> Single<T> {
         true
     }
 
-    pub(crate) fn dequeue(&mut self, now: Time, sink: &mut impl Sink<T>) -> Option<(u8, Packet<T>)> {
-        loop {
-            if let Policy::Pie(pie) = &mut self.policy {
-                pie.update(now, self.fifo.head_since());
-            }
-            let Some(mut packet) = self.fifo.pop() else {
-                if let Policy::CoDel(codel) = &mut self.policy {
-                    codel.ran_empty();
-                }
-                return None;
-            };
-            let class = class(packet.dscp);
-            let sojourn = now - packet.enqueued;
-            match self.departs(now, &packet, sojourn) {
-                Verdict::Drop => {
-                    sink.dropped(class, Cause::Aqm, packet);
-                    continue;
-                }
-                Verdict::Mark => sink.mark(class, &mut packet),
-                Verdict::Pass => {}
-            }
-            sink.sent(class, packet.size, sojourn);
-            return Some((class, packet));
+    pub(crate) fn pop(&mut self, now: Time) -> Option<(u8, Packet<T>, Verdict)> {
+        if let Policy::Pie(pie) = &mut self.policy {
+            pie.update(now, self.fifo.head_since());
         }
+        let Some(packet) = self.fifo.pop() else {
+            if let Policy::CoDel(codel) = &mut self.policy {
+                codel.ran_empty();
+            }
+            return None;
+        };
+        let verdict = self.departs(now, &packet);
+        Some((class(packet.dscp), packet, verdict))
     }
 
     pub(crate) fn set_typical(&mut self, typical: Span) {
@@ -124,11 +112,11 @@ impl<T> Single<T> {
         })
     }
 
-    fn departs(&mut self, now: Time, packet: &Packet<T>, sojourn: Span) -> Verdict {
+    fn departs(&mut self, now: Time, packet: &Packet<T>) -> Verdict {
         match &mut self.policy {
             Policy::CoDel(codel) => {
                 let can_mark = self.ecn && packet.ecn.is_capable();
-                codel.departs(now, sojourn, packet.size, self.fifo.bytes(), can_mark)
+                codel.departs(now, now - packet.enqueued, packet.size, self.fifo.bytes(), can_mark)
             }
             Policy::Red(red) if self.fifo.is_empty() => {
                 red.ran_empty(now);
