@@ -1,7 +1,5 @@
 //! The text of the experiment that runs scenarios.
 
-use std::fmt::Write as _;
-
 use super::draw::{Aqm, Competition, Scenario};
 use super::{Request, VERSION};
 
@@ -10,64 +8,66 @@ const WINDOWS: [u64; 2] = [64 << 20, 1 << 30];
 /// Waiting time of ACKs at the return path in milliseconds.
 const BACK_QUEUE: u64 = 200;
 const LEAST_BACK_QUEUE: u64 = 20_000;
-/// Name of the variant in which no flow runs the controller: the goodput and delay of the other flows alone.
-const NOBODY: &str = "nobody";
-const WORST: usize = 10;
 
 /// A metric without a value in some scenarios.
 const NONE: &str = "1 / 0";
 
-/// Flows with the controller, other flows, traffic, short flows, and the metrics of all scenarios, of those with other
-/// flows and of those with short flows, separated by empty lines.
-const PARTS: &str = include_str!("parts.toml");
+/// The experiment, with names in place of what the request decides.
+const TEMPLATE: &str = include_str!("template.in");
 
 pub(crate) fn text(request: &Request) -> String {
     let scenarios: Vec<Scenario> = request.seeds.each().map(Scenario::draw).collect();
-    let has = |is: fn(&Competition) -> bool| scenarios.iter().any(|scenario| is(&scenario.competition));
-    let (has_others, has_short) = (
-        has(|competition| matches!(competition, Competition::Others { .. })),
-        has(|competition| matches!(competition, Competition::Short(_))),
-    );
-    let mut text = head(request);
-    axes(&mut text, request, &scenarios);
-    let has_traffic = has(|competition| matches!(competition, Competition::Traffic(_)));
-    let has_parts = [true, has_others, has_traffic, has_short, true, has_others, has_short];
-    for (part, _) in PARTS.split("\n\n").zip(has_parts).filter(|(_, has)| *has) {
-        // Lines without a head of their own continue the table of metrics.
-        let gap = if part.starts_with('[') { "\n" } else { "" };
-        text += &format!("{gap}{}\n", part.trim_end());
+    let mut text = String::new();
+    for (class, part) in TEMPLATE.split("#? ").filter_map(|part| part.split_once('\n')).skip(1) {
+        if class == "each controller" {
+            text.extend((1..).zip(&request.controllers).map(|(number, one)| worst(part, request, number, one)));
+            continue;
+        }
+        let seeds: Vec<u64> = scenarios.iter().filter(|scenario| is_of(scenario, class)).map(|one| one.seed).collect();
+        if !seeds.is_empty() {
+            text += &part.replace("<seeds>", &quoted(&seeds));
+        }
     }
-    plots(&mut text, request, &scenarios);
-    tables(&mut text, request, &scenarios);
-    text
+    text.replace("<id>", &request.id())
+        .replace("<set>", &request.set.to_string())
+        .replace("<range>", &request.seeds.to_string())
+        .replace("<version>", &VERSION.to_string())
+        .replace("<controllers>", &quoted(&request.controllers))
+        .replace("<scenarios>", &scenarios.iter().map(choice).collect::<String>())
 }
 
-fn head(request: &Request) -> String {
-    let Request { set, seeds, .. } = request;
-    format!(
-        "id = \"{}\"\ntitle = \"Random scenarios: seeds {seeds} of the set {set}\"\n\
-         source = \"longhaul, distribution {VERSION}\"\nruns = 1\nquick-runs = 1\nduration = \"{{duration}}\"\n\
-         bottleneck = \"{{link}}\"\n\n\
-         # Written by `longhaul-lab run --random {set} --seeds {seeds}`, and not to be edited. {NOBODY} has no flow with a\n\
-         # controller, and shows what others have by themselves.\n",
-        request.id()
-    )
+/// Returns whether a scenario is of a class that the template names.
+fn is_of(scenario: &Scenario, class: &str) -> bool {
+    match scenario.competition {
+        _ if class == "all" => true,
+        _ if class == "shared" => scenario.is_shared(),
+        _ if class == "one flow" => !scenario.is_shared(),
+        Competition::Alone => class == "alone",
+        Competition::Own(_) => class == "own",
+        Competition::Others { .. } => class == "others",
+        Competition::Traffic(_) => class == "traffic",
+        Competition::Short(_) => class == "short",
+    }
 }
 
-fn axes(text: &mut String, request: &Request, scenarios: &[Scenario]) {
-    let _ = write!(
-        text,
-        "\n[[axes]]\nname = \"controller\"\ndefaults = {{ members = \"{{own}}\", congestion = \"{{controller}}\" }}\n\
-         choices = [\n    {},\n    {{ name = \"{NOBODY}\", members = \"0\", congestion = \"cubic\" }},\n]\n\n\
-         [[axes]]\nname = \"scenario\"\nchoices = [\n",
-        quoted(&request.controllers)
-    );
-    for scenario in scenarios {
-        let variables: Vec<String> =
-            variables(scenario).into_iter().map(|(name, value)| format!("{name} = {value:?}")).collect();
-        let _ = writeln!(text, "    {{ {} }},", variables.join(", "));
-    }
-    *text += "]\n";
+/// Returns the table of a controller's worst scenarios.
+fn worst(part: &str, request: &Request, number: usize, controller: &str) -> String {
+    let others = request.controllers.iter().filter(|other| *other != controller);
+    let column = |other: &String| {
+        format!(
+            "    {{ head = {other:?}, value = \"least(score)\", digits = 2, never = \"-\", at = {{ controller = {other:?} }} }},\n"
+        )
+    };
+    part.replace("<number>", &number.to_string())
+        .replace("<quoted>", &format!("{controller:?}"))
+        .replace("<others>", &others.map(column).collect::<String>())
+        .replace("<controller>", controller)
+}
+
+/// Returns a scenario as a choice on its axis.
+fn choice(scenario: &Scenario) -> String {
+    let variables = variables(scenario).into_iter().map(|(name, value)| format!("{name} = {value:?}"));
+    format!("    {{ {} }},\n", variables.collect::<Vec<_>>().join(", "))
 }
 
 fn quoted<T: std::fmt::Display>(names: &[T]) -> String {
@@ -224,100 +224,4 @@ fn window(scenario: &Scenario) -> u64 {
     let rate = rates.chain([scenario.rate]).max().unwrap_or_default();
     let rtt = rtts.chain([scenario.rtt]).max().unwrap_or_default();
     (2 * (rate * rtt / 8_000 + scenario.queue)).clamp(WINDOWS[0], WINDOWS[1])
-}
-
-fn plots(text: &mut String, request: &Request, scenarios: &[Scenario]) {
-    let kinds = [("score", "Score of all scenarios"), ("utility", "Utility"), ("fairness", "Fairness")];
-    for (metric, title) in kinds {
-        let exists = match metric {
-            "utility" => scenarios.iter().any(|scenario| !scenario.is_shared()),
-            "fairness" => scenarios.iter().any(Scenario::is_shared),
-            _ => true,
-        };
-        if exists {
-            let _ = write!(
-                text,
-                "\n[[plots]]\nid = \"{metric}\"\ntitle = \"{title}\"\nkind = \"cdf\"\nmetric = \"{metric}\"\n\
-                 over = \"controller\"\norder = [{}]\n",
-                quoted(&request.controllers)
-            );
-        }
-    }
-}
-
-/// A column of the summary: head, expression, decimals, and the scenarios that it covers.
-type Column = (&'static str, &'static str, usize, Covers);
-type Covers = fn(&Scenario) -> bool;
-
-const ALL: Covers = |_| true;
-const ONE_FLOW: Covers = |scenario| !scenario.is_shared();
-const ALONE: Covers = |scenario| scenario.competition == Competition::Alone;
-const OWN: Covers = |scenario| matches!(scenario.competition, Competition::Own(_));
-const OTHERS: Covers = |scenario| matches!(scenario.competition, Competition::Others { .. });
-const SHORT: Covers = |scenario| matches!(scenario.competition, Competition::Short(_));
-
-const SUMMARY: &[Column] = &[
-    ("all: median", "median(score)", 2, ALL),
-    ("p5", "p5(score)", 2, ALL),
-    ("one flow: median", "median(utility)", 2, ONE_FLOW),
-    ("one flow: p5", "p5(utility)", 2, ONE_FLOW),
-    ("alone: median", "median(utility)", 2, ALONE),
-    ("alone: p5", "p5(utility)", 2, ALONE),
-    ("same controller: median", "median(fairness)", 2, OWN),
-    ("same controller: p5", "p5(fairness)", 2, OWN),
-    ("CUBIC or NewReno: median", "median(fairness)", 2, OTHERS),
-    ("CUBIC or NewReno: p5", "p5(fairness)", 2, OTHERS),
-    ("harm: median", "median(harm)", 2, OTHERS),
-    ("harm: p95", "p95(harm)", 2, OTHERS),
-    ("harm to short flows", "median(harm-to-short)", 2, SHORT),
-    ("single flow in competitive mode, %", "mean(competitive)", 1, ALONE),
-];
-
-fn tables(text: &mut String, request: &Request, scenarios: &[Scenario]) {
-    let _ = write!(
-        text,
-        "\n[[tables]]\nid = \"summary\"\ntitle = \"Scores: median and 5th percentile\"\nshown = true\n\
-         lines = \"controller\"\norder = [{}]\ncolumns = [\n",
-        quoted(&request.controllers)
-    );
-    for (head, value, digits, covers) in SUMMARY {
-        let seeds: Vec<u64> = scenarios.iter().filter(|scenario| covers(scenario)).map(|one| one.seed).collect();
-        if !seeds.is_empty() {
-            let seeds = quoted(&seeds);
-            let _ = writeln!(
-                text,
-                "    {{ head = \"{head}\", value = \"{value}\", digits = {digits}, never = \"-\", at = {{ scenario = [{seeds}] }} }},"
-            );
-        }
-    }
-    *text += "]\n";
-    for (nth, controller) in request.controllers.iter().enumerate() {
-        worst(text, request, nth, controller);
-    }
-}
-
-/// Adds the table of a controller's worst scenarios.
-fn worst(text: &mut String, request: &Request, nth: usize, controller: &str) {
-    let _ = write!(
-        text,
-        "\n[[tables]]\nid = \"worst-{}\"\ntitle = \"The worst {WORST} scenarios of {controller}\"\nshown = true\n\
-         lines = \"scenario\"\nlabel = \"{{scenario}}: {{title}}\"\nsort = \"least(score)\"\nkeep = {WORST}\n\
-         at = {{ controller = {controller:?} }}\ncolumns = [\n",
-        nth + 1
-    );
-    for (head, metric, digits) in
-        [("score", "score", 2), ("used, %", "used", 0), ("delay p95, ms", "delay", 0), ("dropped, %", "dropped", 1)]
-    {
-        let _ = writeln!(
-            text,
-            "    {{ head = \"{head}\", value = \"least({metric})\", digits = {digits}, never = \"-\" }},"
-        );
-    }
-    for other in request.controllers.iter().filter(|other| *other != controller) {
-        let _ = writeln!(
-            text,
-            "    {{ head = {other:?}, value = \"least(score)\", digits = 2, never = \"-\", at = {{ controller = {other:?} }} }},"
-        );
-    }
-    *text += "]\n";
 }

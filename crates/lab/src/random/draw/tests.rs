@@ -124,7 +124,7 @@ fn each_scenario_of_both_sets_is_valid() {
         let text = text(&request);
         let experiment = Experiment::read(&request.id(), &text).unwrap();
         assert_eq!(experiment.cells.len(), 300 * 3);
-        assert_eq!(*experiment.definition.id.get_ref(), request.id());
+        assert_eq!(experiment.id(), request.id());
         let seeds = set.seeds.unwrap();
         let packets = |scenario: &Scenario| scenario.rate as f64 * 1e3 / PACKET_BITS * scenario.duration as f64;
         let packets: f64 = seeds.each().map(|seed| packets(&Scenario::draw(seed))).sum();
