@@ -27,26 +27,15 @@ pub(crate) struct ProbeSetup {
     pub(crate) skew: f64,
 }
 
-#[derive(Clone, Debug)]
-pub(crate) struct Probed {
-    /// Estimate and cost, as the driver reports them.
-    pub(crate) probing: Probing,
-    /// Time from the start until the estimate had converged by the method's own criterion.
-    pub(crate) converged: Option<Span>,
-}
-
 /// Runs all measurements of a cell, each until it is done or the run ends. `stream` is the random sequence of the first cross traffic in
 /// forward direction; each cross traffic has two sequences.
-pub(crate) fn run(setup: &CellSetup, seed: u64, stream: u64) -> Result<BTreeMap<String, Probed>, ConfigError> {
+pub(crate) fn run(setup: &CellSetup, seed: u64, stream: u64) -> Result<BTreeMap<String, Probing>, ConfigError> {
     let until = Time::ZERO + setup.duration;
     let mut found = BTreeMap::new();
     for probe in &setup.probes {
         let mut path = path(setup, probe, seed, stream)?;
-        let mut method = probe.method.create();
-        let from = Time::ZERO + probe.start;
-        let probing = path.run(&mut *method, from, until);
-        let converged = probing.converged_at.map(|at| at - from);
-        found.insert(probe.name.clone(), Probed { probing, converged });
+        let probing = path.run(&mut *probe.method.create(), Time::ZERO + probe.start, until);
+        found.insert(probe.name.clone(), probing);
     }
     Ok(found)
 }

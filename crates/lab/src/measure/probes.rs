@@ -6,7 +6,6 @@ use longhaul_units::Span;
 
 use super::{Measure, Part, Value, Watch};
 use crate::measure::mbps;
-use crate::probing::Probed;
 
 const fn measure(usage: &'static str, value: Value) -> Measure {
     super::measure(usage, value).watches(Watch::Probe)
@@ -20,7 +19,7 @@ pub(super) const ALL: &[Measure] = &[
     measure("available-high(PROBE)", |part| Some(mbps(part.available()?.high))),
     measure("available(PROBE)", |part| Some(mbps(part.available()?.value))),
     measure("confidence(PROBE)", |part| Some(part.probe()?.estimate.confidence)),
-    measure("converged(PROBE)", |part| part.probed()?.converged.map(Span::as_secs_f64)).less(),
+    measure("converged(PROBE)", |part| part.probe()?.converged_after.map(Span::as_secs_f64)).less(),
     measure("probed(PROBE)", |part| {
         let probing = part.probe()?;
         probing.done.then(|| probing.took.as_secs_f64())
@@ -30,12 +29,8 @@ pub(super) const ALL: &[Measure] = &[
 ];
 
 impl Part<'_> {
-    fn probed(&self) -> Option<&Probed> {
-        self.outcome.probes.get(self.asked.probe)
-    }
-
     fn probe(&self) -> Option<&Probing> {
-        self.probed().map(|probed| &probed.probing)
+        self.outcome.probes.get(self.asked.probe)
     }
 
     fn capacity(&self) -> Option<RateRange> {

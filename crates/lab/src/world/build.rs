@@ -10,6 +10,7 @@ use std::sync::Arc;
 use longhaul_cc::SavedPath;
 use longhaul_link::topology::{Duplex, Row, row};
 use longhaul_link::{NetworkError, Random};
+use longhaul_probe::sim::Probing;
 use longhaul_sim::{Epoch, Plan, PopulationId, Setup, SetupError, Sim};
 use longhaul_tcp::{Config, PathCache, PathMetrics};
 use longhaul_units::{Rate, Span, Time};
@@ -20,7 +21,7 @@ use super::record::Recorder;
 use super::{FlowSample, Watched, World, asked};
 use crate::experiment::{CellSetup, FlowSetup, TrafficSetup};
 use crate::measure::{Asked, Watch};
-use crate::probing::{self, Probed};
+use crate::probing;
 use crate::series::What;
 use crate::watching::Watcher;
 
@@ -243,7 +244,7 @@ fn with_known_path(config: &Config, path: &Duplex, remote: IpAddr) -> Config {
 }
 
 /// Runs the probes of the cell, with the same cross traffic, and returns their results.
-pub(super) fn probes(setup: &CellSetup, seed: u64) -> Result<BTreeMap<String, Probed>, SetupError> {
+pub(super) fn probes(setup: &CellSetup, seed: u64) -> Result<BTreeMap<String, Probing>, SetupError> {
     let at_bottleneck = |error| NetworkError::Link { number: 0, from: 0, to: 1, error };
     Ok(probing::run(setup, seed, TRAFFIC_STREAMS).map_err(at_bottleneck)?)
 }

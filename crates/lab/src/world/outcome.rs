@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 
 use longhaul_link::{Cause, Histogram, LinkConfig, LinkStats};
+use longhaul_probe::sim::Probing;
 use longhaul_sim::Epoch;
 use longhaul_tcp::{Connection, Info};
 use longhaul_units::{Span, Time};
 
 use super::follow::Phases;
 use crate::measure::{mbps, millis, number};
-use crate::probing::Probed;
 use crate::watching::Log;
 
 /// The outcome of a run, from which measures are computed.
@@ -43,7 +43,7 @@ pub(crate) struct Outcome {
     pub(crate) logs: Vec<Log>,
     /// Requests and responses of each workload, in no particular order.
     pub(crate) epochs: BTreeMap<String, Vec<Epoch>>,
-    pub(crate) probes: BTreeMap<String, Probed>,
+    pub(crate) probes: BTreeMap<String, Probing>,
     /// The samples of the counters, which include all times named in metrics.
     pub(crate) samples: BTreeMap<Span, Sample>,
 }

@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::rc::Rc;
 
+use longhaul_probe::sim::Probing;
 use longhaul_units::{Span, Time, statistics};
 
 use super::packets::Sequences;
 use super::{FlowState, Outcome, Sample, World};
 use crate::experiment::CellSetup;
-use crate::probing::Probed;
 use crate::series::{SeriesSetup, What};
 use crate::watching::Watcher;
 
@@ -100,7 +100,7 @@ impl World {
         self,
         setup: &CellSetup,
         samples: BTreeMap<Span, Sample>,
-        probes: BTreeMap<String, Probed>,
+        probes: BTreeMap<String, Probing>,
     ) -> (Outcome, BTreeMap<String, Points>) {
         // Drops per link, and the series that contain them.
         let dropped = |link: usize| self.drops.get(link).map(|drops| drops.borrow().clone()).unwrap_or_default();

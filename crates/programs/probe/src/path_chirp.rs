@@ -25,7 +25,6 @@ use rules::ExcursionRule;
 use longhaul_units::{Bytes, Rate, Span};
 
 use crate::options::options;
-use crate::turns::Limits;
 
 options! {
     /// Constants of the method. Sizes are those of IP packets.
@@ -57,7 +56,6 @@ options! {
         chirps: u32 = 400;
         /// Definition of excursions and of valid chirps.
         excursions: ExcursionRule = ExcursionRule::default();
-        limits: Limits = Limits::default();
     }
 }
 

@@ -26,7 +26,6 @@ use rules::{FleetRule, StreamRule};
 use longhaul_units::{Bytes, Span};
 
 use crate::options::options;
-use crate::turns::Limits;
 
 options! {
     /// Constants of the method. Sizes are those of IP packets.
@@ -61,7 +60,6 @@ options! {
         fleets: u32 = 60;
         stream: StreamRule = StreamRule::default();
         fleet: FleetRule = FleetRule::default();
-        limits: Limits = Limits::default();
     }
 }
 

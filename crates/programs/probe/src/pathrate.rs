@@ -24,7 +24,6 @@ use rules::{BinRule, ModeRule};
 use longhaul_units::{Bytes, Rate, Span};
 
 use crate::options::options;
-use crate::turns::Limits;
 
 options! {
     /// Constants of the method. Sizes are those of IP packets.
@@ -82,7 +81,8 @@ options! {
         coalesced_trains: u32 = 40;
         bins: BinRule = BinRule::default();
         modes: ModeRule = ModeRule::default();
-        limits: Limits = Limits { time: Span::from_secs(1800), ..Limits::default() };
+        /// Duration of the session.
+        time: Span = Span::from_secs(1800);
     }
 }
 

@@ -47,8 +47,8 @@ pub struct Probing {
     pub done: bool,
     /// Duration of the measurement.
     pub took: Span,
-    /// Time at which the method first reported that it had converged.
-    pub converged_at: Option<Time>,
+    /// Time from the start until the method first reported that it had converged.
+    pub converged_after: Option<Span>,
     /// Number of trains sent.
     pub trains: u64,
     /// Number of packets sent.
@@ -168,7 +168,7 @@ impl ProbedPath {
                 }
             }
             if method.estimate().converged {
-                run.converged_at.get_or_insert(now);
+                run.converged_after.get_or_insert(now.since(from));
             }
             run.took = now.since(from);
             let next = self.next_event().into_iter().chain(wakes.filter(|at| *at > now));

@@ -2,21 +2,13 @@
 
 use longhaul_units::{Span, Time};
 
-use crate::options::options;
 use crate::{Arrived, Estimate, Method, MethodKind, Next, Planned, Train, TrainReport};
 
-options! {
-    /// Conditions under which a session gives up.
-    pub(crate) struct Limits {
-        /// Time after the last packet of a train for which its report is awaited. Without a report, all packets of the
-        /// train count as lost.
-        patience: Span = Span::from_secs(5);
-        /// Number of successive trains without any answer that ends the session.
-        unanswered: u32 = 10;
-        /// Duration of the session. The session then ends with its current estimate.
-        time: Span = Span::from_secs(600);
-    }
-}
+/// Time after the last packet of a train for which its report is awaited. Without a report, all packets of the train
+/// count as lost.
+const PATIENCE: Span = Span::from_secs(5);
+/// Number of successive trains without any answer that ends a session.
+pub(crate) const UNANSWERED: u32 = 10;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
@@ -32,7 +24,10 @@ pub(crate) trait Session {
     /// Returns the next train, or `None` to end the session. Called again only after [`Session::learn`].
     fn plan(&mut self) -> Option<Plan>;
 
-    fn limits(&self) -> Limits;
+    /// Returns the duration of the session, which then ends with its current estimate.
+    fn time(&self) -> Span {
+        Span::from_secs(600)
+    }
 
     /// Takes the fate of the last train, with one entry per planned packet.
     fn learn(&mut self, packets: &[Option<Arrived>]);
@@ -47,7 +42,6 @@ pub(crate) trait Session {
 #[derive(Clone, Debug)]
 pub(crate) struct Turns<S> {
     session: S,
-    limits: Limits,
     next_id: u32,
     out: Option<Out>,
     ready_at: Time,
@@ -65,8 +59,8 @@ struct Out {
 
 impl<S: Session> Turns<S> {
     pub(crate) fn of(session: S) -> Self {
-        let (limits, ready_at, ends_at) = (session.limits(), Time::ZERO, None);
-        Self { session, limits, next_id: 0, out: None, ready_at, ends_at, unanswered: 0, finished: false }
+        let (ready_at, ends_at) = (Time::ZERO, None);
+        Self { session, next_id: 0, out: None, ready_at, ends_at, unanswered: 0, finished: false }
     }
 
     fn send(&mut self, now: Time, plan: Plan) -> Train {
@@ -74,7 +68,7 @@ impl<S: Session> Turns<S> {
         self.next_id = self.next_id.wrapping_add(1);
         let last = now + plan.packets.last().map_or(Span::ZERO, |packet| packet.at);
         self.ready_at = last + plan.rest;
-        self.out = Some(Out { id, packets: plan.packets.len(), until: last + self.limits.patience });
+        self.out = Some(Out { id, packets: plan.packets.len(), until: last + PATIENCE });
         Train { id, packets: plan.packets }
     }
 
@@ -86,7 +80,7 @@ impl<S: Session> Turns<S> {
         self.session.learn(packets);
         let answered = packets.iter().any(Option::is_some);
         self.unanswered = if answered { 0 } else { self.unanswered.saturating_add(1) };
-        if self.unanswered >= self.limits.unanswered {
+        if self.unanswered >= UNANSWERED {
             self.finish();
         }
     }
@@ -103,7 +97,7 @@ impl<S: Session> Method for Turns<S> {
     }
 
     fn poll(&mut self, now: Time) -> Next {
-        let ends_at = *self.ends_at.get_or_insert(now + self.limits.time);
+        let ends_at = *self.ends_at.get_or_insert(now + self.session.time());
         if !self.finished && now >= ends_at {
             self.finish();
         }
@@ -149,7 +143,7 @@ mod tests {
     /// A session that sends pairs forever and counts arrivals.
     #[derive(Default)]
     struct Pairs {
-        limits: Limits,
+        time: Span,
         learnt: Vec<usize>,
         stopped: bool,
     }
@@ -157,8 +151,8 @@ mod tests {
     impl Session for Pairs {
         const KIND: MethodKind = MethodKind::Pathrate;
 
-        fn limits(&self) -> Limits {
-            self.limits
+        fn time(&self) -> Span {
+            self.time
         }
 
         fn plan(&mut self) -> Option<Plan> {
@@ -179,8 +173,8 @@ mod tests {
         }
     }
 
-    fn pairs(limits: Limits) -> Turns<Pairs> {
-        Turns::of(Pairs { limits, ..Pairs::default() })
+    fn pairs(seconds: u64) -> Turns<Pairs> {
+        Turns::of(Pairs { time: Span::from_secs(seconds), ..Pairs::default() })
     }
 
     /// Time of reports, which has no effect.
@@ -202,7 +196,7 @@ mod tests {
 
     #[test]
     fn a_train_is_sent_when_the_last_is_answered_and_the_path_has_rested() {
-        let mut turns = pairs(Limits::default());
+        let mut turns = pairs(600);
         let Next::Send(first) = turns.poll(at(0)) else { panic!("the path is idle") };
         assert_eq!(turns.poll(at(1)), Next::Wait(at(5002)), "a patience of 5 s");
         turns.on_report(NOW, &TrainReport { id: first.id + 1, packets: vec![arrived(); 2] });
@@ -217,7 +211,7 @@ mod tests {
 
     #[test]
     fn a_report_of_the_wrong_length_is_cut_and_filled() {
-        let mut turns = pairs(Limits::default());
+        let mut turns = pairs(600);
         for (id, packets) in [(0, vec![arrived(); 7]), (1, vec![arrived(); 1])] {
             assert!(matches!(turns.poll(at(100 * u64::from(id))), Next::Send(_)));
             turns.on_report(NOW, &TrainReport { id, packets });
@@ -227,7 +221,7 @@ mod tests {
 
     #[test]
     fn a_session_ends_after_ten_trains_without_an_answer() {
-        let mut turns = pairs(Limits::default());
+        let mut turns = pairs(600);
         let (mut now, mut sent) = (at(0), 0);
         loop {
             match turns.poll(now) {
@@ -242,7 +236,7 @@ mod tests {
 
     #[test]
     fn lost_trains_between_answered_ones_do_not_end_a_session() {
-        let mut turns = pairs(Limits::default());
+        let mut turns = pairs(600);
         let (mut now, mut sent) = (at(0), 0);
         while sent < 40 {
             match turns.poll(now) {
@@ -260,14 +254,13 @@ mod tests {
 
     #[test]
     fn a_session_ends_when_its_time_is_up() {
-        let limits = Limits { time: Span::from_secs(1), ..Limits::default() };
-        let mut turns = pairs(limits);
+        let mut turns = pairs(1);
         assert!(matches!(turns.poll(at(0)), Next::Send(_)));
         assert_eq!(turns.poll(at(1)), Next::Wait(at(1000)), "the session ends before the patience does");
         assert_eq!(turns.poll(at(1000)), Next::Done);
         turns.on_report(NOW, &TrainReport { id: 0, packets: vec![arrived(); 2] });
         assert!(turns.session.learnt.is_empty() && turns.session.stopped);
-        let mut resting = pairs(limits);
+        let mut resting = pairs(1);
         for now in [0, 995] {
             let Next::Send(train) = resting.poll(at(now)) else { panic!("the path has rested") };
             resting.on_report(NOW, &TrainReport { id: train.id, packets: vec![arrived(); 2] });

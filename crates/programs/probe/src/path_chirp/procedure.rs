@@ -8,7 +8,7 @@ use longhaul_units::{Rate, Span};
 use super::PathChirpConfig;
 use super::rules::{chirp, chirp_estimate, gaps, noise};
 use crate::pathrate::rules::around;
-use crate::turns::{Limits, Plan, Session};
+use crate::turns::{Plan, Session};
 use crate::{Arrived, Estimate, MethodKind};
 
 /// Number of standard deviations around the mean that contain 95 % of a normal distribution.
@@ -79,10 +79,6 @@ impl Procedure {
 
 impl Session for Procedure {
     const KIND: MethodKind = MethodKind::PathChirp;
-
-    fn limits(&self) -> Limits {
-        self.config.limits
-    }
 
     fn plan(&mut self) -> Option<Plan> {
         if self.ended {

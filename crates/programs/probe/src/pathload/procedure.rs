@@ -6,7 +6,7 @@ use super::PathloadConfig;
 use super::rules::{Stream, Trend, Verdict, aborts, fleet_verdict, stream_trend};
 use super::search::Search;
 use crate::pathrate::rules::{around, bursts};
-use crate::turns::{Limits, Plan, Session};
+use crate::turns::{Plan, Session, UNANSWERED};
 use crate::{Arrived, Estimate, MethodKind, Train};
 
 /// Gaps of the first train below this fraction of the mean gap count as back to back, as in Pathrate.
@@ -48,7 +48,7 @@ impl Procedure {
 
     fn learn_first(&mut self, packets: &[Option<Arrived>]) {
         self.tries = self.tries.saturating_add(1);
-        self.ended |= self.tries >= self.config.limits.unanswered;
+        self.ended |= self.tries >= UNANSWERED;
         let round_trip = packets.iter().flatten().map(|packet| packet.rtt).min();
         let Some((rate, round_trip)) = bursts(packets, BACK_TO_BACK).rate.zip(round_trip) else { return };
         let most = self.most();
@@ -101,10 +101,6 @@ impl Procedure {
 
 impl Session for Procedure {
     const KIND: MethodKind = MethodKind::Pathload;
-
-    fn limits(&self) -> Limits {
-        self.config.limits
-    }
 
     fn plan(&mut self) -> Option<Plan> {
         if self.ended {

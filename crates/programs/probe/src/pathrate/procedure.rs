@@ -5,7 +5,7 @@ use longhaul_units::{Bytes, Span};
 
 use super::PathrateConfig;
 use super::rules::{Bursts, Sample, adr, around, best, bin_width, bursts, modes, train_rate, trimmed};
-use crate::turns::{Limits, Plan, Session};
+use crate::turns::{Plan, Session};
 use crate::{Arrived, Estimate, MethodKind, Planned, RateRange, Train};
 
 /// Least number of packets in a train that shows interrupt coalescence.
@@ -275,8 +275,8 @@ impl Procedure {
 impl Session for Procedure {
     const KIND: MethodKind = MethodKind::Pathrate;
 
-    fn limits(&self) -> Limits {
-        self.config.limits
+    fn time(&self) -> Span {
+        self.config.time
     }
 
     fn plan(&mut self) -> Option<Plan> {

@@ -1,7 +1,7 @@
 use longhaul_units::{Rate, Time};
 
 use super::*;
-use crate::turns::{Limits, Turns};
+use crate::turns::Turns;
 use crate::{Method, Next, TrainReport};
 
 const RTT: Span = Span::from_millis(100);
@@ -137,7 +137,7 @@ fn a_train_that_outlasts_the_spacing_ends_the_search_for_the_longest() {
 /// apart.
 #[test]
 fn trains_keep_to_a_tenth_of_the_rate() {
-    let config = PathrateConfig { limits: Limits { time: Span::from_secs(86_400), ..Limits::default() }, ..one_size() };
+    let config = PathrateConfig { time: Span::from_secs(86_400), ..one_size() };
     let mut pathrate = session(config);
     let sent = run(&mut pathrate, |number, train| match number {
         0..PAIRS => at_rate(train, [0.75e6, 1.25e6][number % 2]),
