@@ -7,6 +7,9 @@ use crate::definition::{Axis, Definition};
 /// Maximum depth of variables in the values of variables.
 const DEEPEST: usize = 4;
 
+/// Choices by axis. On other axes, any choice matches.
+pub(crate) type Chosen = BTreeMap<usize, Vec<usize>>;
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cell {
     /// Indices of the choices, by axis.
@@ -43,6 +46,10 @@ impl Cell {
         let (chosen, places): (Vec<&Axis>, Vec<usize>) =
             chosen.filter_map(|(axis, place)| Some((axes.get(axis)?, place))).unzip();
         Self::at(chosen, places)
+    }
+
+    pub(crate) fn is_at(&self, chosen: &Chosen) -> bool {
+        chosen.iter().all(|(axis, places)| places.contains(&self.places[*axis]))
     }
 
     /// Replaces each `{variable}` in a text by its value, which may contain variables, too.

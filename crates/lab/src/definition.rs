@@ -7,13 +7,9 @@ mod setting;
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
-use toml::Spanned;
 
 pub(crate) use fault::Fault;
-pub(crate) use setting::{Axis, Choice, Setting, Texts};
-
-/// A string that may contain variables of the axes, such as `"--rate {rate}"`, with its position in the file.
-pub(crate) type Text = Spanned<String>;
+pub(crate) use setting::{Axis, Choice, Text, Texts};
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
@@ -81,7 +77,7 @@ fn position<'a>(mut names: impl Iterator<Item = &'a String> + Clone, wanted: &st
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Flow {
     pub name: Text,
-    pub count: Option<Setting>,
+    pub count: Option<Text>,
     pub transport: Option<Text>,
     pub congestion: Text,
     /// Bytes that each connection sends. Without it, the connections never end.
@@ -90,7 +86,7 @@ pub struct Flow {
     pub message_every: Option<Text>,
     pub after: Option<Text>,
     pub hosts: Option<Text>,
-    pub hops: Option<Setting>,
+    pub hops: Option<Text>,
     pub start: Option<Text>,
     pub apart: Option<Text>,
     pub start_spread: Option<Text>,
@@ -107,30 +103,30 @@ pub struct Flow {
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Tcp {
-    pub segment: Option<Setting>,
-    pub window: Option<Setting>,
-    pub send_buffer: Option<Setting>,
-    pub ack_every: Option<Setting>,
-    pub ack_delay: Option<Setting>,
-    pub ecn: Option<Setting>,
-    pub sack: Option<Setting>,
-    pub search_mtu: Option<Setting>,
-    pub moderation: Option<Setting>,
-    pub receive_hold: Option<Setting>,
-    pub timestamps: Option<Setting>,
+    pub segment: Option<Text>,
+    pub window: Option<Text>,
+    pub send_buffer: Option<Text>,
+    pub ack_every: Option<Text>,
+    pub ack_delay: Option<Text>,
+    pub ecn: Option<Text>,
+    pub sack: Option<Text>,
+    pub search_mtu: Option<Text>,
+    pub moderation: Option<Text>,
+    pub receive_hold: Option<Text>,
+    pub timestamps: Option<Text>,
     /// Whether the sender paces. Hosts at the time of the papers do not.
-    pub paced: Option<Setting>,
+    pub paced: Option<Text>,
     /// Whether the window grows by acknowledged bytes (RFC 3465). Hosts at the time of the papers count ACKs.
-    pub byte_counting: Option<Setting>,
+    pub byte_counting: Option<Text>,
     /// Initial slow-start threshold in bytes, as if left by an earlier connection, or `infinite`.
-    pub threshold: Option<Setting>,
-    pub min_rto: Option<Setting>,
-    pub pairs: Option<Setting>,
-    pub routers_answer: Option<Setting>,
-    pub extensions: Option<Setting>,
-    pub arrival_times: Option<Setting>,
-    pub cache: Option<Setting>,
-    pub known_path: Option<Setting>,
+    pub threshold: Option<Text>,
+    pub min_rto: Option<Text>,
+    pub pairs: Option<Text>,
+    pub routers_answer: Option<Text>,
+    pub extensions: Option<Text>,
+    pub arrival_times: Option<Text>,
+    pub cache: Option<Text>,
+    pub known_path: Option<Text>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -273,7 +269,7 @@ pub struct Probe {
     pub start: Option<Text>,
     pub left: Option<Text>,
     pub tick: Option<Text>,
-    pub skew: Option<Setting>,
+    pub skew: Option<Text>,
 }
 
 /// A value recorded during a run, for pictures.
@@ -314,10 +310,10 @@ pub struct Column {
     #[serde(default)]
     pub at: BTreeMap<String, Texts>,
     pub value: Option<Text>,
-    pub digits: Option<Setting>,
+    pub digits: Option<Text>,
     pub never: Option<String>,
     pub also: Option<Text>,
-    pub also_digits: Option<Setting>,
+    pub also_digits: Option<Text>,
     pub text: Option<Text>,
     pub safety: Option<Text>,
     pub best: Option<Text>,
@@ -347,22 +343,22 @@ pub struct Traffic {
     pub rate: Text,
     pub packet: Text,
     pub way: Option<Text>,
-    pub count: Option<Setting>,
-    pub hops: Option<Setting>,
+    pub count: Option<Text>,
+    pub hops: Option<Text>,
     /// Number of the random stream of its arrivals. With the same stream, seed, rate and size, arrivals are the same in
     /// all experiments. The default is a stream of its own.
-    pub stream: Option<Setting>,
+    pub stream: Option<Text>,
     pub phase: Option<Text>,
     pub start: Option<Text>,
     pub apart: Option<Text>,
     pub stop: Option<Text>,
     pub on: Option<Text>,
     pub off: Option<Text>,
-    pub shape: Option<Setting>,
+    pub shape: Option<Text>,
     pub left: Option<Text>,
     pub right: Option<Text>,
-    pub dscp: Option<Setting>,
-    pub ecn: Option<Setting>,
+    pub dscp: Option<Text>,
+    pub ecn: Option<Text>,
 }
 
 /// Connections that arrive at random, exchange requests and responses, and close. Clients are on the receivers' side,
@@ -373,13 +369,13 @@ pub struct Workload {
     pub name: Text,
     pub kind: Text,
     pub load: Text,
-    pub hops: Option<Setting>,
+    pub hops: Option<Text>,
     pub congestion: Text,
     /// Size of every response. Without it, sizes are Pareto-distributed.
     pub response: Option<Text>,
     pub start: Option<Text>,
     pub stop: Option<Text>,
-    pub pairs: Option<Setting>,
+    pub pairs: Option<Text>,
     #[serde(default)]
     pub left: Vec<Text>,
     #[serde(default)]

@@ -85,7 +85,7 @@ pub fn filled(document: &str, sources: &[Source<'_>]) -> Result<String> {
         let parts = after.split_once(BEGIN_END).and_then(|(mark, after)| Some((mark, after.split_once(END)?)));
         let (mark, (old, after)) = parts.context("the mark of a table has no end")?;
         let (id, table) = mark.split_once(' ').with_context(|| format!("{mark:?} needs an experiment and a table"))?;
-        let source = sources.iter().find(|source| source.experiment.definition.id.get_ref() == id);
+        let source = sources.iter().find(|source| source.experiment.id() == id);
         let new = match source {
             Some(source) => format!("\n{}\n", source.marked(table, old).with_context(|| mark.to_owned())?),
             None => old.to_owned(),
@@ -154,7 +154,7 @@ fn update_charts(folder: &Path, sources: &[Source<'_>], check: bool) -> Result<V
         let old = fs::read_to_string(&path).with_context(told)?;
         let mut chart: Chart = serde_json::from_str(&old).with_context(told)?;
         let Some(origin) = chart.from.clone() else { continue };
-        let source = sources.iter().find(|source| source.experiment.definition.id.get_ref() == &origin.experiment);
+        let source = sources.iter().find(|source| source.experiment.id() == origin.experiment);
         let Some(source) = source else { continue };
         fill_chart(&mut chart, &origin, source).with_context(told)?;
         let new = chart.text().with_context(told)?;

@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::cell::Cell;
+use crate::cell::{Cell, Chosen};
 use crate::definition::{self, Definition, Fault, Text};
 use crate::expression::{Call, Expression};
 use crate::plot::Plot;
@@ -30,6 +30,8 @@ pub(crate) use traffic::{TrafficSetup, WorkloadSetup};
 /// A valid experiment.
 #[derive(Clone, Debug)]
 pub struct Experiment {
+    /// The text of its file, with all choices.
+    pub(crate) text: String,
     /// The contents of its file.
     pub definition: Definition,
     /// The cells, one per combination of choices.
@@ -125,11 +127,16 @@ impl Experiment {
         let relatives = definition.metrics.values().map(|metric| Relative::read(known, metric));
         let relatives = relatives.collect::<Result<_, _>>()?;
         let (rows, plots, tables) = (rows::read(known)?, plots::read(known)?, tables::read(known)?);
-        Ok(Self { definition, cells, setups, relatives, rows, plots, tables })
+        Ok(Self { text: text.to_owned(), definition, cells, setups, relatives, rows, plots, tables })
     }
 }
 
 impl Experiment {
+    /// Returns its name, which is also that of its folder of results.
+    pub fn id(&self) -> &str {
+        self.definition.id.get_ref()
+    }
+
     /// Returns the names of the choices on an axis, or none if there is no such axis.
     pub fn choices(&self, axis: &str) -> impl Iterator<Item = &str> {
         let axis = self.definition.axes.iter().find(move |known| known.name.get_ref() == axis);
@@ -148,9 +155,8 @@ impl Experiment {
     /// # Errors
     /// Returns an error if there is no such axis or choice.
     pub fn cells_at(&self, at: &[(String, String)]) -> Result<BTreeSet<usize>, String> {
-        let definition = &self.definition;
-        let id = definition.id.get_ref();
-        let mut wanted: BTreeMap<usize, BTreeSet<usize>> = BTreeMap::new();
+        let (definition, id) = (&self.definition, self.id());
+        let mut chosen = Chosen::new();
         for (name, choice) in at {
             let axis = definition.axes.iter().position(|axis| axis.name.get_ref() == name);
             let axis = axis.ok_or_else(|| format!("{name}={choice}: {id} has no axis {name:?}"))?;
@@ -160,15 +166,14 @@ impl Experiment {
                 let known: Vec<&str> = choices.iter().map(|choice| choice.name.get_ref().as_str()).collect();
                 format!("{name}={choice}: no choice of {id}; there are: {}", known.join("; "))
             })?;
-            wanted.entry(axis).or_default().insert(place);
+            chosen.entry(axis).or_default().push(place);
         }
-        let is_wanted = |cell: &usize| {
-            let places = &self.cells[*cell].places;
-            wanted.iter().all(|(axis, choices)| choices.contains(&places[*axis]))
-        };
-        Ok((0..self.cells.len()).filter(is_wanted).collect())
+        Ok((0..self.cells.len()).filter(|cell| self.cells[*cell].is_at(&chosen)).collect())
     }
 }
+
+/// Choices by axis, at most one on each.
+type Places = BTreeMap<usize, usize>;
 
 /// A definition and its cells, in which rows, pictures and tables look up axes, choices and metrics.
 #[derive(Clone, Copy)]
@@ -193,7 +198,7 @@ impl Lookup<'_> {
     }
 
     /// Returns the choice on each axis that `at` names.
-    fn at(self, at: &BTreeMap<String, Text>, field: &str) -> Result<BTreeMap<usize, usize>, Fault> {
+    fn at(self, at: &BTreeMap<String, Text>, field: &str) -> Result<Places, Fault> {
         let chosen = |(name, choice): (&String, &Text)| {
             let axis = self.definition.axis(name).map_err(|what| self.source.fault(choice, field, what))?;
             Ok((axis, self.place(axis, choice, field)?))

@@ -125,7 +125,7 @@ pub fn judge(experiment: &Experiment, records: &[Record], seeds: u32) -> Vec<Jud
 }
 
 fn judge_row(experiment: &Experiment, row: &Row, records: &[Record], seeds: u32) -> Judged {
-    let id = experiment.definition.id.get_ref().clone();
+    let id = experiment.id().to_owned();
     let paper: Vec<Option<f64>> = row.paper.iter().copied().map(Some).collect();
     // A row without a rule is not reproducible and has no values.
     let Some(judged) = &row.judged else {

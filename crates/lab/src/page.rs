@@ -3,6 +3,8 @@
 mod rows;
 mod summary;
 
+use std::collections::BTreeSet;
+
 use crate::experiment::Experiment;
 use crate::judge::{Counts, Judged, paper};
 use crate::plot::tag::{Tag, escape};
@@ -10,16 +12,11 @@ use crate::plot::{self, CSS};
 use crate::rule::Verdict;
 use crate::table::Grid;
 
-const STYLE: &str = include_str!("page/page.css");
-const SCRIPT: &str = include_str!("page/page.js");
-
 /// An experiment on the page.
 #[derive(Clone, Copy, Debug)]
 pub struct Section<'a> {
     /// The experiment.
     pub experiment: &'a Experiment,
-    /// The text of its file.
-    pub text: &'a str,
     /// Its judged rows.
     pub rows: &'a [Judged],
     /// Its pictures, as returned by [`plot::draw`]. Files other than SVG are ignored.
@@ -37,22 +34,33 @@ pub struct Section<'a> {
 /// Returns the page.
 #[must_use]
 pub fn html(sections: &[Section<'_>]) -> String {
-    let body =
-        [header(sections), summary::table(sections), filters(sections), all(sections), DIALOG.to_owned()].concat();
+    let option = |value: &str, text: &str| Tag::new("option").set("value", value).text(text).to_string();
+    let papers: BTreeSet<String> =
+        sections.iter().map(|section| paper(&section.experiment.definition.source)).collect();
+    let verdict = |of: Verdict| {
+        let (class, mark, word) = verdict(of);
+        option(class, &format!("{mark} {word}"))
+    };
+    let algorithms = |(slot, names): (&str, BTreeSet<&str>)| {
+        let names: String = names.iter().map(|name| option(name, name)).collect();
+        Tag::new("optgroup").set("label", slot).raw(&names).to_string()
+    };
     format!(
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; \
-         script-src 'unsafe-inline'; base-uri 'none'; form-action 'none'\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <meta name=\"color-scheme\" content=\"light dark\">\n<title>longhaul-lab: results</title>\n\
-         <style>\n{STYLE}{CSS}</style>\n</head>\n<body>\n{body}<script>\n{SCRIPT}</script>\n</body>\n</html>\n"
+        include_str!("page/page.html"),
+        style = include_str!("page/page.css"),
+        css = CSS,
+        outcome = summary::sentence(sections),
+        experiments = sections.len(),
+        runs = sections.iter().map(|section| section.ended).sum::<usize>(),
+        took = duration(sections.iter().map(|section| section.took).sum()),
+        summary = summary::table(sections),
+        papers = papers.iter().map(|paper| option(paper, paper)).collect::<String>(),
+        algorithms = rows::by_slot(sections).into_iter().map(algorithms).collect::<String>(),
+        verdicts = Verdict::ALL.map(verdict).concat(),
+        sections = sections.iter().map(section).collect::<String>(),
+        script = include_str!("page/page.js"),
     )
 }
-
-const DIALOG: &str = "<dialog id=\"large\" aria-label=\"Picture\"><div id=\"large-picture\"></div><p>\
-    <button type=\"button\" id=\"previous\" aria-label=\"Previous picture\">\u{2190}</button>\
-    <button type=\"button\" id=\"next\" aria-label=\"Next picture\">\u{2192}</button>\
-    <button type=\"button\" id=\"close\" autofocus>Close</button></p></dialog>\n";
 
 impl<'a> Section<'a> {
     /// Returns the judged rows, or `None` if runs are missing.
@@ -77,18 +85,6 @@ const fn verdict(verdict: Verdict) -> (&'static str, &'static str, &'static str)
     (verdict.name(), mark, word)
 }
 
-fn header(sections: &[Section<'_>]) -> String {
-    let runs: usize = sections.iter().map(|section| section.ended).sum();
-    let took: f64 = sections.iter().map(|section| section.took).sum();
-    format!(
-        "<header><h1>longhaul-lab: results</h1><button type=\"button\" id=\"theme\" hidden>Dark</button>\
-         <p id=\"outcome\">{}</p><p>{} experiments, {runs} runs, {} of computing. A row is one claim of a paper.</p></header>\n",
-        summary::sentence(sections),
-        sections.len(),
-        duration(took)
-    )
-}
-
 fn duration(seconds: f64) -> String {
     match seconds {
         seconds if !seconds.is_finite() || seconds < 0.0 => "no time".into(),
@@ -108,44 +104,8 @@ fn encoded(text: &str) -> String {
     text.bytes().map(of).collect()
 }
 
-fn filters(sections: &[Section<'_>]) -> String {
-    let option = |value: &str, text: &str| Tag::new("option").set("value", value).text(text).to_string();
-    let mut papers: Vec<String> = sections.iter().map(|section| paper(&section.experiment.definition.source)).collect();
-    papers.sort_unstable();
-    papers.dedup();
-    let papers: String = papers.iter().map(|paper| option(paper, paper)).collect();
-    let verdicts: String = Verdict::ALL
-        .iter()
-        .map(|of| {
-            let (class, mark, word) = verdict(*of);
-            option(class, &format!("{mark} {word}"))
-        })
-        .collect();
-    let algorithms: String = rows::by_slot(sections)
-        .into_iter()
-        .map(|(slot, names)| {
-            let names: String = names.iter().map(|name| option(name, name)).collect();
-            Tag::new("optgroup").set("label", slot).raw(&names).to_string()
-        })
-        .collect();
-    format!(
-        "<form id=\"filters\" role=\"search\" hidden>\
-         <label>Paper <select name=\"paper\"><option value=\"\">all</option>{papers}</select></label>\
-         <label>Algorithm <select name=\"algorithm\"><option value=\"\">all</option>{algorithms}</select></label>\
-         <label>Verdict <select name=\"verdict\"><option value=\"\">all</option>{verdicts}</select></label>\
-         <label>Text <input type=\"search\" name=\"q\" placeholder=\"press / to search\" autocomplete=\"off\"></label>\
-         <button type=\"reset\">Show all</button><output id=\"shown\" aria-live=\"polite\"></output></form>\n"
-    )
-}
-
-fn all(sections: &[Section<'_>]) -> String {
-    let each: String = sections.iter().map(section).collect();
-    format!("<main>\n{each}</main>\n")
-}
-
 fn section(section: &Section<'_>) -> String {
-    let definition = &section.experiment.definition;
-    let id = definition.id.get_ref();
+    let (definition, id) = (&section.experiment.definition, section.experiment.id());
     let counts = total(std::slice::from_ref(section));
     let tally: String = Verdict::ALL
         .iter()
@@ -175,7 +135,7 @@ fn section(section: &Section<'_>) -> String {
         .raw(&section.tables.iter().map(table).collect::<String>())
         .raw(&if section.rows.is_empty() { String::new() } else { rows::table(section) })
         .raw("<details><summary>The experiment's file</summary>")
-        .raw(&format!("<pre>{}</pre></details>", escape(section.text)))
+        .raw(&format!("<pre>{}</pre></details>", escape(&section.experiment.text)))
         .to_string()
         + "\n"
 }

@@ -15,7 +15,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use serde::{Deserialize, Serialize};
 
 pub(crate) use compare::{Change, Comparison, MetricChange, RowChange, compare};
-pub(crate) use folder::{Asked, Folder, RunFile};
+pub(crate) use folder::{Folder, RunFile};
 pub(crate) use held::{Held, Kept, Results, asked_for};
 pub(crate) use merge::merge;
 pub(crate) use report::{Report, Reported, illustrate, write_list, written};

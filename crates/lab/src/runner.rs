@@ -122,10 +122,7 @@ fn work(experiments: &[Experiment], jobs: &[Job], next: &AtomicUsize, sender: &S
     while let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
         let Job { cell, seed, .. } = *job;
         let of = &experiments[job.experiment];
-        let failed = |what: String| {
-            let experiment = of.definition.id.get_ref();
-            anyhow!("{experiment}, cell {cell}, seed {seed}: {what}")
-        };
+        let failed = |what: String| anyhow!("{}, cell {cell}, seed {seed}: {what}", of.id());
         let event = match catch_unwind(AssertUnwindSafe(|| one(&of.setups[cell], cell, seed))) {
             Ok(Ok(record)) => Ok((*job, record)),
             Ok(Err(error)) => Err(failed(format!("{error:#}"))),

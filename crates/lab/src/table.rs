@@ -3,14 +3,14 @@
 //! A table has a line per choice on one axis. The cells of a column are statistics over all runs that agree with the
 //! choices of the table, the line and the column.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use longhaul_cc::Congestion;
 use longhaul_cc::registry::Safety;
 use longhaul_units::statistics::{mean, median, quantile, sorted};
 
-use crate::cell::Cell;
-use crate::definition::{self, Definition, Setting, Text};
+use crate::cell::{Cell, Chosen};
+use crate::definition::{self, Definition, Text};
 use crate::experiment::Experiment;
 use crate::expression::{Argument, Call, Expression};
 use crate::record::Record;
@@ -27,9 +27,6 @@ fn quantile_of(name: &str) -> Option<f64> {
     let percent = name.strip_prefix('p')?.parse::<u8>().ok()?;
     (percent <= 100).then(|| f64::from(percent) / 100.0)
 }
-
-/// Choices by axis. Axes without a choice are pooled.
-pub(crate) type Chosen = BTreeMap<usize, Vec<usize>>;
 
 /// Returns the choices with those of `others`, which take precedence.
 fn and(chosen: &Chosen, others: &Chosen) -> Chosen {
@@ -108,15 +105,14 @@ impl<'a> Measured<'a> {
     }
 
     fn is_disturbed(&self, chosen: &Chosen) -> bool {
-        self.disturbed.iter().any(|cell| is_chosen(&self.cells[*cell], chosen))
+        self.disturbed.iter().any(|cell| self.cells[*cell].is_at(chosen))
     }
 
     /// Returns all values of a metric in the chosen cells, or `None` if a cell is incomplete.
     fn of(&self, metric: &str, chosen: &Chosen) -> Option<Vec<Option<f64>>> {
         let metric = self.definition.metrics.keys().position(|name| name == metric)?;
         let mut all = Vec::new();
-        for (cell, runs) in self.cells.iter().zip(&self.values).filter(|(cell, _)| is_chosen(cell, chosen)) {
-            debug_assert_eq!(cell.places.len(), self.definition.axes.len());
+        for (_, runs) in self.cells.iter().zip(&self.values).filter(|(cell, _)| cell.is_at(chosen)) {
             if runs.is_empty() {
                 return None;
             }
@@ -148,10 +144,6 @@ impl<'a> Measured<'a> {
     fn choice(&self, axis: usize, place: usize) -> &str {
         self.definition.axes[axis].choices[place].name.get_ref()
     }
-}
-
-fn is_chosen(cell: &Cell, chosen: &Chosen) -> bool {
-    chosen.iter().all(|(axis, places)| cell.places.get(*axis).is_some_and(|place| places.contains(place)))
 }
 
 /// Returns a statistic of the runs. In a median, runs without a value count as infinite.
@@ -208,7 +200,7 @@ impl Table {
         let choice = format!("{{{}}}", self.written.lines.get_ref());
         let line = |place: &usize| {
             let of_line = with(chosen, self.lines, *place);
-            let label = self.written.label.as_ref().map_or(&choice, Text::get_ref);
+            let label = self.written.label.as_ref().map_or(&choice, |label| label.get_ref());
             let cell = |(_, at, column): &(String, Chosen, &Column)| column.fill(measured, &and(&of_line, at));
             Ok((measured.fill(label, &of_line)?, columns.iter().map(cell).collect::<Result<_, String>>()?))
         };
@@ -277,8 +269,8 @@ impl Column {
 
     fn measured(&self, value: &Expression, measured: &Measured<'_>, chosen: &Chosen) -> Result<Option<String>, String> {
         let definition::Column { digits, also_digits, never, .. } = &self.written;
-        let decimals = |digits: &Option<Setting>| {
-            let digits = digits.as_ref().map_or("1", |Setting(text)| text.get_ref());
+        let decimals = |digits: &Option<Text>| {
+            let digits = digits.as_ref().map_or("1", |text| text.get_ref());
             let digits = measured.fill(digits, chosen)?;
             digits.parse::<usize>().map_err(|_| format!("{digits:?} is not a number of decimals"))
         };

@@ -71,15 +71,7 @@ fn an_experiment_names_an_algorithm_of_another_crate() {
     let records = runner::run(&experiment, Effort { runs: 1, jobs: 1 }, |_, _| ()).unwrap();
     let rows = judge(&experiment, &records, 1);
     assert!(rows.iter().all(|row| row.verdict == Verdict::Reproduced), "{rows:#?}");
-    let section = Section {
-        experiment: &experiment,
-        text: EXPERIMENT,
-        rows: &rows,
-        pictures: &[],
-        tables: &[],
-        ended: 3,
-        runs: 3,
-        took: 1.0,
-    };
+    let section =
+        Section { experiment: &experiment, rows: &rows, pictures: &[], tables: &[], ended: 3, runs: 3, took: 1.0 };
     assert!(page::html(&[section]).contains("<option value=\"keeper\">keeper</option>"));
 }

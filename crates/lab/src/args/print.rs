@@ -68,7 +68,7 @@ pub(super) fn rows(rows: &[Judged], is_json: bool) -> Result<bool> {
 
 /// Prints the tables of an experiment that are to be shown, as text or JSON.
 pub(super) fn tables(experiment: &Experiment, records: &[Record], runs: u32, is_json: bool) -> Result<()> {
-    let id = experiment.definition.id.get_ref();
+    let id = experiment.id();
     for (title, grid) in Source::new(experiment, records, runs).shown() {
         let lines: Vec<Value> =
             grid.lines().iter().map(|(label, cells)| json!({ "label": label, "cells": cells })).collect();

@@ -78,7 +78,7 @@ impl Run {
         }
         let runs = self.runs()?;
         // All files are read before the first run.
-        let (experiments, texts) = self.read()?;
+        let experiments = self.read()?;
         check_runs(runs, &experiments)?;
         if self.real {
             return Real { asked: self, experiments: &experiments, seeds: runs.unwrap_or(1) }.execute();
@@ -90,7 +90,7 @@ impl Run {
             bail!("--jobs 0 runs nothing");
         }
         // All runs are made here; the session judges and prints each experiment when its runs are complete.
-        Session::new(self, experiments, &texts, runs)?.run(at_a_time)
+        Session::new(self, experiments, runs)?.run(at_a_time)
     }
 
     /// Returns the number of runs per cell, if it is given.
@@ -104,54 +104,48 @@ impl Run {
         Ok(Some(runs))
     }
 
-    /// Returns the experiment on random scenarios and its text.
-    fn scenarios(&self, set: Set) -> Result<(Arc<[Experiment]>, Vec<String>)> {
+    /// Returns the experiment on random scenarios.
+    fn scenarios(&self, set: Set) -> Result<Experiment> {
         let seeds = self.seeds.as_deref().map(str::parse).transpose()?;
         let controllers = self.controllers.iter().flat_map(|names| random::names(names)).collect();
         let request = Request::new(set, seeds, controllers)?;
-        let text = random::text(&request);
-        let experiment = Experiment::read(&request.id(), &text)?;
-        Ok(([experiment].into(), vec![text]))
+        Ok(Experiment::read(&request.id(), &random::text(&request))?)
     }
 
-    /// Returns the experiments and their texts, without duplicates.
-    fn read(&self) -> Result<(Arc<[Experiment]>, Vec<String>)> {
+    /// Returns the experiments without duplicates.
+    fn read(&self) -> Result<Arc<[Experiment]>> {
         if let Some(set) = self.random {
-            return self.scenarios(set);
+            return Ok([self.scenarios(set)?].into());
         }
         let ids: Vec<String> = if self.all {
             library::FILES.iter().map(|(file, _)| file.trim_end_matches(".toml").to_owned()).collect()
         } else {
             self.ids.clone()
         };
-        let (mut experiments, mut texts, mut known) = (Vec::new(), Vec::new(), BTreeMap::new());
+        let mut experiments: Vec<Experiment> = Vec::new();
         for id in &ids {
             let (file, text) = open(id)?;
-            let experiment = Experiment::with_choices(&file, &text, &self.add)?;
+            let mut experiment = Experiment::with_choices(&file, &text, &self.add)?;
             if self.all && (experiment.rows.is_empty() || experiment.definition.real_time) {
                 continue;
             }
-            let text = with_additions(&self.add, text)?;
-            let id = experiment.definition.id.get_ref().clone();
-            match known.insert(id.clone(), text.clone()) {
-                None => {
-                    experiments.push(experiment);
-                    texts.push(text);
-                }
-                Some(other) if other == text => {}
-                Some(_) => bail!("{file}: another requested experiment also has the id {id:?}"),
+            experiment.text = with_additions(&self.add, text)?;
+            match experiments.iter().find(|known| known.id() == experiment.id()) {
+                None => experiments.push(experiment),
+                Some(other) if other.text == experiment.text => {}
+                Some(other) => bail!("{file}: another requested experiment also has the id {:?}", other.id()),
             }
         }
-        Ok((experiments.into(), texts))
+        Ok(experiments.into())
     }
 }
 
 /// Checks that all experiments can have the number of runs given by `--seeds`.
 fn check_runs(runs: Option<u32>, experiments: &[Experiment]) -> Result<()> {
     let Some(runs) = runs else { return Ok(()) };
-    for Experiment { definition, .. } in experiments {
-        let can_run = experiment::can_run(definition, runs);
-        can_run.map_err(|what| anyhow!("--seeds of {}: {what}", definition.id.get_ref()))?;
+    for experiment in experiments {
+        let can_run = experiment::can_run(&experiment.definition, runs);
+        can_run.map_err(|what| anyhow!("--seeds of {}: {what}", experiment.id()))?;
     }
     Ok(())
 }
@@ -201,9 +195,6 @@ pub(super) fn suffice(cells: &BTreeSet<usize>, row: &Row, experiment: &Experimen
 /// Prints how many rows were skipped.
 pub(super) fn tell_left_out(experiment: &Experiment, rows: usize) {
     if rows > 0 {
-        print::note(&format!(
-            "{}: rows skipped because they need other cells: {rows}",
-            experiment.definition.id.get_ref()
-        ));
+        print::note(&format!("{}: rows skipped because they need other cells: {rows}", experiment.id()));
     }
 }

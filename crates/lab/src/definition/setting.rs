@@ -2,30 +2,43 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::ops::Range;
+use std::ops::{Deref, Range};
 
 use serde::de::{SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use toml::Spanned;
 
-use super::Text;
-
-/// A string, number or boolean, stored as a string: `1448`, `false`, `"{window}"`.
+/// A string, with its position in the file. Numbers and booleans are stored as strings, too: `1448`, `false`. It may
+/// contain variables of the axes: `"--rate {rate}"`.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Setting(pub Text);
+pub struct Text(Spanned<String>);
 
-impl<'de> Deserialize<'de> for Setting {
+impl Text {
+    pub(crate) fn new(span: Range<usize>, text: String) -> Self {
+        Self(Spanned::new(span, text))
+    }
+}
+
+impl Deref for Text {
+    type Target = Spanned<String>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+impl<'de> Deserialize<'de> for Text {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         use serde::de::Error;
 
         let value = Spanned::<toml::Value>::deserialize(deserializer)?;
         let text =
             plain(value.get_ref()).ok_or_else(|| D::Error::custom("expected a string, a number, true or false"))?;
-        Ok(Self(Spanned::new(value.span(), text)))
+        Ok(Self::new(value.span(), text))
     }
 }
 
-pub(super) fn plain(value: &toml::Value) -> Option<String> {
+fn plain(value: &toml::Value) -> Option<String> {
     match value {
         toml::Value::String(text) => Some(text.clone()),
         toml::Value::Integer(number) => Some(number.to_string()),
@@ -40,7 +53,7 @@ pub(super) fn plain(value: &toml::Value) -> Option<String> {
 pub struct Axis {
     pub name: Text,
     #[serde(default)]
-    pub defaults: BTreeMap<String, Setting>,
+    pub defaults: BTreeMap<String, Text>,
     pub choices: Vec<Choice>,
 }
 
@@ -59,7 +72,7 @@ impl<'de> Deserialize<'de> for Choice {
         let value = Spanned::<toml::Value>::deserialize(deserializer)?;
         let span = value.span();
         if let Some(plain) = plain(value.get_ref()) {
-            return Ok(Self { name: Spanned::new(span, plain), variables: BTreeMap::new() });
+            return Ok(Self { name: Text::new(span, plain), variables: BTreeMap::new() });
         }
         let toml::Value::Table(table) = value.into_inner() else {
             return Err(D::Error::custom("a choice must be a string, a number, or a table with a name and variables"));
@@ -72,7 +85,7 @@ impl<'de> Deserialize<'de> for Choice {
         }
         let name =
             variables.remove("name").ok_or_else(|| D::Error::custom("a choice with variables needs a `name`"))?;
-        Ok(Self { name: Spanned::new(span, name), variables })
+        Ok(Self { name: Text::new(span, name), variables })
     }
 }
 
@@ -121,7 +134,7 @@ impl<'de> Deserialize<'de> for Texts {
         let written = Spanned::<Written>::deserialize(deserializer)?;
         let span = written.span();
         let each = match written.into_inner() {
-            Written::One(text) => vec![Spanned::new(span.clone(), text)],
+            Written::One(text) => vec![Text::new(span.clone(), text)],
             Written::Many(each) => each,
         };
         Ok(Self { span, each })

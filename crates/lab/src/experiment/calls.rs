@@ -1,6 +1,7 @@
 //! Checks of the calls in metrics and series.
 
 use longhaul_link::LinkRate;
+use longhaul_link::spec::value;
 use longhaul_link::topology::Duplex;
 use longhaul_units::Span;
 
@@ -78,11 +79,8 @@ impl Filling<'_> {
         let (what, flows, estimate, link) = series::read(call).map_err(wrong)?;
         around.link(link).map_err(wrong)?;
         around.check_name(&flows).map_err(wrong)?;
-        let every = match &series.every {
-            Some(text) => self.span(text, "series.every")?,
-            None if what.is_by_event() => Span::ZERO,
-            None => Span::from_secs(1),
-        };
+        let usual = if what.is_by_event() { Span::ZERO } else { Span::from_secs(1) };
+        let every = self.or(usual, &series.every, "series.every", value::span)?;
         let samples = around.duration.as_nanos().checked_div(every.as_nanos());
         if let (Some(text), false) = (&series.every, what.is_by_event())
             && samples.is_none_or(|samples| samples > MOST_SAMPLES)

@@ -166,13 +166,11 @@ impl Reading<'_> {
     }
 
     fn whole(self, plot: &Plot) -> Result<(), Fault> {
-        if let Some((first, other)) =
-            plot.series.first().zip(plot.series.iter().find(|s| s.unit != plot.series[0].unit))
-        {
-            let what = format!("{:?} is in {:?}, {:?} in {:?}", first.name, first.unit, other.name, other.unit);
-            return Err(self.wrong("series", format!("the series of a picture must have the same unit: {what}")));
-        }
-        self.one_unit(plot)?;
+        // What is drawn together shares the value axis.
+        let all = &self.known.definition.metrics;
+        let metrics = self.plot.metrics.iter().map(|name| (name.get_ref().as_str(), all[name.get_ref()].unit.as_str()));
+        self.one_unit("series", plot.series.iter().map(|series| (series.name.as_str(), series.unit.as_str())))?;
+        self.one_unit("metrics", metrics)?;
         if plot.kind == Kind::TimeSequence {
             if let Some(other) = plot.series.iter().find(|series| !OF_SEGMENTS.contains(&series.call.as_str())) {
                 let what = format!("{:?} is not one of {}", other.name, OF_SEGMENTS.join(", "));
@@ -205,22 +203,12 @@ impl Reading<'_> {
         Ok(())
     }
 
-    /// Checks that metrics along x have one unit, because they share the value axis.
-    fn one_unit(self, plot: &Plot) -> Result<(), Fault> {
-        if self.plot.metrics.is_empty() {
-            return Ok(());
-        }
-        let metrics: Vec<_> = self.known.definition.metrics.iter().collect();
-        let drawn = plot.metrics.iter().map(|place| metrics[*place]);
-        let (first, unit) =
-            drawn.clone().next().map_or(("", ""), |(name, metric)| (name.as_str(), metric.unit.as_str()));
-        match drawn.clone().find(|(_, metric)| metric.unit != unit) {
-            None => Ok(()),
-            Some((other, metric)) => {
-                let what = format!("{first:?} is in {unit:?}, {other:?} in {:?}", metric.unit);
-                Err(self.wrong("metrics", format!("the metrics of a picture must have the same unit: {what}")))
-            }
-        }
+    /// Checks that what a field names has one unit.
+    fn one_unit<'a>(self, field: &str, mut all: impl Iterator<Item = (&'a str, &'a str)>) -> Result<(), Fault> {
+        let Some((first, unit)) = all.next() else { return Ok(()) };
+        let Some((other, its)) = all.find(|(_, its)| *its != unit) else { return Ok(()) };
+        let what = format!("{first:?} is in {unit:?}, {other:?} in {its:?}");
+        Err(self.wrong(field, format!("the {field} of a picture must have the same unit: {what}")))
     }
 
     /// Returns the cells to draw, by `over` and `by`. A scatter plot also shows all choices on axes without a choice

@@ -17,7 +17,7 @@ use longhaul_units::{Bytes, Span};
 use super::calls::Around;
 use super::{CellSetup, FlowSetup, Source, TrafficSetup};
 use crate::cell::Cell;
-use crate::definition::{Axis, Choice, Definition, Fault, Flow, Probe, Setting, Tcp, Text, Texts};
+use crate::definition::{Axis, Choice, Definition, Fault, Flow, Probe, Tcp, Text, Texts};
 use crate::probing::ProbeSetup;
 
 /// Maximum number of connections per name.
@@ -51,7 +51,7 @@ pub(super) fn add(definition: &mut Definition, choices: &[(String, String)], sou
 /// Sets the variables that choices leave to the defaults of their axis.
 pub(super) fn set_defaults(definition: &mut Definition) {
     for Axis { defaults, choices, .. } in &mut definition.axes {
-        for (name, Setting(value)) in defaults {
+        for (name, value) in defaults {
             for choice in &mut *choices {
                 choice.variables.entry(name.clone()).or_insert_with(|| value.get_ref().clone());
             }
@@ -70,7 +70,7 @@ fn axis(definition: &Definition, name: &str) -> Result<usize, String> {
 
 pub(super) fn cell(definition: &Definition, cell: &Cell, source: Source<'_>) -> Result<CellSetup, Fault> {
     let filling = Filling { cell, source };
-    let duration = filling.span(&definition.duration, "duration")?;
+    let duration = filling.read(&definition.duration, "duration", value::span)?;
     if duration.is_zero() {
         return Err(source.fault(&definition.duration, "duration", "must be longer than 0 s"));
     }
@@ -125,31 +125,25 @@ impl Filling<'_> {
         read(&filled).map_err(|what| self.source.fault(text, field, what))
     }
 
-    pub(super) fn span(self, text: &Text, field: &str) -> Result<Span, Fault> {
-        self.read(text, field, value::span)
-    }
-
-    pub(super) fn link(self, text: &Text, field: &str) -> Result<Duplex, Fault> {
-        self.read(text, field, |text| {
-            let words: Vec<&str> = text.split_whitespace().collect();
-            let mut options = LinkOptions::new();
-            let read = options.read(&words).map_err(|error| error.to_string())?;
-            if let Some(rest) = words.get(read) {
-                return Err(format!(
-                    "{rest:?} is not an option of a link; write it as --rate 10mbit --rtt 500ms --queue 1bdp"
-                ));
-            }
-            options.build(trace).map(|path| path.link).map_err(|error| error.to_string())
-        })
-    }
-
-    /// Reads an optional text, or returns the default without one.
-    pub(super) fn optional<T: Default>(
+    /// Reads a text, if there is one.
+    pub(super) fn given<T, E: std::fmt::Display>(
         self,
         text: &Option<Text>,
-        read: impl FnOnce(&Text) -> Result<T, Fault>,
+        field: &str,
+        read: impl FnOnce(&str) -> Result<T, E>,
+    ) -> Result<Option<T>, Fault> {
+        text.as_ref().map(|text| self.read(text, field, read)).transpose()
+    }
+
+    /// Reads a text, or returns the usual value without one.
+    pub(super) fn or<T, E: std::fmt::Display>(
+        self,
+        usual: T,
+        text: &Option<Text>,
+        field: &str,
+        read: impl FnOnce(&str) -> Result<T, E>,
     ) -> Result<T, Fault> {
-        text.as_ref().map_or_else(|| Ok(T::default()), read)
+        Ok(self.given(text, field, read)?.unwrap_or(usual))
     }
 
     pub(super) fn fault(self, at: &Text, field: &str, what: impl std::fmt::Display) -> Fault {
@@ -159,11 +153,6 @@ impl Filling<'_> {
     /// Creates a fault at a field in the same table as the text `near`.
     pub(super) fn beside(self, near: &Text, field: &str, what: impl std::fmt::Display) -> Fault {
         self.source.beside(near, field, what)
-    }
-
-    /// Creates a fault at a position that is not a single text.
-    pub(super) fn fault_at(self, span: Range<usize>, field: &str, what: impl std::fmt::Display) -> Fault {
-        Fault::at(self.source.file, self.source.text, span, field, what)
     }
 
     /// Reads all flows. A flow can follow, or share hosts with, flows defined before it.
@@ -211,50 +200,38 @@ impl Filling<'_> {
     }
 
     fn flow(self, flow: &Flow, links: usize) -> Result<FlowSetup, Fault> {
-        let count = self.number::<u32>(&flow.count, "flows.count")?.unwrap_or(1);
-        if count > MOST_FLOWS {
-            let what = format!("{count} is not within 1 to {MOST_FLOWS}");
-            return Err(self.beside(&flow.name, "flows.count", what));
-        }
-        let span = |text, field| self.optional(text, |text| self.span(text, field));
-        let access = |text, field| self.optional(text, |text| self.link(text, field));
         let kernel = self.kernel(flow)?;
         let mut config = if kernel.is_some() { Config::default() } else { self.config(&flow.congestion, &flow.tcp)? };
         let messages = self.messages(flow)?;
         // Each write is a message, as with the kernel's TCP_NODELAY.
         config.nagle &= messages.is_none();
+        let tcp = &flow.tcp;
         Ok(FlowSetup {
             name: flow.name.get_ref().clone(),
-            count,
+            count: self.or(1, &flow.count, "flows.count", |text| counted(text, 0..=MOST_FLOWS))?,
             config: Arc::new(config),
             kernel,
-            bytes: match &flow.bytes {
-                Some(text) => self.read(text, "flows.bytes", value::size)?,
-                None => u64::MAX,
-            },
+            bytes: self.or(u64::MAX, &flow.bytes, "flows.bytes", value::size)?,
             messages,
             after: None,
             hosts: None,
-            knows_path: self.knows_path(&flow.tcp)?,
-            arrival_times: self.switch(&flow.tcp.arrival_times, "flows.tcp.arrival-times")?.unwrap_or(false),
-            receive_hold: match &flow.tcp.receive_hold {
-                Some(Setting(text)) => self.span(text, "flows.tcp.receive-hold")?,
-                None => Span::ZERO,
-            },
+            knows_path: self.or(false, &tcp.known_path, "flows.tcp.known-path", switch)?,
+            arrival_times: self.or(false, &tcp.arrival_times, "flows.tcp.arrival-times", switch)?,
+            receive_hold: self.or(Span::ZERO, &tcp.receive_hold, "flows.tcp.receive-hold", value::span)?,
             hops: self.hops(&flow.hops, "flows.hops", links)?,
-            start: span(&flow.start, "flows.start")?,
-            apart: span(&flow.apart, "flows.apart")?,
-            spread: span(&flow.start_spread, "flows.start-spread")?,
-            reads_after: span(&flow.reads_after, "flows.reads-after")?,
-            left: access(&flow.left, "flows.left")?,
-            right: access(&flow.right, "flows.right")?,
+            start: self.or(Span::ZERO, &flow.start, "flows.start", value::span)?,
+            apart: self.or(Span::ZERO, &flow.apart, "flows.apart", value::span)?,
+            spread: self.or(Span::ZERO, &flow.start_spread, "flows.start-spread", value::span)?,
+            reads_after: self.or(Span::ZERO, &flow.reads_after, "flows.reads-after", value::span)?,
+            left: self.or(Duplex::default(), &flow.left, "flows.left", link)?,
+            right: self.or(Duplex::default(), &flow.right, "flows.right", link)?,
         })
     }
 
     fn messages(self, flow: &Flow) -> Result<Option<(u64, Span)>, Fault> {
         let Some(message) = &flow.message else { return Ok(None) };
         let bytes = self.read(message, "flows.message", value::size)?;
-        let every = self.optional(&flow.message_every, |text| self.span(text, "flows.message-every"))?;
+        let every = self.or(Span::ZERO, &flow.message_every, "flows.message-every", value::span)?;
         if bytes == 0 || every.is_zero() {
             return Err(self.fault(message, "flows.message", "messages need a size and `message-every`"));
         }
@@ -268,104 +245,95 @@ impl Filling<'_> {
             "kernel" => Ok(true),
             other => Err(format!("{other:?} is neither longhaul nor kernel")),
         };
-        let is_kernel = self.optional(&flow.transport, |text| self.read(text, "flows.transport", read))?;
-        let name = |text: &str| Ok::<_, String>(text.to_owned());
-        is_kernel.then(|| self.read(&flow.congestion, "flows.congestion", name)).transpose()
+        let is_kernel = self.or(false, &flow.transport, "flows.transport", read)?;
+        is_kernel.then(|| self.read(&flow.congestion, "flows.congestion", String::from_str)).transpose()
     }
 
     pub(super) fn config(self, congestion: &Text, tcp: &Tcp) -> Result<Config, Fault> {
         let mut config = Config::default();
-        if self.switch(&tcp.search_mtu, "flows.tcp.search-mtu")? != Some(true) {
+        if !self.or(false, &tcp.search_mtu, "flows.tcp.search-mtu", switch)? {
             full_segments(&mut config);
         }
         config.congestion = self.read(congestion, "flows.congestion", FromStr::from_str)?;
-        let answer = self.switch(&tcp.routers_answer, "flows.tcp.routers-answer")?;
+        let answer = self.given(&tcp.routers_answer, "flows.tcp.routers-answer", switch)?;
         config.routers_answer = answer.unwrap_or_else(|| asks_routers(&config.congestion));
         config.congestion = self.host(tcp, config.congestion)?;
-        let Tcp { segment, window, send_buffer, ack_every, ack_delay, ecn, sack, min_rto, pairs, cache, .. } = tcp;
-        let segments = 1..=u64::from(u16::MAX - HEADERS);
-        if let Some(segment) = self.within::<u16>(segment, "flows.tcp.segment", segments)? {
+        let segments = |text: &str| within::<u16>(text, 1..=u64::from(u16::MAX - HEADERS));
+        if let Some(segment) = self.given(&tcp.segment, "flows.tcp.segment", segments)? {
             let plpmtu = segment + HEADERS;
             (config.base_plpmtu, config.max_plpmtu) = (plpmtu, plpmtu);
         }
-        if let Some(window) = self.within(window, "flows.tcp.window", 1..=u64::MAX)? {
+        let some = |text: &str| within(text, 1..=u64::MAX);
+        if let Some(window) = self.given(&tcp.window, "flows.tcp.window", some)? {
             (config.recv_buffer, config.recv_buffer_max) = (window, window);
         }
-        let send_buffer = self.within(send_buffer, "flows.tcp.send-buffer", 1..=u64::MAX)?;
-        config.send_buffer = send_buffer.unwrap_or(config.send_buffer);
-        config.ack_every = self.number(ack_every, "flows.tcp.ack-every")?.unwrap_or(config.ack_every);
-        if let Some(Setting(text)) = ack_delay {
-            config.ack_delay = self.span(text, "flows.tcp.ack-delay")?;
-        }
-        if let Some(Setting(text)) = min_rto {
-            config.min_rto = self.span(text, "flows.tcp.min-rto")?;
-        }
-        config.ecn = self.switch(ecn, "flows.tcp.ecn")?.unwrap_or(config.ecn);
-        config.sack = self.switch(sack, "flows.tcp.sack")?.unwrap_or(config.sack);
-        config.timestamps = self.switch(&tcp.timestamps, "flows.tcp.timestamps")?.unwrap_or(config.timestamps);
-        config.extensions = self.switch(&tcp.extensions, "flows.tcp.extensions")?.unwrap_or(config.extensions);
-        config.moderation = self.switch(&tcp.moderation, "flows.tcp.moderation")?.unwrap_or(config.moderation);
-        config.probe_pairs = self.switch(pairs, "flows.tcp.pairs")?.unwrap_or(config.probe_pairs);
-        if self.switch(cache, "flows.tcp.cache")? == Some(true) || self.knows_path(tcp)? {
+        config.send_buffer = self.or(config.send_buffer, &tcp.send_buffer, "flows.tcp.send-buffer", some)?;
+        config.ack_every = self.or(config.ack_every, &tcp.ack_every, "flows.tcp.ack-every", number)?;
+        config.ack_delay = self.or(config.ack_delay, &tcp.ack_delay, "flows.tcp.ack-delay", value::span)?;
+        config.min_rto = self.or(config.min_rto, &tcp.min_rto, "flows.tcp.min-rto", value::span)?;
+        config.ecn = self.or(config.ecn, &tcp.ecn, "flows.tcp.ecn", switch)?;
+        config.sack = self.or(config.sack, &tcp.sack, "flows.tcp.sack", switch)?;
+        config.timestamps = self.or(config.timestamps, &tcp.timestamps, "flows.tcp.timestamps", switch)?;
+        config.extensions = self.or(config.extensions, &tcp.extensions, "flows.tcp.extensions", switch)?;
+        config.moderation = self.or(config.moderation, &tcp.moderation, "flows.tcp.moderation", switch)?;
+        config.probe_pairs = self.or(config.probe_pairs, &tcp.pairs, "flows.tcp.pairs", switch)?;
+        let caches = self.or(false, &tcp.cache, "flows.tcp.cache", switch)?;
+        if caches || self.or(false, &tcp.known_path, "flows.tcp.known-path", switch)? {
             config.path_cache = Some(PathCache::default());
         }
         Ok(config)
     }
 
-    fn knows_path(self, tcp: &Tcp) -> Result<bool, Fault> {
-        Ok(self.switch(&tcp.known_path, "flows.tcp.known-path")?.unwrap_or(false))
-    }
-
     /// Wraps `congestion` with the host's settings for thresholds, byte counting and pacing.
-    fn host(self, tcp: &Tcp, congestion: Congestion) -> Result<Congestion, Fault> {
+    fn host(self, tcp: &Tcp, mut congestion: Congestion) -> Result<Congestion, Fault> {
         let size = |text: &str| match text {
             "infinite" => Ok(None),
             _ => value::size(text).map(|bytes| Some(Bytes(bytes))),
         };
-        let threshold = match &tcp.threshold {
-            Some(Setting(text)) => self.read(text, "flows.tcp.threshold", size)?,
-            None => None,
-        };
-        let byte_counting = self.switch(&tcp.byte_counting, "flows.tcp.byte-counting")?.unwrap_or(true);
-        let mut congestion = congestion;
+        let threshold = self.or(None, &tcp.threshold, "flows.tcp.threshold", size)?;
+        let byte_counting = self.or(true, &tcp.byte_counting, "flows.tcp.byte-counting", switch)?;
         if threshold.is_some() || !byte_counting {
             congestion = with_params(congestion, move |params| {
                 params.initial_ssthresh = threshold.or(params.initial_ssthresh);
                 params.byte_counting = byte_counting;
             });
         }
-        let paced = self.switch(&tcp.paced, "flows.tcp.paced")?.unwrap_or(true);
-        Ok(if paced { congestion } else { unpaced(congestion) })
+        let is_paced = self.or(true, &tcp.paced, "flows.tcp.paced", switch)?;
+        Ok(if is_paced { congestion } else { unpaced(congestion) })
     }
+}
 
-    pub(super) fn number<T: FromStr>(self, setting: &Option<Setting>, field: &str) -> Result<Option<T>, Fault> {
-        self.setting(setting, field, &format!("a whole number of at most {} bits", 8 * size_of::<T>()))
-    }
+pub(super) fn number<T: FromStr>(text: &str) -> Result<T, String> {
+    text.parse().map_err(|_| format!("{text:?} is not a whole number of at most {} bits", 8 * size_of::<T>()))
+}
 
-    fn within<T: FromStr + Copy + TryInto<u64>>(
-        self,
-        setting: &Option<Setting>,
-        field: &str,
-        bounds: RangeInclusive<u64>,
-    ) -> Result<Option<T>, Fault> {
-        let number = self.number::<T>(setting, field)?;
-        let is_outside = |number: &T| (*number).try_into().is_ok_and(|number| !bounds.contains(&number));
-        let (Some(Setting(text)), Some(_)) = (setting, number.filter(is_outside)) else { return Ok(number) };
-        let what = match (*bounds.start(), *bounds.end()) {
-            (least, u64::MAX) => format!("less than {least}"),
-            (least, most) => format!("not within {least} to {most}"),
-        };
-        Err(self.fault(text, field, what))
-    }
+pub(super) fn switch(text: &str) -> Result<bool, String> {
+    text.parse().map_err(|_| format!("{text:?} is not true or false"))
+}
 
-    pub(super) fn switch(self, setting: &Option<Setting>, field: &str) -> Result<Option<bool>, Fault> {
-        self.setting(setting, field, "true or false")
+fn within<T: FromStr + Copy + TryInto<u64>>(text: &str, bounds: RangeInclusive<u64>) -> Result<T, String> {
+    let number: T = number(text)?;
+    match (*bounds.start(), *bounds.end()) {
+        _ if number.try_into().is_ok_and(|number| bounds.contains(&number)) => Ok(number),
+        (least, u64::MAX) => Err(format!("less than {least}")),
+        (least, most) => Err(format!("not within {least} to {most}")),
     }
+}
 
-    fn setting<T: FromStr>(self, setting: &Option<Setting>, field: &str, wanted: &str) -> Result<Option<T>, Fault> {
-        let read = |text: &str| text.parse().map_err(|_| format!("{text:?} is not {wanted}"));
-        setting.as_ref().map(|Setting(text)| self.read(text, field, read)).transpose()
+/// Reads the number of flows or sources of a name.
+pub(super) fn counted(text: &str, bounds: RangeInclusive<u32>) -> Result<u32, String> {
+    let count = number(text)?;
+    if bounds.contains(&count) { Ok(count) } else { Err(format!("{count} is not within 1 to {}", bounds.end())) }
+}
+
+pub(super) fn link(text: &str) -> Result<Duplex, String> {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let mut options = LinkOptions::new();
+    let read = options.read(&words).map_err(|error| error.to_string())?;
+    if let Some(rest) = words.get(read) {
+        return Err(format!("{rest:?} is not an option of a link; write it as --rate 10mbit --rtt 500ms --queue 1bdp"));
     }
+    options.build(trace).map(|path| path.link).map_err(|error| error.to_string())
 }
 
 /// Returns the delivery opportunities of a trace, which an experiment writes as `20x100`: 100 after 20 ms, repeatedly.
@@ -390,14 +358,14 @@ impl Filling<'_> {
         let number = links.each.len();
         if number == 0 || number > MOST_LINKS {
             let what = format!("{number} links are not within 1 to {MOST_LINKS}");
-            return Err(self.fault_at(links.span.clone(), "bottleneck", what));
+            return Err(Fault::at(self.source.file, self.source.text, links.span.clone(), "bottleneck", what));
         }
-        links.each.iter().map(|link| self.link(link, "bottleneck")).collect()
+        links.each.iter().map(|text| self.read(text, "bottleneck", link)).collect()
     }
 
     /// Returns the indices of the links that the text gives, counted from 1 in the text, or all links without a text.
-    pub(super) fn hops(self, hops: &Option<Setting>, field: &str, links: usize) -> Result<Range<usize>, Fault> {
-        hops.as_ref().map_or(Ok(0..links), |Setting(text)| self.read(text, field, |text| places(text, links)))
+    pub(super) fn hops(self, hops: &Option<Text>, field: &str, links: usize) -> Result<Range<usize>, Fault> {
+        self.or(0..links, hops, field, |text| places(text, links))
     }
 }
 
@@ -418,22 +386,14 @@ impl Filling<'_> {
             let what = "cross traffic must not end while a probe measures; leave out its `stop`";
             return Err(self.fault(&probe.name, "probes.name", what));
         }
-        let method = self.read(&probe.method, "probes.method", |text| {
-            text.parse::<MethodKind>().map_err(|error| error.to_string())
-        })?;
-        let start = self.optional(&probe.start, |text| self.span(text, "probes.start"))?;
-        let left = probe.left.as_ref().map(|text| self.link(text, "probes.left")).transpose()?;
         let clock = ReceiverClock::default();
         Ok(ProbeSetup {
             name: probe.name.get_ref().clone(),
-            method,
-            start,
-            left: left.map(|link| link.there),
-            tick: probe.tick.as_ref().map_or(Ok(clock.tick), |text| self.span(text, "probes.tick"))?,
-            skew: match &probe.skew {
-                Some(Setting(text)) => self.read(text, "probes.skew", value::number)?,
-                None => clock.skew_ppm,
-            },
+            method: self.read(&probe.method, "probes.method", str::parse::<MethodKind>)?,
+            start: self.or(Span::ZERO, &probe.start, "probes.start", value::span)?,
+            left: self.given(&probe.left, "probes.left", link)?.map(|link| link.there),
+            tick: self.or(clock.tick, &probe.tick, "probes.tick", value::span)?,
+            skew: self.or(clock.skew_ppm, &probe.skew, "probes.skew", value::number)?,
         })
     }
 }

@@ -5,9 +5,9 @@ use std::borrow::Cow;
 use longhaul_units::statistics;
 
 use super::check::unique;
-use super::{Experiment, Lookup};
+use super::{Experiment, Lookup, Places};
 use crate::cell::Cell;
-use crate::definition::{self, Fault, Form, Metric, Statistic, Text, Values};
+use crate::definition::{self, Axis, Fault, Form, Metric, Statistic, Text, Values};
 use crate::judge;
 use crate::record::Record;
 use crate::rule::Rule;
@@ -104,10 +104,10 @@ impl Reading<'_> {
         let row = self.row;
         let wrong = |what: String| self.known.source.fault(rule_text, "rows.rule", what);
         let rule = Rule::parse(rule_text.get_ref()).map_err(wrong)?;
-        let Some(metric) = self.names()? else {
+        let (Some(metric), values) = self.names()? else {
             return Err(wrong(format!("row {} has no metric", row.id.get_ref())));
         };
-        let cells = self.cells()?;
+        let cells: Vec<usize> = values.iter().map(|at| self.cell(at)).collect::<Result<_, _>>()?;
         if rule.compares() && cells.len() < 2 {
             return Err(wrong("a single value cannot be compared; `over` names an axis, `order` its choices".into()));
         }
@@ -139,57 +139,45 @@ impl Reading<'_> {
         Err(self.known.source.beside(&self.row.id, field, format!("{value} {what}")))
     }
 
-    /// Checks that the axes and choices of the row exist, whether it is judged or not. Returns its metric.
-    fn names(self) -> Result<Option<usize>, Fault> {
+    /// Checks that the axes and choices of the row exist, whether it is judged or not. Returns its metric, and the
+    /// choices of each of its values.
+    fn names(self) -> Result<(Option<usize>, Vec<Places>), Fault> {
         let Self { known, row } = self;
         let metric = row.metric.as_ref().map(|metric| known.metric(metric, "rows.metric")).transpose()?;
-        known.at(&row.at, "rows.at")?;
+        let at = known.at(&row.at, "rows.at")?;
         let Some(over) = &row.over else {
-            let needless = row.order.first();
-            return needless.map_or(Ok(metric), |choice| {
+            return row.order.first().map_or(Ok((metric, vec![at])), |choice| {
                 let what = "`order` needs `over`, the axis that its choices are on";
                 Err(known.source.fault(choice, "rows.order", what))
             });
         };
         let wrong = |what: String| known.source.fault(over, "rows.over", what);
         let axis = known.axis(over, "rows.over")?;
-        if row.at.contains_key(over.get_ref()) {
+        if at.contains_key(&axis) {
             return Err(wrong(format!("`at` also has a choice on the axis {:?}", over.get_ref())));
         }
         if row.order.is_empty() {
             return Err(wrong("`over` needs `order`, the choices on it in the paper's order".into()));
         }
         unique(known.source, "rows.order", row.order.iter())?;
-        row.order.iter().try_for_each(|choice| known.place(axis, choice, "rows.order").map(drop))?;
-        Ok(metric)
+        let along = |choice: &Text| {
+            let place = known.place(axis, choice, "rows.order")?;
+            Ok(at.iter().map(|(axis, place)| (*axis, *place)).chain([(axis, place)]).collect())
+        };
+        Ok((metric, row.order.iter().map(along).collect::<Result<_, _>>()?))
     }
 
-    fn cells(self) -> Result<Vec<usize>, Fault> {
+    /// Returns the cell with these choices, which must include one on each axis that has several.
+    fn cell(self, at: &Places) -> Result<usize, Fault> {
         let Self { known, row } = self;
-        let over = row.over.as_ref().map(|over| known.axis(over, "rows.over")).transpose()?;
-        let at = known.at(&row.at, "rows.at")?;
-        let mut chosen: Vec<usize> = Vec::new();
-        for (nth, axis) in known.definition.axes.iter().enumerate() {
-            chosen.push(match at.get(&nth) {
-                Some(place) => *place,
-                None if over == Some(nth) || axis.choices.len() == 1 => 0,
-                None => {
-                    let (id, name) = (row.id.get_ref(), axis.name.get_ref());
-                    let what = format!("row {id} needs a choice on the axis {name:?}");
-                    return Err(known.source.fault(row.rule.as_ref().unwrap_or(&row.id), "rows.at", what));
-                }
-            });
-        }
-        let mut lines = vec![chosen.clone()];
-        if let Some(over) = over {
-            let along = |choice: &Text| {
-                let mut line = chosen.clone();
-                line[over] = known.place(over, choice, "rows.order")?;
-                Ok(line)
-            };
-            lines = row.order.iter().map(along).collect::<Result<_, Fault>>()?;
-        }
-        Ok(lines.iter().filter_map(|line| known.cells.iter().position(|cell| cell.places == *line)).collect())
+        let open = |(nth, axis): &(usize, &Axis)| axis.choices.len() > 1 && !at.contains_key(nth);
+        let open = known.definition.axes.iter().enumerate().find(open);
+        let found = known.cells.iter().position(|cell| at.iter().all(|(axis, place)| cell.places[*axis] == *place));
+        found.filter(|_| open.is_none()).ok_or_else(|| {
+            let (id, name) = (row.id.get_ref(), open.map_or("", |(_, axis)| axis.name.get_ref()));
+            let what = format!("row {id} needs a choice on the axis {name:?}");
+            known.source.fault(row.rule.as_ref().unwrap_or(&row.id), "rows.at", what)
+        })
     }
 }
 

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use super::Lookup;
 use super::check::unique;
+use crate::cell::Chosen;
 use crate::definition::{self, Fault, Text, Texts};
 use crate::expression::Expression;
-use crate::table::{Chosen, Column, STATISTICS, Table, is_statistic};
+use crate::table::{Column, STATISTICS, Table, is_statistic};
 
 pub(super) fn read(known: Lookup<'_>) -> Result<Vec<Table>, Fault> {
     let tables = &known.definition.tables;

@@ -1,6 +1,7 @@
 //! Cross traffic and workloads: settings, packet sources and connections.
 
 use std::ops::Range;
+use std::str::FromStr;
 use std::sync::Arc;
 
 use longhaul_link::source::{BoundedPareto, Durations, HttpWorkload, Source, Synthetic};
@@ -11,8 +12,8 @@ use longhaul_sim::Visit;
 use longhaul_tcp::Config;
 use longhaul_units::{Bytes, Rate, Span, Time};
 
-use super::prepare::Filling;
-use crate::definition::{Fault, Setting, Text, Traffic, Workload};
+use super::prepare::{Filling, counted, link, number, switch};
+use crate::definition::{Fault, Text, Traffic, Workload};
 
 /// Minimum size of an IP packet in bytes: the IPv4 and UDP headers.
 const LEAST: u64 = 28;
@@ -77,83 +78,72 @@ impl TrafficSetup {
 
 impl Filling<'_> {
     pub(super) fn traffic(self, traffic: &Traffic, links: usize) -> Result<Vec<TrafficSetup>, Fault> {
-        let count = self.number::<u32>(&traffic.count, "traffic.count")?.unwrap_or(1);
-        if count == 0 || count > MOST_SOURCES {
-            let what = format!("{count} is not within 1 to {MOST_SOURCES}");
-            return Err(self.beside(&traffic.name, "traffic.count", what));
-        }
-        let apart = self.optional(&traffic.apart, |text| self.span(text, "traffic.apart"))?;
+        let count = self.or(1, &traffic.count, "traffic.count", |text| counted(text, 1..=MOST_SOURCES))?;
+        let apart = self.or(Span::ZERO, &traffic.apart, "traffic.apart", value::span)?;
         let first = self.source(traffic, links)?;
         let nth = |number: u32| TrafficSetup { start: first.start + apart * u64::from(number), ..first.clone() };
         Ok((0..count).map(nth).collect())
     }
 
     fn source(self, traffic: &Traffic, links: usize) -> Result<TrafficSetup, Fault> {
-        let span = |text, field| self.optional(text, |text| self.span(text, field));
-        let access = |text, field| self.optional(text, |text| self.link(text, field));
-        let packet = self.read(&traffic.packet, "traffic.packet", |text| {
+        let packet = |text: &str| {
             let size = value::size(text).map_err(|error| error.to_string())?;
             let fits = (LEAST..=MOST).contains(&size);
             u32::try_from(size).ok().filter(|_| fits).ok_or_else(|| format!("{size} is not within {LEAST} to {MOST}"))
-        })?;
-        let start = span(&traffic.start, "traffic.start")?;
-        let stop = traffic.stop.as_ref().map(|text| self.span(text, "traffic.stop")).transpose()?;
-        if let (Some(stop), Some(text)) = (stop, &traffic.stop)
-            && stop <= start
-        {
-            return Err(self.fault(text, "traffic.stop", "it ends before it begins"));
-        }
+        };
+        let ways = |text: &str| match text {
+            "there" => Ok([true, false]),
+            "back" => Ok([false, true]),
+            "both" => Ok([true, true]),
+            _ => Err(format!("{text:?} is not a direction; there are: there, back, both")),
+        };
+        let codepoint = |text: &str| {
+            let known = value::whole(text, "DiffServ codepoint").map_err(|error| error.to_string())?;
+            if known < 64 { Ok(known) } else { Err(format!("{known} is not within 0 to 63")) }
+        };
+        let start = self.or(Span::ZERO, &traffic.start, "traffic.start", value::span)?;
+        let is_capable = self.or(false, &traffic.ecn, "traffic.ecn", switch)?;
         Ok(TrafficSetup {
             name: traffic.name.get_ref().clone(),
             kind: self.kind(traffic)?,
             rate: self.read(&traffic.rate, "traffic.rate", value::rate)?,
-            packet,
-            ways: match &traffic.way {
-                None => [true, false],
-                Some(way) => self.read(way, "traffic.way", |text| match text {
-                    "there" => Ok([true, false]),
-                    "back" => Ok([false, true]),
-                    "both" => Ok([true, true]),
-                    _ => Err(format!("{text:?} is not a direction; there are: there, back, both")),
-                })?,
-            },
+            packet: self.read(&traffic.packet, "traffic.packet", packet)?,
+            ways: self.or([true, false], &traffic.way, "traffic.way", ways)?,
             hops: self.hops(&traffic.hops, "traffic.hops", links)?,
-            stream: self.number(&traffic.stream, "traffic.stream")?,
-            phase: traffic.phase.as_ref().map(|text| self.span(text, "traffic.phase")).transpose()?,
+            stream: self.given(&traffic.stream, "traffic.stream", number)?,
+            phase: self.given(&traffic.phase, "traffic.phase", value::span)?,
             start,
-            stop: stop.unwrap_or(Span::MAX),
-            left: access(&traffic.left, "traffic.left")?,
-            right: access(&traffic.right, "traffic.right")?,
-            ecn: if self.switch(&traffic.ecn, "traffic.ecn")? == Some(true) { Ecn::Ect0 } else { Ecn::NotEct },
-            dscp: traffic.dscp.as_ref().map_or(Ok(dscp::DEFAULT), |Setting(text)| self.codepoint(text))?,
+            stop: self.stop(&traffic.stop, "traffic.stop", start)?,
+            left: self.or(Duplex::default(), &traffic.left, "traffic.left", link)?,
+            right: self.or(Duplex::default(), &traffic.right, "traffic.right", link)?,
+            ecn: if is_capable { Ecn::Ect0 } else { Ecn::NotEct },
+            dscp: self.or(dscp::DEFAULT, &traffic.dscp, "traffic.dscp", codepoint)?,
         })
     }
 
-    fn codepoint(self, text: &Text) -> Result<u8, Fault> {
-        self.read(text, "traffic.dscp", |text| {
-            let known = value::whole(text, "DiffServ codepoint").map_err(|error| error.to_string())?;
-            if known < 64 { Ok(known) } else { Err(format!("{known} is not within 0 to 63")) }
-        })
+    fn stop(self, stop: &Option<Text>, field: &str, start: Span) -> Result<Span, Fault> {
+        let later = |text: &str| match value::span(text) {
+            Ok(stop) if stop <= start => Err("it ends before it begins".to_owned()),
+            stop => stop.map_err(|error| error.to_string()),
+        };
+        self.or(Span::MAX, stop, field, later)
     }
 
     fn kind(self, traffic: &Traffic) -> Result<TrafficKind, Fault> {
-        let kind = self.read(&traffic.kind, "traffic.kind", |text| Ok::<_, String>(text.to_owned()))?;
-        let shape = traffic.shape.as_ref().map(|Setting(text)| text);
-        let bursts = [traffic.on.as_ref(), traffic.off.as_ref(), shape];
+        let kind = self.read(&traffic.kind, "traffic.kind", String::from_str)?;
         if kind == "on-off" {
             return self.bursts(traffic);
         }
-        if let Some(text) = bursts.into_iter().flatten().next() {
+        if let Some(text) = [&traffic.on, &traffic.off, &traffic.shape].into_iter().flatten().next() {
             return Err(self.fault(text, "traffic.on", format!("{kind} has no bursts and pauses")));
         }
         match kind.as_str() {
             "cbr" => Ok(TrafficKind::Cbr),
             "poisson" => Ok(TrafficKind::Poisson),
-            _ => Err(self.fault(
-                &traffic.kind,
-                "traffic.kind",
-                format!("{kind:?} is not a kind; there are: cbr, poisson, on-off"),
-            )),
+            _ => {
+                let what = format!("{kind:?} is not a kind; there are: cbr, poisson, on-off");
+                Err(self.fault(&traffic.kind, "traffic.kind", what))
+            }
         }
     }
 
@@ -161,18 +151,16 @@ impl Filling<'_> {
         let (Some(on), Some(off)) = (&traffic.on, &traffic.off) else {
             return Err(self.fault(&traffic.kind, "traffic.kind", "on-off needs `on` and `off`, their mean lengths"));
         };
-        let length = |text| {
-            let span = self.span(text, "traffic.on")?;
-            if span.is_zero() { Err(self.fault(text, "traffic.on", "must be longer than 0 s")) } else { Ok(span) }
+        let length = |text: &str| match value::span(text) {
+            Ok(Span::ZERO) => Err("must be longer than 0 s".to_owned()),
+            length => length.map_err(|error| error.to_string()),
         };
-        let (on, off) = (length(on)?, length(off)?);
-        let durations = traffic.shape.as_ref().map_or(Ok(Durations::Exponential), |Setting(text)| {
-            self.read(text, "traffic.shape", |text| {
-                let shape = value::number(text).map_err(|error| error.to_string())?;
-                if shape > 1.0 { Ok(Durations::Pareto(shape)) } else { Err(format!("{shape} is not above 1")) }
-            })
-        })?;
-        Ok(TrafficKind::OnOff(on, off, durations))
+        let durations = |text: &str| {
+            let shape = value::number(text).map_err(|error| error.to_string())?;
+            if shape > 1.0 { Ok(Durations::Pareto(shape)) } else { Err(format!("{shape} is not above 1")) }
+        };
+        let [on, off] = [on, off].map(|text| self.read(text, "traffic.on", length));
+        Ok(TrafficKind::OnOff(on?, off?, self.or(Durations::Exponential, &traffic.shape, "traffic.shape", durations)?))
     }
 }
 
@@ -230,50 +218,40 @@ impl WorkloadSetup {
 
 impl Filling<'_> {
     pub(super) fn workload(self, workload: &Workload, links: &[Duplex]) -> Result<WorkloadSetup, Fault> {
-        let start = self.optional(&workload.start, |text| self.span(text, "workloads.start"))?;
-        let stop = workload.stop.as_ref().map(|text| self.span(text, "workloads.stop")).transpose()?;
-        if let (Some(stop), Some(text)) = (stop, &workload.stop)
-            && stop <= start
-        {
-            return Err(self.fault(text, "workloads.stop", "it ends before it begins"));
-        }
+        let start = self.or(Span::ZERO, &workload.start, "workloads.start", value::span)?;
         let hops = self.hops(&workload.hops, "workloads.hops", links.len())?;
         let LinkRate::Constant(rate) = links[hops.start].there.rate else {
             return Err(self.fault(&workload.load, "workloads.load", "the bottleneck has no constant --rate"));
         };
+        let kind = |text: &str| match text {
+            "http" => Ok(WorkloadKind::Http),
+            "vectors" => Ok(WorkloadKind::Vectors),
+            _ => Err(format!("{text:?} is not a kind; there are: http, vectors")),
+        };
+        let responses = |text: &str| match value::size(text).map_err(|error| error.to_string())? {
+            0 => Err("must be larger than 0 bytes".to_owned()),
+            bytes => Ok(BoundedPareto::new(bytes as f64, bytes as f64, 1.1)),
+        };
+        let usual = BoundedPareto::http_responses();
         let of_flows = |fault: Fault| Fault { field: fault.field.replacen("flows", "workloads", 1), ..fault };
         Ok(WorkloadSetup {
             name: workload.name.get_ref().clone(),
-            kind: self.read(&workload.kind, "workloads.kind", |text| match text {
-                "http" => Ok(WorkloadKind::Http),
-                "vectors" => Ok(WorkloadKind::Vectors),
-                _ => Err(format!("{text:?} is not a kind; there are: http, vectors")),
-            })?,
+            kind: self.read(&workload.kind, "workloads.kind", kind)?,
             rate: rate.mul_f64(self.read(&workload.load, "workloads.load", value::share)?),
-            responses: match &workload.response {
-                None => BoundedPareto::http_responses(),
-                Some(text) => {
-                    let bytes = self.read(text, "workloads.response", value::size)?;
-                    if bytes == 0 {
-                        return Err(self.fault(text, "workloads.response", "must be larger than 0 bytes"));
-                    }
-                    BoundedPareto::new(bytes as f64, bytes as f64, 1.1)
-                }
-            },
+            responses: self.or(usual, &workload.response, "workloads.response", responses)?,
             config: Arc::new(self.config(&workload.congestion, &workload.tcp).map_err(of_flows)?),
             hops,
             start,
-            stop: stop.unwrap_or(Span::MAX),
+            stop: self.stop(&workload.stop, "workloads.stop", start)?,
             pairs: self.pairs(workload)?,
         })
     }
 
     fn pairs(self, workload: &Workload) -> Result<Vec<(Duplex, Duplex)>, Fault> {
-        let count = workload.pairs.as_ref().map_or(Ok(1), |Setting(text)| {
-            self.read(text, "workloads.pairs", |text| value::whole::<usize>(text, "number of pairs"))
-        })?;
+        let count =
+            self.or(1, &workload.pairs, "workloads.pairs", |text| value::whole::<usize>(text, "number of pairs"))?;
         let links = |texts: &[Text], field: &str| -> Result<Vec<Duplex>, Fault> {
-            let links = texts.iter().map(|text| self.link(text, field)).collect::<Result<Vec<_>, _>>()?;
+            let links = texts.iter().map(|text| self.read(text, field, link)).collect::<Result<Vec<_>, _>>()?;
             Ok(if links.is_empty() { vec![Duplex::default()] } else { links })
         };
         let left = links(&workload.left, "workloads.left")?;

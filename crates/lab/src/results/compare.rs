@@ -103,7 +103,7 @@ pub(crate) fn compare(before: &Results, after: &Results) -> Comparison {
 impl Comparison {
     fn add(&mut self, before: &Held, after: &Held) {
         let id = before.id().to_owned();
-        if before.text != after.text {
+        if before.experiment.text != after.experiment.text {
             self.unlike.other_text.push(id.clone());
         }
         let (was, is) = match (before.rows(), after.rows()) {

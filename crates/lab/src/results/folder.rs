@@ -21,19 +21,6 @@ pub(crate) struct Folder {
     _lock: Lock,
 }
 
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Asked<'a> {
-    pub(crate) experiment: &'a Experiment,
-    pub(crate) text: &'a str,
-    pub(crate) kept: &'a Kept,
-}
-
-impl Asked<'_> {
-    fn id(&self) -> &str {
-        self.experiment.definition.id.get_ref()
-    }
-}
-
 impl Folder {
     /// Opens a folder for a whole sweep or a part of it, and creates it if it does not exist.
     pub(crate) fn open(path: &Path, shard: Option<Shard>) -> Result<Self> {
@@ -63,25 +50,26 @@ impl Folder {
     }
 
     /// Checks whether an experiment can be started or continued here, without changing anything.
-    pub(crate) fn check(&self, asked: Asked<'_>) -> Result<()> {
-        let path = self.of(asked.id());
-        let Some(there) = self.lab.experiments.get(asked.id()) else {
-            return if path.exists() { Err(foreign(&self.path, asked.id())) } else { Ok(()) };
+    pub(crate) fn check(&self, experiment: &Experiment, asked: &Kept) -> Result<()> {
+        let id = experiment.id();
+        let path = self.of(id);
+        let Some(there) = self.lab.experiments.get(id) else {
+            return if path.exists() { Err(foreign(&self.path, id)) } else { Ok(()) };
         };
         let differs = |what: String| {
-            let remedy = format!("name another folder, or use --overwrite to remove the results of {}", asked.id());
+            let remedy = format!("name another folder, or use --overwrite to remove the results of {id}");
             anyhow!("{}: {what}; {remedy}", path.display())
         };
-        if there.blake3 != asked.kept.blake3 {
+        if there.blake3 != asked.blake3 {
             let file = path.join(DEFINITION);
             let what = "the results are of another text, which differs in more than rows, plots and comments; it is in";
             return Err(differs(format!("{what} {}", file.display())));
         }
-        if there.program != asked.kept.program {
-            return Err(differs(format!("the results are by {}, and this is {}", there.program, asked.kept.program)));
+        if there.program != asked.program {
+            return Err(differs(format!("the results are by {}, and this is {}", there.program, asked.program)));
         }
-        if there.runs > asked.kept.runs {
-            let (path, there, asked) = (path.display(), there.runs, asked.kept.runs);
+        if there.runs > asked.runs {
+            let (path, there, asked) = (path.display(), there.runs, asked.runs);
             bail!(
                 "{path} has {there} runs per cell, but {asked} are requested; request at least {there} with --seeds, \
                  or name another folder"
@@ -104,24 +92,25 @@ impl Folder {
     }
 
     /// Stores the request and opens the file of runs. Tables made from fewer runs or for other rows are removed.
-    pub(crate) fn begin(&mut self, asked: Asked<'_>) -> Result<(ByRun, RunFile)> {
-        let path = self.of(asked.id());
+    pub(crate) fn begin(&mut self, experiment: &Experiment, asked: &Kept) -> Result<(ByRun, RunFile)> {
+        let (id, text) = (experiment.id(), experiment.text.as_bytes());
+        let path = self.of(id);
         let definition = path.join(DEFINITION);
-        let is_same_text = fs::read(&definition).is_ok_and(|text| text == asked.text.as_bytes());
-        let entry = self.lab.experiments.insert(asked.id().into(), asked.kept.clone());
-        if entry.as_ref() != Some(asked.kept) {
+        let is_same_text = fs::read(&definition).is_ok_and(|there| there == text);
+        let entry = self.lab.experiments.insert(id.into(), asked.clone());
+        if entry.as_ref() != Some(asked) {
             write::json(&self.path.join(LAB), &self.lab)?;
         }
-        if entry.as_ref() != Some(asked.kept) || !is_same_text {
+        if entry.as_ref() != Some(asked) || !is_same_text {
             for made in [ROWS, ROWS_CSV, VALUES_CSV] {
                 let _ = fs::remove_file(path.join(made));
             }
         }
         fs::create_dir_all(&path).with_context(|| path.display().to_string())?;
         if !is_same_text {
-            write::whole(&definition, asked.text.as_bytes())?;
+            write::whole(&definition, text)?;
         }
-        RunFile::open(&path.join(RUNS), asked.experiment)
+        RunFile::open(&path.join(RUNS), experiment)
     }
 
     pub(crate) fn of(&self, id: &str) -> PathBuf {

@@ -25,7 +25,6 @@ pub(crate) struct Results {
 pub(crate) struct Held {
     /// The experiment as in its text. Its rows and pictures may be newer than its runs.
     pub(crate) experiment: Experiment,
-    pub(crate) text: String,
     pub(crate) kept: Kept,
     /// The existing runs, by cell and seed.
     pub(crate) records: Vec<Record>,
@@ -56,11 +55,11 @@ impl Held {
         let experiment = Experiment::read(DEFINITION, &text).with_context(|| path.display().to_string())?;
         let (found, _) = read_runs(&path.join(RUNS), &experiment)?;
         let records = asked_for(found, kept.runs);
-        Ok(Self { experiment, text, kept, records, times: Times::read(&path.join(TIMES)) })
+        Ok(Self { experiment, kept, records, times: Times::read(&path.join(TIMES)) })
     }
 
     pub(crate) fn id(&self) -> &str {
-        self.experiment.definition.id.get_ref()
+        self.experiment.id()
     }
 
     pub(crate) fn source(&self) -> Source<'_> {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Error, Result, anyhow};
 
 use super::Kept;
-use super::folder::{Asked, ByRun, Folder, put};
+use super::folder::{ByRun, Folder, put};
 use super::held::{Held, Results, asked_for};
 use super::tables::write_tables;
 use crate::record::Record;
@@ -21,13 +21,9 @@ pub(crate) fn merge(out: &Path, parts: &[PathBuf]) -> Result<()> {
     let unions = first.experiments.iter().map(|held| union(held.id(), &parts)).collect::<Result<Vec<_>, _>>()?;
     let mut folder = Folder::open(out, None)?;
     for held in &first.experiments {
-        folder.check(asked(held))?;
+        folder.check(&held.experiment, &held.kept)?;
     }
     first.experiments.iter().zip(unions).try_for_each(|(held, union)| join(&mut folder, held, &union, &parts))
-}
-
-fn asked(held: &Held) -> Asked<'_> {
-    Asked { experiment: &held.experiment, text: &held.text, kept: &held.kept }
 }
 
 /// Checks whether two folders are parts of one sweep.
@@ -42,7 +38,7 @@ fn alike(a: &Results, b: &Results) -> Result<()> {
     }
     for (one, other) in a.experiments.iter().zip(&b.experiments) {
         let (id, Kept { program, runs, .. }) = (one.id(), &one.kept);
-        if one.text != other.text {
+        if one.experiment.text != other.experiment.text {
             return Err(unlike(format!("the texts of {id} differ")));
         }
         if *program != other.kept.program {
@@ -76,7 +72,7 @@ fn unlike(path: &Path, what: String) -> Error {
 /// Adds the runs to the folder, and judges the experiment if all of them exist.
 fn join(folder: &mut Folder, held: &Held, union: &ByRun, parts: &[Results]) -> Result<()> {
     let (id, runs) = (held.id(), held.kept.runs);
-    let (mut found, mut file) = folder.begin(asked(held))?;
+    let (mut found, mut file) = folder.begin(&held.experiment, &held.kept)?;
     for record in union.values() {
         if put(&mut found, record).ok_or_else(|| other_numbers(folder.path(), id, record))? {
             file.add(record)?;

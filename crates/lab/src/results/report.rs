@@ -211,7 +211,6 @@ pub(crate) fn illustrate(results: &Results) -> Result<PathBuf> {
     for (((held, rows), pictures), tables) in results.experiments.iter().zip(&rows).zip(&all).zip(&tables) {
         sections.push(Section {
             experiment: &held.experiment,
-            text: &held.text,
             rows,
             pictures,
             tables,

@@ -63,7 +63,7 @@ pub(crate) fn write_tables(
     records: &[Record],
     runs: u32,
 ) -> Result<Vec<Judged>> {
-    let path = folder.of(experiment.definition.id.get_ref());
+    let path = folder.of(experiment.id());
     let rows = judge::judge(experiment, records, runs);
     let related = experiment.related(records);
     write::csv(&path.join(VALUES_CSV), &values(experiment, records))?;

@@ -58,7 +58,6 @@ fn page_of(texts: &[&str], ended: fn(usize) -> usize) -> String {
     let section = |nth: usize| Section {
         tables: &[],
         experiment: &experiments[nth],
-        text: texts[nth],
         rows: &rows[nth],
         pictures: &pictures[nth],
         ended: ended(records[nth].len()),

@@ -107,7 +107,7 @@ impl Real<'_> {
         }
         // The folder gets the printed rows, and all runs with the resources that they used.
         if let Some(folder) = &self.asked.out {
-            let id = experiment.definition.id.get_ref();
+            let id = experiment.id();
             let kept = Kept { experiment: id, version: &results::program(), rows: &lines, runs: &all_took };
             write::json(&file(folder, id), &kept)?;
         }
@@ -118,7 +118,7 @@ impl Real<'_> {
 
 /// Returns the identifier of an experiment with the choices of a cell.
 fn name(experiment: &Experiment, cell: usize) -> String {
-    let mut name = experiment.definition.id.get_ref().clone();
+    let mut name = experiment.id().to_owned();
     for (axis, choice) in experiment.choices_of(cell) {
         name += &format!(", {axis} {choice:?}");
     }
@@ -182,7 +182,7 @@ fn check_folder(folder: &Path, experiments: &[Experiment], overwrite: bool) -> R
         bail!("{} contains runs in virtual time; those over real sockets need another folder", folder.display());
     }
     for experiment in experiments {
-        let path = file(folder, experiment.definition.id.get_ref());
+        let path = file(folder, experiment.id());
         if !overwrite && path.exists() {
             bail!("{} exists; --overwrite replaces it", path.display());
         }

@@ -12,7 +12,7 @@ use crate::cost;
 use crate::experiment::Experiment;
 use crate::judge::{self, Judged};
 use crate::record::Record;
-use crate::results::{self, Asked, Folder, Kept, Results, RunFile, asked_for, write_tables};
+use crate::results::{self, Folder, Kept, Results, RunFile, asked_for, write_tables};
 use crate::runner::{self, Interrupted, Job};
 use crate::stopwatch::Stopwatch;
 
@@ -81,30 +81,26 @@ impl Work {
 impl<'a> Session<'a> {
     /// Chooses the cells, and loads the existing runs. Nothing is changed unless all requests are valid. `runs` replaces
     /// the experiments' numbers of runs.
-    pub(super) fn new(
-        asked: &'a Run,
-        experiments: Arc<[Experiment]>,
-        texts: &[String],
-        runs: Option<u32>,
-    ) -> Result<Self> {
-        let work = |(experiment, text): (&Experiment, &String)| {
+    pub(super) fn new(asked: &'a Run, experiments: Arc<[Experiment]>, runs: Option<u32>) -> Result<Self> {
+        let work = |experiment: &Experiment| {
             let definition = &experiment.definition;
             let usual = if asked.quick { definition.quick_runs } else { definition.runs };
-            let (cells, kept) = (chosen_cells(experiment, &asked.at)?, Kept::new(text, runs.unwrap_or(usual)));
+            let (cells, kept) =
+                (chosen_cells(experiment, &asked.at)?, Kept::new(&experiment.text, runs.unwrap_or(usual)));
             let [all, lacking] = [experiment.cells.len(), cells.len()].map(|cells| cells * kept.runs as usize);
             Ok(Work { cells, kept, all, lacking, records: BTreeMap::new(), file: None, rows: None, span: None })
         };
-        let mut works: Vec<Work> = experiments.iter().zip(texts).map(work).collect::<Result<_>>()?;
+        let mut works: Vec<Work> = experiments.iter().map(work).collect::<Result<_>>()?;
         let mut folder = asked.out.as_deref().map(|path| Folder::open(path, asked.shard)).transpose()?;
         if let Some(folder) = &mut folder {
-            for ((experiment, text), work) in experiments.iter().zip(texts).zip(&works).filter(|_| !asked.overwrite) {
-                folder.check(Asked { experiment, text, kept: &work.kept })?;
+            for (experiment, work) in experiments.iter().zip(&works).filter(|_| !asked.overwrite) {
+                folder.check(experiment, &work.kept)?;
             }
-            for ((experiment, text), work) in experiments.iter().zip(texts).zip(&mut works) {
+            for (experiment, work) in experiments.iter().zip(&mut works) {
                 if asked.overwrite {
-                    folder.remove(experiment.definition.id.get_ref())?;
+                    folder.remove(experiment.id())?;
                 }
-                let (found, file) = folder.begin(Asked { experiment, text, kept: &work.kept })?;
+                let (found, file) = folder.begin(experiment, &work.kept)?;
                 asked_for(found, work.kept.runs).into_iter().for_each(|record| work.put(record));
                 work.file = Some(file);
             }
@@ -214,7 +210,7 @@ impl<'a> Session<'a> {
         let Some(folder) = &self.folder else { return Ok(()) };
         for (work, experiment) in self.works.iter().zip(self.experiments.iter()) {
             let wall = work.span.map_or(0.0, |(began, ended)| ended - began);
-            folder.note_times(experiment.definition.id.get_ref(), &work.sorted(), wall)?;
+            folder.note_times(experiment.id(), &work.sorted(), wall)?;
         }
         Ok(())
     }
