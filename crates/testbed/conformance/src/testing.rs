@@ -7,11 +7,11 @@ pub mod smoothed;
 
 pub use rounds::Rounds;
 
-use longhaul_units::{Bytes, Span, Time};
+use longhaul_units::{Bytes, Rate, Span, Time};
 
 use longhaul_cc::{
-    Ack, BuildParams, Congestion, Control, Controller, Episode, Granted, Path, PathEvent, RttSample, SegmentKind, Sent,
-    Snapshot, Timeout, TxId, update,
+    Ack, BuildParams, Congestion, Control, Controller, Episode, Granted, NetworkHeaderKind, Path, PathEvent, RttSample,
+    SavedPath, SegmentKind, Sent, Snapshot, Timeout, TxId, update,
 };
 
 /// The segment size of all tests that do not set another one.
@@ -62,9 +62,8 @@ impl Sender {
         sender.path.queued = segments(queued);
         for _ in 0..rounds {
             sender.send_queued();
-            let count = sender.in_flight.0 / segments(1).0;
-            if count > 0 {
-                sender.ack(count);
+            if sender.flight() > 0 {
+                sender.ack(sender.flight());
             }
         }
         sender
@@ -82,13 +81,35 @@ impl Sender {
     }
 
     /// A sender after the handshake of `controller`, with these grants.
-    pub fn with(mut controller: Box<dyn Controller>, granted: Granted) -> Self {
-        let path = update!(Path { paced: granted.pacing, ..Path::new(MSS) });
+    pub fn with(controller: Box<dyn Controller>, granted: Granted) -> Self {
+        Self::over(Path::new(MSS), controller, granted)
+    }
+
+    /// A sender after a handshake of 100 ms, with a saved path of 400 segments per round trip and routers that support
+    /// Quick-Start.
+    pub fn resumed(spec: &str) -> Self {
+        let (window, rtt) = (segments(400), Span::from_millis(100));
+        let saved_path = Some(SavedPath::new(window, Rate::from_bytes_over(window, rtt), rtt));
+        let congestion: Congestion = spec.parse().expect("a name");
+        let controller = congestion.build(&update!(BuildParams { mss: MSS, saved_path, ..BuildParams::default() }));
+        let mut path = Path::new(MSS);
+        (path.handshake_rtt, path.min_rtt, path.latest_rtt, path.srtt) = (Some(rtt), Some(rtt), Some(rtt), Some(rtt));
+        let network_header = Some(NetworkHeaderKind::QuickStart);
+        Self::over(path, controller, update!(Granted { network_header, ..Granted::basic() }))
+    }
+
+    fn over(mut path: Path, mut controller: Box<dyn Controller>, granted: Granted) -> Self {
+        path.paced = granted.pacing;
         controller.on_granted(&granted, &path).expect("granted");
         let now = Time::from_nanos(1_000_000_000);
         controller.on_event(&PathEvent::Established { now, granted }, &path);
         let (in_flight, delivered) = (Bytes::ZERO, Bytes::ZERO);
         Self { controller, path, now, rtt: Span::from_millis(100), in_flight, delivered }
+    }
+
+    /// Returns the number of segments in flight.
+    pub fn flight(&self) -> u64 {
+        self.in_flight.0 / self.path.mss.0
     }
 
     /// A sender in congestion avoidance after a first loss, with its window full.
@@ -173,8 +194,7 @@ impl Sender {
     /// again.
     pub fn round(&mut self) {
         self.now += self.rtt;
-        let count = self.in_flight.0 / self.path.mss.0;
-        for index in 0..count {
+        for index in 0..self.flight() {
             let mut ack = self.acked(1);
             ack.round_start = index == 0;
             self.tell(&ack);
@@ -198,7 +218,7 @@ impl Sender {
     /// Everything in flight arrives and ends the episode.
     pub fn recover(&mut self) {
         self.now += self.rtt;
-        let mut ack = self.acked(self.in_flight.0 / self.path.mss.0);
+        let mut ack = self.acked(self.flight());
         ack.episode = Episode::Exit;
         self.tell(&ack);
     }
@@ -226,6 +246,19 @@ impl Sender {
 /// The decisions of a window-based composition before its first congestion event.
 pub fn slow_start(cwnd: Bytes) -> Control {
     update!(Control { ssthresh: Some(Bytes::MAX), ..Control::window(cwnd) })
+}
+
+/// Checks that a decrease by a loss or by a timeout is undone if it was spurious.
+pub fn assert_undone(sender: &mut Sender, timeout: bool) {
+    let before = (sender.cwnd(), sender.snapshot());
+    if timeout {
+        sender.time_out(1)
+    } else {
+        sender.lose()
+    }
+    assert!(sender.cwnd() < before.0);
+    sender.event(&PathEvent::Spurious { now: sender.now, timeout, in_flight: sender.in_flight });
+    assert_eq!((sender.cwnd(), sender.snapshot()), before);
 }
 
 /// Checks that a cached threshold ends the first slow start of a composition, and does not set the initial window (RFC

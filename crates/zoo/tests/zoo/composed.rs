@@ -1,33 +1,14 @@
 //! Rules of [`Composed`](longhaul_cc::compose::Composed) with stages of this crate.
 
-use longhaul_cc::{
-    BuildParams, Detection, Granted, NetworkFeedback, NetworkHeaderKind, Path, PathEvent, SavedPath, SegmentKind,
-    StartupOutcome, update,
-};
-use longhaul_conformance::testing::{MSS, Sender, assert_cached_threshold, segments};
-use longhaul_units::{Bytes, Rate, Span, Time};
+use longhaul_cc::{BuildParams, Detection, Granted, NetworkFeedback, SegmentKind, StartupOutcome, update};
+use longhaul_conformance::testing::{MSS, Sender, assert_cached_threshold, assert_undone, segments};
+use longhaul_units::{Rate, Span};
 
 use super::{registry, spec};
 
-const RTT: Span = Span::from_millis(100);
-
-/// A sender after its handshake, with a saved path of 400 segments per round trip and routers that support
-/// Quick-Start.
 fn resumed(text: &str) -> Sender {
-    let window = segments(400);
-    let saved_path = Some(SavedPath::new(window, Rate::from_bytes_over(window, RTT), RTT));
-    let mut controller = spec(text).build(&update!(BuildParams { mss: MSS, saved_path, ..BuildParams::default() }));
-    let mut path = Path::new(MSS);
-    (path.handshake_rtt, path.min_rtt, path.latest_rtt, path.srtt) = (Some(RTT), Some(RTT), Some(RTT), Some(RTT));
-    let granted = update!(Granted { network_header: Some(NetworkHeaderKind::QuickStart), ..Granted::basic() });
-    controller.on_granted(&granted, &path).expect("granted");
-    let now = Time::from_nanos(1_000_000_000);
-    controller.on_event(&PathEvent::Established { now, granted }, &path);
-    Sender { controller, path, now, rtt: RTT, in_flight: Bytes::ZERO, delivered: Bytes::ZERO }
-}
-
-fn count(sender: &Sender) -> u64 {
-    sender.in_flight.0 / MSS.0
+    registry();
+    Sender::resumed(text)
 }
 
 #[test]
@@ -74,7 +55,7 @@ fn losses_among_the_data_of_a_mark_are_not_answered_again() {
         sender.ack(1);
     }
     let (cwnd, ssthresh) = (sender.cwnd(), sender.ssthresh());
-    assert!(count(&sender) > 30 && ssthresh == segments(100), "{} left, {ssthresh}", count(&sender));
+    assert!(sender.flight() > 30 && ssthresh == segments(100), "{} left, {ssthresh}", sender.flight());
     sender.ack(1);
     assert_eq!(sender.cwnd(), cwnd + MSS);
     sender.lose();
@@ -101,9 +82,9 @@ fn a_mark_in_an_approved_flight_is_answered_until_that_has_arrived() {
             assert_eq!((sender.cwnd(), sender.ssthresh()), answer, "among the same data");
             sender.recover();
         } else {
-            while count(&sender) > 1 {
+            while sender.flight() > 1 {
                 sender.ack(1);
-                assert_eq!((sender.cwnd(), sender.ssthresh()), answer, "{} left", count(&sender));
+                assert_eq!((sender.cwnd(), sender.ssthresh()), answer, "{} left", sender.flight());
             }
             sender.ack(1);
         }
@@ -162,15 +143,6 @@ fn a_spurious_decrease_of_the_classic_controller_is_undone() {
         let mut sender = super::sender("reno-classic");
         sender.fill();
         (0..3).for_each(|_| sender.round());
-        let before = (sender.cwnd(), sender.snapshot());
-        if timeout {
-            sender.time_out(1)
-        } else {
-            sender.lose()
-        }
-        assert!(sender.cwnd() < before.0);
-        let in_flight = sender.in_flight;
-        sender.event(&PathEvent::Spurious { now: sender.now, timeout, in_flight });
-        assert_eq!((sender.cwnd(), sender.snapshot()), before);
+        assert_undone(&mut sender, timeout);
     }
 }

@@ -8,7 +8,7 @@ mod threshold;
 use longhaul_units::{Bytes, Span};
 
 use longhaul_cc::{BuildParams, Congestion, Detection, EcnMark, Episode, Granted, PathEvent, SegmentKind, update};
-use longhaul_conformance::testing::{MSS, Sender, assert_cached_threshold, segments};
+use longhaul_conformance::testing::{MSS, Sender, assert_cached_threshold, assert_undone, segments};
 
 #[test]
 fn a_loss_lowers_once_and_the_increase_resumes_linearly() {
@@ -186,16 +186,7 @@ fn undo_returns_window_threshold_phase_and_avoidance() {
                     sender.round();
                 }
             }
-            let before = (sender.cwnd(), sender.snapshot());
-            if timeout {
-                sender.time_out(1)
-            } else {
-                sender.lose()
-            }
-            assert!(sender.cwnd() < before.0);
-            let in_flight = sender.in_flight;
-            sender.event(&PathEvent::Spurious { now: sender.now, timeout, in_flight });
-            assert_eq!((sender.cwnd(), sender.snapshot()), before, "{spec}");
+            assert_undone(&mut sender, timeout);
             // Congestion avoidance continues like that of the flow without loss.
             sender.in_flight = other.in_flight;
             for _ in 0..20 {

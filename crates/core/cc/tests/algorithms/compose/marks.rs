@@ -1,50 +1,26 @@
 //! Congestion marks that a start-up scheme handles itself, until the data in flight is accounted for.
 
-use longhaul_units::{Bytes, Rate, Span, Time};
-
-use longhaul_cc::{BuildParams, Congestion, Granted, Path, PathEvent, SavedPath, update};
 use longhaul_conformance::testing::{MSS, Sender, segments};
-
-const RTT: Span = Span::from_millis(100);
-
-/// A sender after its handshake, with a saved path of 400 segments per round trip.
-fn sender(spec: &str) -> Sender {
-    let window = segments(400);
-    let saved_path = Some(SavedPath::new(window, Rate::from_bytes_over(window, RTT), RTT));
-    let congestion: Congestion = spec.parse().expect("a name");
-    let mut controller = congestion.build(&update!(BuildParams { mss: MSS, saved_path, ..BuildParams::default() }));
-    let mut path = Path::new(MSS);
-    (path.handshake_rtt, path.min_rtt, path.latest_rtt, path.srtt) = (Some(RTT), Some(RTT), Some(RTT), Some(RTT));
-    let granted = Granted::basic();
-    controller.on_granted(&granted, &path).expect("granted");
-    let now = Time::from_nanos(1_000_000_000);
-    controller.on_event(&PathEvent::Established { now, granted }, &path);
-    Sender { controller, path, now, rtt: RTT, in_flight: Bytes::ZERO, delivered: Bytes::ZERO }
-}
-
-fn count(sender: &Sender) -> u64 {
-    sender.in_flight.0 / MSS.0
-}
 
 /// RFC 9959, sections 3.5 and 3.6: the window is PipeSize / 2, and does not grow until the last unvalidated segment
 /// is acknowledged. The threshold is half of the data delivered by then.
 #[test]
 fn a_mark_in_a_resumed_jump_is_a_safe_retreat_to_its_end() {
     for validating in [false, true] {
-        let mut sender = sender("careful-resume+new-reno");
+        let mut sender = Sender::resumed("careful-resume+new-reno");
         assert_eq!(sender.fill(), 10);
         sender.round();
-        assert_eq!((sender.snapshot().phase, sender.cwnd(), count(&sender)), ("unvalidated", segments(200), 200));
+        assert_eq!((sender.snapshot().phase, sender.cwnd(), sender.flight()), ("unvalidated", segments(200), 200));
         if validating {
             (0..30).for_each(|_| sender.ack(1));
-            assert_eq!((sender.snapshot().phase, count(&sender)), ("validating", 170));
+            assert_eq!((sender.snapshot().phase, sender.flight()), ("validating", 170));
         }
         sender.mark();
         let retreat = sender.cwnd();
         assert_eq!((sender.snapshot().phase, retreat), ("safe-retreat", MSS * if validating { 31 } else { 4 } / 2));
-        while count(&sender) > 1 {
+        while sender.flight() > 1 {
             sender.ack(1);
-            assert_eq!((sender.snapshot().phase, sender.cwnd()), ("safe-retreat", retreat), "{} left", count(&sender));
+            assert_eq!((sender.snapshot().phase, sender.cwnd()), ("safe-retreat", retreat), "{} left", sender.flight());
         }
         sender.ack(1);
         assert_eq!((sender.snapshot().phase, sender.ssthresh()), ("slow-start", segments(100)));
@@ -56,7 +32,7 @@ fn a_mark_in_a_resumed_jump_is_a_safe_retreat_to_its_end() {
 /// the mark, until the flight is delivered; then it is half of the flight.
 #[test]
 fn a_mark_in_a_remembered_flight_is_answered_until_that_has_arrived() {
-    let mut sender = sender("cached-start+new-reno");
+    let mut sender = Sender::resumed("cached-start+new-reno");
     assert_eq!(sender.fill(), 400);
     (0..49).for_each(|_| sender.ack(1));
     sender.mark();
