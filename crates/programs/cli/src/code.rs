@@ -12,11 +12,12 @@ use std::fmt;
 use std::io;
 use std::str::FromStr;
 use std::sync::Mutex;
-use std::sync::PoisonError;
 
 use longhaul_tls::{SecureStream, TlsError};
 use spake2::{Ed25519Group, Identity, Password, Spake2};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+
+use crate::sync::lock;
 
 /// First bytes that the caller sends; the last byte is the version.
 pub(crate) const MAGIC: [u8; 8] = *b"longcod\x01";
@@ -147,7 +148,7 @@ impl Answerer {
     }
 
     pub(crate) fn is_spent(&self) -> bool {
-        *self.left.lock().unwrap_or_else(PoisonError::into_inner) == 0
+        *lock(&self.left) == 0
     }
 
     /// Checks that the peer knows the code, and proves that we do. `heard` is called when the peer's first message has
@@ -174,7 +175,7 @@ impl Answerer {
 
     /// Counts a wrong attempt. When none is left, a right code is refused, too.
     fn check(&self, right: bool) -> Result<(), CodeError> {
-        let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut left = lock(&self.left);
         if *left == 0 {
             return Err(CodeError::Spent);
         }

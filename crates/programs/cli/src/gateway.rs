@@ -1,19 +1,19 @@
 //! Far end of tunnels: connects to targets, and listens on behalf of forwarders.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use longhaul_tls::Fingerprint;
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 
 use self::listen::ListenPermits;
 use self::permit::Permits;
-use self::remote::{Groups, Listen};
+use self::remote::Groups;
 use crate::monitor::{Monitor, Observed, TunnelGuard};
 use crate::tunnel::rate::Limits;
-use crate::tunnel::{self, Ended, Frame, Group, Lookups, Reason, Target, Tunnel, TunnelError};
+use crate::tunnel::{self, Event, Frame, Group, Listen, Lookups, Reason, Target, Tunnel, TunnelError};
 
 pub(crate) mod listen;
 pub(crate) mod permit;
@@ -25,7 +25,7 @@ pub(crate) struct Gateway {
     pub(crate) idle: Duration,
     /// Maximum time to connect to a target, and maximum time that a connection to a listener waits for a tunnel.
     pub(crate) patience: Duration,
-    pub(crate) monitor: Monitor,
+    pub(crate) monitor: Arc<Monitor>,
     pub(crate) listen: ListenPermits,
     pub(crate) groups: Groups,
 }
@@ -41,19 +41,10 @@ pub(crate) struct Peer {
     pub(crate) may_listen: bool,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Event<'a> {
-    Opened(&'a Target),
-    Refused(&'a Target, Reason),
-    Ended(&'a Target, Ended),
-    Listening(SocketAddr, &'a Target),
-    NotListening(&'a Target, Reason),
-}
-
 impl Gateway {
     /// Serves a tunnel until the peer ends it, and returns the connection. When `ending` becomes true, asks the peer to
     /// end the tunnel.
-    pub(crate) async fn serve<S: AsyncRead + AsyncWrite + Unpin + Observed>(
+    pub(crate) async fn serve<S: Observed>(
         &self,
         stream: S,
         peer: &Peer,
@@ -89,7 +80,7 @@ struct Session<'a> {
 
 impl Session<'_> {
     /// Serves the streams that the peer opens, until it ends the tunnel or uses it for something else.
-    async fn streams<S: AsyncRead + AsyncWrite + Unpin + Observed>(
+    async fn streams<S: Observed>(
         &mut self,
         tunnel: &mut Tunnel<S>,
         event: &mut impl FnMut(Event<'_>),
@@ -108,27 +99,14 @@ impl Session<'_> {
             };
             match frame {
                 Some(Frame::Open(target)) => {
-                    tunnel.begin();
                     used = true;
-                    match self.connect(&target).await {
-                        Ok(local) => {
-                            event(Event::Opened(&target));
-                            let ended = self.seen.relay(tunnel, local, (&target, false), self.terms()).await?;
-                            event(Event::Ended(&target, ended));
-                        }
-                        Err(reason) => {
-                            self.gateway.monitor.refuse(reason);
-                            event(Event::Refused(&target, reason));
-                            tunnel.refuse(reason).await?;
-                        }
-                    }
+                    let (connect, terms) = (self.connect(&target), self.terms());
+                    self.seen.serve(tunnel, &target, connect, terms, &mut *event).await?;
                 }
                 Some(Frame::Ping) => tunnel.send(&Frame::Pong).await?,
                 // A late reset of a stream that has ended.
                 Some(Frame::Reset { .. }) => {}
-                Some(Frame::Listen { group, bind, port, target }) if !used => {
-                    return Ok(Purpose::Listeners(Listen { group, bind, port, target }));
-                }
+                Some(Frame::Listen(listen)) if !used => return Ok(Purpose::Listeners(listen)),
                 Some(Frame::Offer(group)) if !used => return Ok(Purpose::Offered(group)),
                 Some(_) => return Err(TunnelError::Protocol("a frame is not allowed between streams")),
                 None => return Ok(Purpose::Ended),

@@ -29,5 +29,6 @@ mod receiver;
 mod report;
 mod sender;
 mod session;
+mod sync;
 mod transport;
 pub mod tunnel;

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use longhaul::{LimitedBy, SendLimit, TcpInfo};
@@ -12,8 +12,9 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
+use crate::sync::lock;
 use crate::tunnel::rate::Limits;
-use crate::tunnel::{self, Ended, Flow, Reason, Target, Traffic, Tunnel, TunnelError, Watch};
+use crate::tunnel::{self, Ended, Event, Flow, Reason, Target, Traffic, Tunnel, TunnelError, Watch};
 
 pub(crate) mod http;
 mod metrics;
@@ -43,13 +44,8 @@ pub(crate) struct PoolState {
     pub(crate) waiting: usize,
 }
 
-/// Observes the tunnels of a program. Clones share the same state.
-#[derive(Clone)]
+/// Observes the tunnels of a program.
 pub(crate) struct Monitor {
-    shared: Arc<Shared>,
-}
-
-struct Shared {
     role: Role,
     started: Instant,
     pool: OnceLock<Box<dyn Fn() -> PoolState + Send + Sync>>,
@@ -120,7 +116,7 @@ struct Link {
 }
 
 /// A connection that reports its state.
-pub(crate) trait Observed: Send + 'static {
+pub(crate) trait Observed: AsyncRead + AsyncWrite + Unpin + Send + 'static {
     fn tcp_info(&self) -> Option<TcpInfo>;
 
     /// Lets the connection start with a window that other connections have found, as
@@ -141,20 +137,18 @@ impl Observed for SecureStream {
 
 impl Monitor {
     #[expect(clippy::disallowed_methods, reason = "pages for people show real time")]
-    pub(crate) fn new(role: Role) -> Self {
-        let shared =
-            Shared { role, started: Instant::now(), pool: OnceLock::new(), state: Mutex::new(State::default()) };
-        Self { shared: Arc::new(shared) }
+    pub(crate) fn new(role: Role) -> Arc<Self> {
+        Arc::new(Self { role, started: Instant::now(), pool: OnceLock::new(), state: Mutex::default() })
     }
 
     pub(crate) fn set_pool(&self, pool: impl Fn() -> PoolState + Send + Sync + 'static) {
         // A program has only one pool.
-        let _ = self.shared.pool.set(Box::new(pool));
+        let _ = self.pool.set(Box::new(pool));
     }
 
     /// Observes a tunnel until the result is dropped. `peer` and `address` identify the other end.
-    pub(crate) fn tunnel<S: Observed + AsyncRead + AsyncWrite + Unpin>(
-        &self,
+    pub(crate) fn tunnel<S: Observed>(
+        self: &Arc<Self>,
         peer: &str,
         address: SocketAddr,
         tunnel: &Tunnel<S>,
@@ -162,22 +156,22 @@ impl Monitor {
         let watch = tunnel.watch();
         let probe: Probe = Box::new(move || link(&watch));
         let peer = peer.to_owned();
-        let mut state = self.state();
+        let mut state = lock(&self.state);
         state.totals.tunnels += 1;
         state.next += 1;
         let number = state.next;
         let link = Link::default();
         state.tunnels.insert(number, TunnelState { peer, address, probe, link, limited: None, stream: None });
-        TunnelGuard { monitor: self.clone(), number }
+        TunnelGuard { monitor: Arc::clone(self), number }
     }
 
     pub(crate) fn refuse_tunnel(&self) {
-        self.state().totals.tunnels_refused += 1;
+        lock(&self.state).totals.tunnels_refused += 1;
     }
 
     /// Counts a stream that was not opened.
     pub(crate) fn refuse(&self, reason: Reason) {
-        *self.state().totals.refused.entry(reason.name()).or_default() += 1;
+        *lock(&self.state).totals.refused.entry(reason.name()).or_default() += 1;
     }
 
     /// Takes a sample per [`INTERVAL`]. Does not return.
@@ -187,18 +181,14 @@ impl Monitor {
         let mut last = ticks.tick().await;
         loop {
             let now = ticks.tick().await;
-            self.state().sample(now - last);
+            lock(&self.state).sample(now - last);
             last = now;
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn pool(&self) -> Option<PoolState> {
         // The lock of the pool is not taken together with that of the monitor.
-        self.shared.pool.get().map(|pool| pool())
+        self.pool.get().map(|pool| pool())
     }
 }
 
@@ -268,7 +258,7 @@ impl TunnelState {
 /// Keeps a tunnel observed until dropped.
 #[must_use]
 pub(crate) struct TunnelGuard {
-    monitor: Monitor,
+    monitor: Arc<Monitor>,
     number: u64,
 }
 
@@ -276,7 +266,7 @@ impl TunnelGuard {
     /// Observes a stream of the tunnel until the result is dropped. `traffic` counts its bytes.
     #[expect(clippy::disallowed_methods, reason = "pages for people show real time")]
     pub(crate) fn stream(&self, target: &Target, traffic: &Arc<Traffic>) -> StreamGuard<'_> {
-        let mut state = self.monitor.state();
+        let mut state = lock(&self.monitor.state);
         state.totals.streams += 1;
         if let Some(tunnel) = state.tunnels.get_mut(&self.number) {
             let (target, traffic) = (target.clone(), Arc::clone(traffic));
@@ -287,7 +277,7 @@ impl TunnelGuard {
     }
 
     /// Relays a stream of the tunnel, and observes it. If this end `opens` the stream, that is done first.
-    pub(crate) async fn relay<S: Observed + AsyncRead + AsyncWrite + Unpin>(
+    pub(crate) async fn relay<S: Observed>(
         &self,
         tunnel: &mut Tunnel<S>,
         local: TcpStream,
@@ -310,14 +300,39 @@ impl TunnelGuard {
         relayed
     }
 
+    /// Serves a stream that the peer has opened: connects to its target by `connect` and relays it, or refuses it.
+    pub(crate) async fn serve<S: Observed>(
+        &self,
+        tunnel: &mut Tunnel<S>,
+        target: &Target,
+        connect: impl Future<Output = Result<TcpStream, Reason>>,
+        terms: (Duration, &Limits),
+        mut event: impl FnMut(Event<'_>),
+    ) -> Result<(), TunnelError> {
+        tunnel.begin();
+        match connect.await {
+            Ok(local) => {
+                event(Event::Opened(target));
+                let ended = self.relay(tunnel, local, (target, false), terms).await?;
+                event(Event::Ended(target, ended));
+                Ok(())
+            }
+            Err(reason) => {
+                self.monitor.refuse(reason);
+                event(Event::Refused(target, reason));
+                tunnel.refuse(reason).await
+            }
+        }
+    }
+
     pub(crate) fn failed(&self) {
-        self.monitor.state().totals.tunnels_failed += 1;
+        lock(&self.monitor.state).totals.tunnels_failed += 1;
     }
 }
 
 impl Drop for TunnelGuard {
     fn drop(&mut self) {
-        let mut state = self.monitor.state();
+        let mut state = lock(&self.monitor.state);
         state.end_stream(self.number);
         let Some(mut tunnel) = state.tunnels.remove(&self.number) else { return };
         tunnel.probe();
@@ -337,7 +352,7 @@ pub(crate) struct StreamGuard<'a> {
 impl StreamGuard<'_> {
     /// Counts the end of the stream; `None` if its tunnel failed.
     pub(crate) fn ended(&self, ended: Option<Ended>) {
-        let mut state = self.tunnel.monitor.state();
+        let mut state = lock(&self.tunnel.monitor.state);
         let Totals { ended: counts, refused, .. } = &mut state.totals;
         let (counts, name) = match ended {
             Some(Ended::Orderly) => (counts, metrics::ORDERLY),
@@ -351,7 +366,7 @@ impl StreamGuard<'_> {
 
 impl Drop for StreamGuard<'_> {
     fn drop(&mut self) {
-        self.tunnel.monitor.state().end_stream(self.tunnel.number);
+        lock(&self.tunnel.monitor.state).end_stream(self.tunnel.number);
     }
 }
 

@@ -7,10 +7,10 @@
 //! | module | contents |
 //! |---|---|
 //! | [`options`], `limits`, `units` | command line |
-//! | `client`, `server`, `greeting`, [`session`] | connection setup, the control connection |
+//! | `client`, `server`, `greeting`, `session` | connection setup, the control connection |
 //! | `timing`, `tcp`, `udp`, `pacing` | streams |
 //! | `meter`, `usage`, `results` | measurements |
-//! | [`text`], `json` | reports |
+//! | `report`, `text`, `json`, [`reporter`] | the report as a value, as text and as JSON, and its output |
 
 pub(crate) mod client;
 mod greeting;
@@ -20,12 +20,14 @@ mod meter;
 pub mod options;
 mod pacing;
 pub mod protocol;
+mod report;
+pub mod reporter;
 mod results;
 mod runner;
 pub(crate) mod server;
-pub mod session;
+mod session;
 mod tcp;
-pub mod text;
+mod text;
 mod timing;
 mod udp;
 pub(crate) mod units;

@@ -76,27 +76,28 @@ pub fn main() -> ExitCode {
         2 => LevelFilter::DEBUG,
         _ => LevelFilter::TRACE,
     });
+    let mut runtime = Builder::new_multi_thread();
     let (name, result) = match cli.command {
         Command::Send(args) => {
             if !args.transport.wants_list() && args.target_and_paths().is_none() {
                 let what = "a receiver and at least one file are needed: longhaul send HOST[:PORT] FILE...";
                 Cli::command().error(ErrorKind::MissingRequiredArgument, what).exit();
             }
-            ("send", transfer(&args.transport, &screen, transport::interrupted(), || send::run(&args, &screen)))
+            ("send", transfer(&mut runtime, &args.transport, &screen, signals::ended(), || send::run(&args, &screen)))
         }
-        Command::Receive(args) => {
-            ("receive", transfer(&args.transport, &screen, transport::interrupted(), || receive::run(&args, &screen)))
-        }
-        Command::Forward(args) => {
-            ("forward", transfer(&args.transport, &screen, signals::interrupted(), || forward::run(&args, &screen)))
-        }
-        Command::Gateway(args) => {
-            ("gateway", transfer(&args.transport, &screen, signals::interrupted(), || gateway::run(&args, &screen)))
-        }
-        Command::Doctor(args) => {
-            let mut runtime = Builder::new_multi_thread();
-            ("doctor", run_to_end(&mut runtime, transport::interrupted(), || doctor::run(&args, &screen)))
-        }
+        Command::Receive(args) => (
+            "receive",
+            transfer(&mut runtime, &args.transport, &screen, signals::ended(), || receive::run(&args, &screen)),
+        ),
+        Command::Forward(args) => (
+            "forward",
+            transfer(&mut runtime, &args.transport, &screen, signals::interrupted(), || forward::run(&args, &screen)),
+        ),
+        Command::Gateway(args) => (
+            "gateway",
+            transfer(&mut runtime, &args.transport, &screen, signals::interrupted(), || gateway::run(&args, &screen)),
+        ),
+        Command::Doctor(args) => ("doctor", run_to_end(&mut runtime, signals::ended(), || doctor::run(&args, &screen))),
         Command::Perf(options) => ("perf", perf::run(&options, &screen)),
         Command::Plot(args) => ("plot", plot(&args)),
         Command::Probe(options) => ("probe", crate::probe::run(&options)),
@@ -122,15 +123,6 @@ pub fn main() -> ExitCode {
 }
 
 fn transfer<F: Future<Output = Result<()>>>(
-    options: &TransportArgs,
-    screen: &Screen,
-    end: impl Future<Output = ()>,
-    work: impl FnOnce() -> F,
-) -> Result<()> {
-    transfer_on(&mut Builder::new_multi_thread(), options, screen, end, work)
-}
-
-fn transfer_on<F: Future<Output = Result<()>>>(
     runtime: &mut Builder,
     options: &TransportArgs,
     screen: &Screen,

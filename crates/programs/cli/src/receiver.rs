@@ -15,6 +15,7 @@ use crate::names::{self, Name};
 use crate::progress::{Screen, Side};
 use crate::protocol::{self, FileHeader, Kind, MAX_CHUNK, ProtocolError, Reply};
 use crate::report;
+use crate::sync::blocking;
 use crate::transport::Transport;
 
 mod body;
@@ -380,7 +381,7 @@ impl Receiver {
             };
             name.map(|name| (name, kept))
         };
-        disk::blocking(place).await
+        blocking(place).await
     }
 
     async fn entry(&self, owner: Owner, header: &FileHeader) -> Result<Received, Fault> {
@@ -396,7 +397,7 @@ impl Receiver {
                         staging.directory(&header.name, attributes(&header), overwrite, &owner)
                     }
                 };
-                disk::blocking(create).await
+                blocking(create).await
             }
         };
         match created {
@@ -425,7 +426,7 @@ async fn reserve(mut temp: TempFile, from: u64, size: u64, data: Option<u64>) ->
     if size.saturating_sub(from) < LEAST_RESERVED {
         return Ok(temp);
     }
-    disk::blocking(move || temp.reserve(from, size, data).map(|()| temp)).await
+    blocking(move || temp.reserve(from, size, data).map(|()| temp)).await
 }
 
 /// Discards data of a file that was sent before the sender learned that the file is not wanted.

@@ -90,22 +90,17 @@ impl Sent {
     }
 }
 
-/// A delivered file as its receiver saw it: one line of `receive --json`.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub(crate) struct Received {
-    /// Final name of the file.
-    pub(crate) file: String,
-    pub(crate) bytes: u64,
-    /// Bytes received over earlier connections.
-    pub(crate) resumed_bytes: u64,
-    /// Seconds from the first byte of the header to the final renaming.
-    pub(crate) seconds: f64,
-    /// Goodput in bit/s.
-    pub(crate) goodput_bps: f64,
-    /// Verified BLAKE3 hash of the contents.
-    pub(crate) blake3: String,
-    pub(crate) peer: String,
+/// Creates a value that serializes as an object with these members, in this order. Each has a type parameter of its name.
+macro_rules! object {
+    ($($(#[$attribute:meta])* $name:ident: $value:expr),* $(,)?) => {{
+        #[derive(serde::Serialize)]
+        struct Object<$($name),*> {
+            $($(#[$attribute])* $name: $name,)*
+        }
+        Object { $($name: $value),* }
+    }};
 }
+pub(crate) use object;
 
 pub(crate) fn json_line(report: &impl Serialize) -> String {
     serde_json::to_string(report).unwrap_or_else(|error| format!("{{\"error\":\"{error}\"}}"))

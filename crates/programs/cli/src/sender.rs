@@ -17,6 +17,7 @@ use tokio::sync::mpsc;
 use crate::names::{Name, NameError};
 use crate::progress::{self, Progress, Screen, Side};
 use crate::protocol::{self, ProtocolError, Reply};
+use crate::sync::completed;
 use crate::transport::Transport;
 
 mod producer;
@@ -190,7 +191,7 @@ impl<T: Transport> Sender<T> {
                         });
                     }
                     (None, Some(ended)) => {
-                        ended.await.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))?;
+                        completed(ended).await?;
                     }
                     (None, None) => {}
                 },

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
 use crate::names::Name;
@@ -12,7 +11,7 @@ use crate::protocol::ProtocolError;
 use crate::receiver::{File, LeftOut, ReceiveError, Receiver};
 use crate::report::{Sent, Stopwatch};
 use crate::sender::{Delivery, Options, Plan, SendError, Sender, Source};
-use crate::transport::{Connection, Snapshot, Transport};
+use crate::transport::{self, Connection, Snapshot, Transport};
 
 #[derive(Clone, Debug)]
 pub(crate) enum Outcome {
@@ -84,9 +83,7 @@ impl Sending<'_> {
 }
 
 async fn finish(mut stream: impl Connection, plot: Option<&mut Plot>) -> std::io::Result<()> {
-    stream.shutdown().await?;
-    let mut rest = [0; 64];
-    while stream.read(&mut rest).await? > 0 {}
+    transport::drain(&mut stream).await?;
     if let Some(plot) = plot {
         plot.sample(stream.tcp());
     }

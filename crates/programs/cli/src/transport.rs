@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail};
 use longhaul::{Congestion, KeepAlive, LimitedBy, ParseCongestionError, TcpListener, TcpSocket, TcpStream, UdpBackend};
 use longhaul_tls::{Fingerprint, SecureStream};
 use longhaul_units::Rate;
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tracing_subscriber::filter::{EnvFilter, LevelFilter};
 
 use crate::memory::Memory;
@@ -28,14 +28,6 @@ pub(crate) struct TransportArgs {
     /// Congestion control, by name or composition; `list` prints the registry
     #[arg(short = 'C', long, value_name = "SPEC", value_parser = parse_congestion)]
     pub(crate) congestion: Option<Choice>,
-    /// Options other than the congestion control.
-    #[command(flatten)]
-    pub(crate) connection: ConnectionArgs,
-}
-
-/// Options of connections other than the congestion control.
-#[derive(Clone, Debug, clap::Args)]
-pub(crate) struct ConnectionArgs {
     /// Capture the connections' packets as plain TCP, for Wireshark, tshark and tcptrace
     #[arg(long, value_name = "FILE")]
     pub(crate) pcap: Option<PathBuf>,
@@ -114,16 +106,12 @@ impl TransportArgs {
 
     /// Returns the options without captures and logs.
     pub(crate) fn unlogged(&self) -> Self {
-        let qlog_environment = QlogEnvironment::default();
-        let connection = ConnectionArgs { pcap: None, qlog: None, qlog_environment, ..self.connection.clone() };
-        Self { connection, ..self.clone() }
+        Self { pcap: None, qlog: None, qlog_environment: QlogEnvironment::default(), ..self.clone() }
     }
 
     /// Returns the options with a limit on the rate at which data is sent.
     pub(crate) fn limited(&self, limit: Option<Rate>) -> Self {
-        let mut options = self.clone();
-        options.connection.limit = limit;
-        options
+        Self { limit, ..self.clone() }
     }
 
     /// Returns the options for the `index`th of several connections that are opened one by one, counted from 0. A
@@ -131,8 +119,8 @@ impl TransportArgs {
     pub(crate) fn for_connection(&self, index: usize) -> Self {
         let mut options = self.clone();
         if index > 0 {
-            options.connection.qlog_environment.file = None;
-            options.connection.pcap = self.connection.pcap.as_ref().map(|file| {
+            options.qlog_environment.file = None;
+            options.pcap = self.pcap.as_ref().map(|file| {
                 let mut name = file.file_stem().unwrap_or_default().to_owned();
                 name.push(format!("-{}", index + 1));
                 if let Some(extension) = file.extension() {
@@ -147,7 +135,7 @@ impl TransportArgs {
 
     /// Returns the maximum time to wait for a silent peer.
     pub(crate) fn patience(&self) -> Duration {
-        Duration::from_secs(self.connection.timeout.into())
+        Duration::from_secs(self.timeout.into())
     }
 
     /// Opens a connection to the first of `addresses` that answers (Happy Eyeballs, [`longhaul::race`]).
@@ -156,7 +144,7 @@ impl TransportArgs {
         // Only the first attempt captures: concurrent attempts would write to the same file.
         let unspecified = SocketAddr::from(([0, 0, 0, 0], 0));
         let first = self.socket(addresses.first().copied().unwrap_or(unspecified))?;
-        let others = Self { connection: ConnectionArgs { pcap: None, ..self.connection.clone() }, ..self.clone() };
+        let others = Self { pcap: None, ..self.clone() };
         let (first, others) = (&first, &others);
         let attempt = |address| async move {
             let socket = others.socket(address)?;
@@ -187,13 +175,13 @@ impl TransportArgs {
         let mut socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
         socket.set_udp_backend(udp_backend(std::env::var_os("LONGHAUL_UDP"))?);
         let config = socket.config();
-        config.path_cache(self.connection.path_cache.as_ref().map(Memory::paths));
-        config.routers_answer(self.connection.routers_answer).ecn(!self.connection.no_ecn);
+        config.path_cache(self.path_cache.as_ref().map(Memory::paths));
+        config.routers_answer(self.routers_answer).ecn(!self.no_ecn);
         if let Some(Choice::Use(congestion)) = &self.congestion {
             config.congestion(congestion.clone());
         }
-        config.max_pacing_rate(self.connection.limit.map(Rate::as_bytes_per_sec));
-        config.allow_unsafe_congestion(self.connection.allow_unsafe_congestion);
+        config.max_pacing_rate(self.limit.map(Rate::as_bytes_per_sec));
+        config.allow_unsafe_congestion(self.allow_unsafe_congestion);
         // Each write is large, or is the end of a message that the peer waits for, so Nagle's algorithm would only
         // delay it.
         config.nodelay(true);
@@ -202,7 +190,7 @@ impl TransportArgs {
         let patience = self.patience();
         let keep_alive = KeepAlive::default().with_idle(patience / 3).with_interval(patience * 2 / 15).with_probes(5);
         config.user_timeout(Some(patience)).keep_alive(Some(keep_alive));
-        if let Some(file) = &self.connection.pcap {
+        if let Some(file) = &self.pcap {
             socket.set_pcap(file).with_context(|| format!("cannot write {}", file.display()))?;
         }
         self.set_qlog(&socket)?;
@@ -213,8 +201,8 @@ impl TransportArgs {
     }
 
     fn set_qlog(&self, socket: &TcpSocket) -> Result<()> {
-        let QlogEnvironment { file, dir } = &self.connection.qlog_environment;
-        match (&self.connection.qlog, file, dir) {
+        let QlogEnvironment { file, dir } = &self.qlog_environment;
+        match (&self.qlog, file, dir) {
             (None, Some(file), _) => socket.set_qlog_file(file),
             (Some(dir), _, _) | (None, None, Some(dir)) => {
                 std::fs::create_dir_all(dir).with_context(|| format!("cannot create {}", dir.display()))?;
@@ -233,6 +221,14 @@ fn udp_backend(name: Option<OsString>) -> Result<UdpBackend> {
         Some(Some("quinn")) => Ok(UdpBackend::Quinn),
         Some(_) => bail!("the environment variable LONGHAUL_UDP is {name:?}; it can be empty or `quinn`"),
     }
+}
+
+/// Ends our direction of a connection, and waits until the peer has ended its own.
+pub(crate) async fn drain(stream: &mut (impl AsyncRead + AsyncWrite + Unpin)) -> io::Result<()> {
+    stream.shutdown().await?;
+    let mut rest = [0; 64];
+    while stream.read(&mut rest).await? > 0 {}
+    Ok(())
 }
 
 /// Closes a connection after the last message of both ends, as [`TcpStream::close`] does.
@@ -359,7 +355,7 @@ pub(crate) async fn finish(
         // `work` has been dropped, and its connections with it, which sent resets.
         tokio::time::sleep(LEAVING).await;
     }
-    let saved = options.connection.path_cache.as_ref().map_or(Ok(()), Memory::save);
+    let saved = options.path_cache.as_ref().map_or(Ok(()), Memory::save);
     result.and(saved)
 }
 
@@ -373,24 +369,6 @@ pub(crate) fn init_log(level: LevelFilter) {
     // Failures of the subscriber itself would be reported by a macro that panics.
     let log = tracing_subscriber::fmt().with_env_filter(filter).log_internal_errors(false);
     log.with_writer(output::Log::default).init();
-}
-
-/// Waits until the user or the system interrupts the program.
-pub(crate) async fn interrupted() {
-    #[cfg(unix)]
-    {
-        use tokio::signal::unix::{SignalKind, signal};
-        if let Ok(mut terminate) = signal(SignalKind::terminate()) {
-            tokio::select! {
-                _ = terminate.recv() => return,
-                result = tokio::signal::ctrl_c() => if result.is_ok() { return },
-            }
-        }
-    }
-    if tokio::signal::ctrl_c().await.is_err() {
-        // No signal handler could be installed.
-        std::future::pending::<()>().await;
-    }
 }
 
 #[cfg(test)]

@@ -49,7 +49,7 @@ mod target;
 
 pub(crate) use connect::Lookups;
 pub(crate) use connect::connect;
-pub use frame::{Frame, Group, Reason};
+pub use frame::{Frame, Group, Listen, Reason};
 pub(crate) use relay::{Ended, Flow, Traffic, prepare, relay};
 pub(crate) use shared::Watch;
 pub use target::{ParseTargetError, Target};
@@ -93,6 +93,16 @@ pub(crate) async fn accept<F: Future<Output = ()> + Send + 'static>(
     }
 }
 
+/// What happens to streams of a tunnel and to listeners.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Event<'a> {
+    Opened(&'a Target),
+    Refused(&'a Target, Reason),
+    Ended(&'a Target, Ended),
+    Listening(SocketAddr, &'a Target),
+    NotListening(&'a Target, Reason),
+}
+
 #[derive(Debug, thiserror::Error)]
 pub enum TunnelError {
     #[error(transparent)]
@@ -131,8 +141,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Tunnel<S> {
         if magic != MAGIC {
             return Err(TunnelError::NotOurs);
         }
-        let (reader, writer) = shared::split(stream);
-        Ok(Self { frames: FrameReader::new(reader), writer, stream: 0, leaving: false })
+        let writer = Side::new(stream);
+        Ok(Self { frames: FrameReader::new(writer.other()), writer, stream: 0, leaving: false })
     }
 
     /// Returns the next frame, or `None` at the end of the connection.

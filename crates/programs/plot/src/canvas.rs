@@ -315,21 +315,12 @@ impl Canvas {
         let caption_top = label + if has_label { 20.0 } else { 4.0 } + 8.0;
         let height = caption_top + caption.len() as f64 * 13.0 + 8.0;
         let id = &self.around.id;
-        let size = format!("0 0 {} {}", coordinate(self.wide), coordinate(height));
         let svg = match y {
             None => Tag::new("svg").set("xmlns", "http://www.w3.org/2000/svg"),
             Some(y) => Tag::new("svg").at("y", y),
         };
         let style = if y.is_none() { style_element() } else { String::new() };
-        let mut svg = svg
-            .set("class", "plot")
-            .set("viewBox", &size)
-            .at("width", self.wide)
-            .at("height", height)
-            .set("role", "img")
-            .set("aria-labelledby", &format!("{id}-title {id}-about"))
-            .child(&Tag::new("title").set("id", &format!("{id}-title")).text(&self.around.title))
-            .child(&Tag::new("desc").set("id", &format!("{id}-about")).text(&self.around.about))
+        let mut svg = titled(svg, id, (self.wide, height), (&self.around.title, &self.around.about))
             .raw(&style)
             .child(&style::hatches(id, style::COLOURS))
             .child(&Tag::new("rect").set("class", "ground").at("width", self.wide).at("height", height));
@@ -473,6 +464,18 @@ fn scale_of(axis: &Axis, from: f64, to: f64) -> Option<Scale> {
         Axis::Numbers { low, high, is_log, .. } => Some(Scale { low: *low, high: *high, is_log: *is_log, from, to }),
         Axis::Names { .. } => None,
     }
+}
+
+/// Adds size, title and description to the element of a picture. `id` is the prefix of ids in the page.
+pub(crate) fn titled(svg: Tag, id: &str, (width, height): (f64, f64), (title, about): (&str, &str)) -> Tag {
+    svg.set("class", "plot")
+        .set("viewBox", &format!("0 0 {} {}", coordinate(width), coordinate(height)))
+        .at("width", width)
+        .at("height", height)
+        .set("role", "img")
+        .set("aria-labelledby", &format!("{id}-title {id}-about"))
+        .child(&Tag::new("title").set("id", &format!("{id}-title")).text(title))
+        .child(&Tag::new("desc").set("id", &format!("{id}-about")).text(about))
 }
 
 /// Returns the style element of a stand-alone file.

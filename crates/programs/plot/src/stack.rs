@@ -1,7 +1,7 @@
 //! Several pictures in one file.
 
-use crate::canvas::{Canvas, style_element};
-use crate::tag::{Tag, coordinate};
+use crate::canvas::{Canvas, style_element, titled};
+use crate::tag::Tag;
 
 /// Lets the plot areas of pictures begin at the same x. Existing elements do not move.
 pub fn align(pictures: &mut [Canvas]) {
@@ -20,17 +20,8 @@ pub fn stack(id: &str, title: &str, about: &str, pictures: &[Canvas]) -> String 
         height += high;
         width = width.max(picture.width());
     }
-    let mut svg = Tag::new("svg")
-        .set("xmlns", "http://www.w3.org/2000/svg")
-        .set("class", "plot")
-        .set("viewBox", &format!("0 0 {} {}", coordinate(width), coordinate(height)))
-        .at("width", width)
-        .at("height", height)
-        .set("role", "img")
-        .set("aria-labelledby", &format!("{id}-title {id}-about"))
-        .child(&Tag::new("title").set("id", &format!("{id}-title")).text(title))
-        .child(&Tag::new("desc").set("id", &format!("{id}-about")).text(about))
-        .raw(&style_element());
+    let svg = Tag::new("svg").set("xmlns", "http://www.w3.org/2000/svg");
+    let mut svg = titled(svg, id, (width, height), (title, about)).raw(&style_element());
     below.iter().for_each(|picture| svg.push(picture));
     format!("{svg}\n")
 }

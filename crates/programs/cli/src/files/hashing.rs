@@ -3,10 +3,12 @@
 use std::collections::HashMap;
 use std::io::{self, Read};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use longhaul_tls::Fingerprint;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::sync::lock;
 
 /// Maximum number of files that are hashed on demand at the same time.
 const ALL: usize = 2;
@@ -30,7 +32,7 @@ impl Hashing {
     /// Waits for the turn of a sender. The turn ends when the result is dropped.
     pub(crate) async fn turn(&self, peer: Option<Fingerprint>) -> Vec<OwnedSemaphorePermit> {
         let own = {
-            let mut peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut peers = lock(&self.peers);
             peers.retain(|_, turns| Arc::strong_count(turns) > 1);
             Arc::clone(peers.entry(peer).or_insert_with(|| Arc::new(Semaphore::new(1))))
         };

@@ -9,8 +9,8 @@ use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use blake3::hazmat::ChainingValue;
@@ -24,6 +24,7 @@ use super::{PART, Staging, TempFile};
 use crate::groups::{GROUP, Prefix};
 use crate::names::Name;
 use crate::protocol::{HASH_LEN, Timestamp};
+use crate::sync::lock;
 
 /// Name prefix of descriptions, followed by the same random characters as in the name of the part.
 pub(super) const ABOUT: &str = "about-";
@@ -108,7 +109,7 @@ pub(crate) struct Claim {
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        let mut slots = self.staging.slots();
+        let mut slots = lock(&self.staging.slots);
         if matches!(slots.get(&self.version.key()), Some(Slot::Busy { .. })) {
             slots.remove(&self.version.key());
         }
@@ -146,7 +147,7 @@ impl Staging {
     /// Claims the file, unless an older connection is receiving it: then returns the version and the lease of that
     /// connection.
     fn try_claim(self: &Arc<Self>, version: &Description) -> Result<(Claim, Found), (Description, Arc<Lease>)> {
-        let mut slots = self.slots();
+        let mut slots = lock(&self.slots);
         if let Some(Slot::Busy { version, lease }) = slots.get(&version.key()) {
             return Err((version.clone(), Arc::clone(lease)));
         }
@@ -207,7 +208,7 @@ impl Staging {
                 Ok((TempFile { file, staging: Arc::clone(self), part, reserved: false, sparse: false }, prefix))
             }
             Err(error) if stop.is_set() => {
-                self.slots().insert(claim.version.key(), Slot::Left(left));
+                lock(&self.slots).insert(claim.version.key(), Slot::Left(left));
                 Err(error)
             }
             _ => {
@@ -219,7 +220,7 @@ impl Staging {
 
     /// Returns the parts that are not being received, each with the number of bytes that it occupies.
     pub(crate) fn parts(&self) -> Vec<(Description, u64)> {
-        let slots = self.slots();
+        let slots = lock(&self.slots);
         let left = slots.values().filter_map(|slot| match slot {
             Slot::Left(left) => Some((left.version.clone(), self.private.join(&left.part).metadata().ok()?.len())),
             Slot::Busy { .. } => None,
@@ -252,10 +253,6 @@ impl Staging {
     #[cfg(not(unix))]
     fn open_private(&self, name: &OsStr) -> io::Result<File> {
         File::options().read(true).write(true).open(self.private.join(name))
-    }
-
-    fn slots(&self) -> std::sync::MutexGuard<'_, Slots> {
-        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -301,7 +298,7 @@ impl Part {
             return false;
         }
         let Self { claim, name, .. } = self;
-        let mut slots = claim.staging.slots();
+        let mut slots = lock(&claim.staging.slots);
         let age = slots.values().map(|slot| if let Slot::Left(left) = slot { left.age + 1 } else { 0 }).max();
         let left = Leftover { version: claim.version.clone(), part: name, age: age.unwrap_or(0) };
         slots.insert(claim.version.key(), Slot::Left(left));

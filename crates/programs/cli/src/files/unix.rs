@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::io::BufReader;
 use std::os::unix::fs::OpenOptionsExt;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
 use longhaul_tls::Fingerprint;
 use longhaul_units::text;
@@ -15,6 +15,7 @@ use rustix::io::Errno;
 use super::parts::{self, ABOUT, Description, Leftover, Slot, Slots};
 use super::{Duration, File, Name, NamedTempFile, Owner, PART, Path, SystemTime, io};
 use crate::names;
+use crate::sync::lock;
 
 /// Maximum age of a part that is taken over.
 const MAX_AGE: Duration = Duration::from_secs(30 * 24 * 3600);
@@ -115,17 +116,13 @@ impl Opened {
         };
         let opened = open_below(directory, name)?;
         if is_new {
-            let mut created = self.created();
+            let mut created = lock(&self.created);
             if created.len() == MAX_CREATED {
                 created.pop_front();
             }
             created.push_back(identity(&opened, owner)?);
         }
         Ok(opened)
-    }
-
-    fn created(&self) -> MutexGuard<'_, VecDeque<Created>> {
-        self.created.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn exists(&self, path: &Name) -> io::Result<bool> {
@@ -170,7 +167,7 @@ impl Opened {
     pub(super) fn directory(&self, path: &Name, owner: &Owner) -> io::Result<(File, bool)> {
         let directory = self.walk(&names::parts(path).collect::<Vec<_>>(), Some(owner))?;
         let identity = identity(&directory, owner)?;
-        let mut created = self.created();
+        let mut created = lock(&self.created);
         let at = created.iter().rposition(|created| *created == identity);
         Ok((directory, at.and_then(|at| created.remove(at)).is_some()))
     }

@@ -131,12 +131,12 @@ impl Source {
     }
 
     /// Accepts connections and forwards them through `pool`. Does not return.
-    pub(crate) async fn run(self, pool: Pool) {
+    pub(crate) async fn run(self, pool: Arc<Pool>) {
         let Self { listener, targets } = self;
         let places = Arc::new(Semaphore::new(NEGOTIATING));
         let failed = |error| tracing::warn!(target: "longhaul::forward", "cannot accept a connection: {error}");
         let serve = |client, from| {
-            let (pool, places, targets) = (pool.clone(), Arc::clone(&places), targets.clone());
+            let (pool, places, targets) = (Arc::clone(&pool), Arc::clone(&places), targets.clone());
             async move {
                 if let Err(error) = forward(client, targets, &pool, &places).await {
                     tracing::info!(target: "longhaul::forward", "{from}: {error}");

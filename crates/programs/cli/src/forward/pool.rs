@@ -1,8 +1,8 @@
 //! Pool of tunnels to a gateway.
 
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anyhow::Result;
@@ -15,9 +15,10 @@ use super::persist::persist;
 use crate::monitor::{Monitor, PoolState};
 use crate::progress::Screen;
 use crate::report::Stopwatch;
-use crate::tunnel::jobs::{Job, Jobs, Unserved};
+use crate::sync::lock;
+use crate::tunnel::jobs::{Job, Jobs};
 use crate::tunnel::rate::Limits;
-use crate::tunnel::{self, Ended, Frame, Reason, Target, Tunnel};
+use crate::tunnel::{self, Ended, Target, Tunnel};
 
 /// Maximum number of tunnels that are being built. A gateway admits few handshakes per address, and each tunnel that is
 /// being built makes up to two [attempts](persist) at the same time.
@@ -30,9 +31,9 @@ const HEDGE_ROUND_TRIPS: u32 = 4;
 const WAITING: usize = 1024;
 /// Interval between probes of the idle tunnel that will be used next.
 const PROBE: Duration = Duration::from_secs(1);
-/// Number of intervals after the last use of the pool in which probes are sent. Later, the keep-alive of the
-/// connections detects that the gateway is lost.
-const PROBES: u64 = 300;
+/// Time after the last use of the pool in which probes are sent. Later, the keep-alive of the connections detects that the
+/// gateway is lost.
+const PROBED: Duration = Duration::from_secs(300);
 /// Minimum time after which an idle tunnel counts as failed if its probe is not answered.
 const SUSPECT: Duration = Duration::from_secs(3);
 /// The same in round trips, because queues may be long.
@@ -62,87 +63,70 @@ pub(crate) struct PoolConfig {
     pub(crate) gateway: String,
     /// Limits of the rate of all connections together.
     pub(crate) limits: Limits,
-    pub(crate) monitor: Monitor,
+    pub(crate) monitor: Arc<Monitor>,
 }
 
-/// A pool of tunnels. Each carries one forwarded connection at a time and is used again afterwards. Clones share the
-/// same tunnels.
-#[derive(Clone)]
+/// A pool of tunnels. Each carries one forwarded connection at a time and is used again afterwards.
 pub(crate) struct Pool {
-    shared: Arc<Shared>,
-}
-
-struct Shared {
     config: PoolConfig,
     connect: Connect,
     screen: Screen,
-    jobs: Jobs,
+    jobs: Arc<Jobs>,
     /// Number of the next connection to the gateway.
     next: AtomicUsize,
-    state: Mutex<State>,
+    /// Numbers of tunnels that are open and that are being built.
+    tunnels: AtomicUsize,
+    building: AtomicUsize,
     /// Whether the latest attempt to reach the gateway failed.
     failing: AtomicBool,
     /// Number of consecutive tunnels, up to the latest, that ended soon and carried nothing.
     useless: AtomicU32,
     /// Smoothed round-trip time of the latest tunnel in microseconds.
     rtt: AtomicU64,
-    /// Number of the current interval of [`PROBE`]; `used` is that of the last use of the pool.
-    now: AtomicU64,
-    used: AtomicU64,
-}
-
-#[derive(Debug, Default)]
-struct State {
-    tunnels: usize,
-    building: usize,
+    /// Runs since the last use of the pool.
+    used: Mutex<Stopwatch>,
 }
 
 impl Pool {
-    pub(crate) fn new(config: PoolConfig, connect: Connect, screen: Screen) -> Self {
-        let monitor = config.monitor.clone();
-        let shared = Arc::new(Shared {
+    pub(crate) fn new(config: PoolConfig, connect: Connect, screen: Screen) -> Arc<Self> {
+        let monitor = Arc::clone(&config.monitor);
+        let jobs = Arc::new(Jobs::new(WAITING, config.patience, &monitor));
+        let pool = Arc::new(Self {
             config,
             connect,
             screen,
-            jobs: Jobs::new(WAITING),
+            jobs,
             next: AtomicUsize::new(0),
-            state: Mutex::default(),
+            tunnels: AtomicUsize::new(0),
+            building: AtomicUsize::new(0),
             failing: AtomicBool::new(false),
             useless: AtomicU32::new(0),
             rtt: AtomicU64::new(0),
-            now: AtomicU64::new(0),
-            used: AtomicU64::new(0),
+            used: Mutex::new(Stopwatch::start()),
         });
-        let pool = Arc::downgrade(&shared);
-        monitor.set_pool(move || pool.upgrade().map(|pool| pool.observe()).unwrap_or_default());
-        Self { shared }
-    }
-
-    pub(crate) fn adopt(&self, tunnel: Tunnel<SecureStream>) {
-        self.shared.add(tunnel);
+        let observed = Arc::downgrade(&pool);
+        monitor.set_pool(move || observed.upgrade().map(|pool| pool.observe()).unwrap_or_default());
+        pool
     }
 
     pub(super) fn patience(&self) -> Duration {
-        self.shared.config.patience
+        self.config.patience
     }
 
     /// Forwards a connection, which was [prepared](tunnel::prepare), to `target`. If no tunnel becomes free in time,
     /// the connection is reset.
     pub(crate) async fn forward(&self, local: TcpStream, target: Target) {
-        let Shared { jobs, config, .. } = &*self.shared;
-        self.shared.used.store(self.shared.now.load(Ordering::Relaxed), Ordering::Relaxed);
-        let Err(unserved) = jobs.submit(Job { local, target }, config.patience).await else { return };
-        config.monitor.refuse(Reason::Crowded);
-        if let Unserved::Late(target) = unserved {
-            self.shared.screen.say(&format!("{target}: reset, because no tunnel was ready in time"));
+        *lock(&self.used) = Stopwatch::start();
+        if let Some(late) = self.jobs.submit(Job { local, target }).await {
+            self.screen.say(&format!("{late}: reset, because no tunnel was ready in time"));
         }
     }
 
     /// Waits until no connection is being forwarded or waiting.
     pub(crate) async fn settled(&self) {
         let is_settled = || {
-            let (idle, waiting) = self.shared.jobs.counts();
-            waiting == 0 && idle == self.shared.state().tunnels
+            let (idle, waiting) = self.jobs.counts();
+            waiting == 0 && idle == self.tunnels.load(Ordering::Relaxed)
         };
         while !is_settled() {
             sleep(CHECK).await;
@@ -150,44 +134,37 @@ impl Pool {
     }
 
     /// Builds tunnels whenever there are too few, and probes idle ones. Does not return.
-    pub(crate) async fn maintain(&self) {
+    pub(crate) async fn maintain(self: &Arc<Self>) {
         let mut building = JoinSet::new();
         let mut ticks = tokio::time::interval(PROBE);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
-            while self.shared.begin_building() {
-                let counted = Counted { shared: Arc::clone(&self.shared), count: |state| &mut state.building };
+            while self.begin_building() {
+                let counted = Counted { pool: Arc::clone(self), count: |pool| &pool.building };
                 building.spawn(async move {
-                    sleep(pause(counted.shared.useless.load(Ordering::Relaxed))).await;
-                    let tunnel = counted.shared.build().await;
-                    counted.shared.add(tunnel);
+                    sleep(pause(counted.pool.useless.load(Ordering::Relaxed))).await;
+                    let tunnel = counted.pool.build().await;
+                    counted.pool.add(tunnel);
                 });
             }
             tokio::select! {
-                () = self.shared.jobs.changed.notified() => {}
-                _ = ticks.tick() => self.shared.probe_next(),
+                () = self.jobs.changed.notified() => {}
+                _ = ticks.tick() => self.probe_next(),
                 Some(_) = building.join_next() => {}
             }
         }
     }
-}
-
-impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 
     /// Probes the idle tunnel that will be used next, if the pool was used recently.
     fn probe_next(&self) {
-        let now = self.now.fetch_add(1, Ordering::Relaxed);
-        if now - self.used.load(Ordering::Relaxed) <= PROBES {
+        if lock(&self.used).elapsed() <= PROBED {
             self.jobs.probe_next();
         }
     }
 
     fn observe(&self) -> PoolState {
         let (idle, waiting) = self.jobs.counts();
-        let State { tunnels, building } = *self.state();
+        let [tunnels, building] = [&self.tunnels, &self.building].map(|count| count.load(Ordering::Relaxed));
         PoolState { idle, busy: tunnels.saturating_sub(idle), building, waiting }
     }
 
@@ -198,13 +175,11 @@ impl Shared {
 
     /// Returns whether another tunnel is needed, and counts it as being built if so.
     fn begin_building(&self) -> bool {
-        let (idle, waiting) = self.jobs.counts();
-        let mut state = self.state();
+        let PoolState { idle, busy, building, waiting } = self.observe();
         let limit = if self.failing.load(Ordering::Relaxed) { 1 } else { BUILDING };
-        let missing = idle + state.building < self.config.warm + waiting;
-        let room = state.building < limit && state.tunnels + state.building < self.config.max;
-        let begin = missing && room;
-        state.building += usize::from(begin);
+        let missing = idle + building < self.config.warm + waiting;
+        let begin = missing && building < limit && idle + busy + building < self.config.max;
+        self.building.fetch_add(begin.into(), Ordering::Relaxed);
         begin
     }
 
@@ -226,27 +201,28 @@ impl Shared {
         tunnel
     }
 
-    fn add(self: &Arc<Self>, tunnel: Tunnel<SecureStream>) {
+    /// Serves a tunnel in the background.
+    pub(crate) fn add(self: &Arc<Self>, tunnel: Tunnel<SecureStream>) {
         if let Some(rtt) = tunnel.inspect(|stream| stream.info().ok()?.rtt).flatten() {
             self.rtt.store(rtt.as_micros() as u64, Ordering::Relaxed);
         }
-        self.state().tunnels += 1;
-        let counted = Counted { shared: Arc::clone(self), count: |state| &mut state.tunnels };
+        self.tunnels.fetch_add(1, Ordering::Relaxed);
+        let counted = Counted { pool: Arc::clone(self), count: |pool| &pool.tunnels };
         tokio::spawn(async move {
-            let shared = Arc::clone(&counted.shared);
+            let pool = Arc::clone(&counted.pool);
             let (life, mut carried) = (Stopwatch::start(), false);
-            let left = shared.serve(tunnel, &mut carried).await;
+            let left = pool.serve(tunnel, &mut carried).await;
             // If a gateway ends tunnels right after their greeting, there is a pause before the next one is built.
             if carried || life.elapsed() >= OF_USE {
-                shared.useless.store(0, Ordering::Relaxed);
+                pool.useless.store(0, Ordering::Relaxed);
             } else {
-                shared.useless.fetch_add(1, Ordering::Relaxed);
+                pool.useless.fetch_add(1, Ordering::Relaxed);
             }
             drop(counted);
             match left {
                 Some(stream) => tunnel::close(stream).await,
                 // The other tunnels are suspect now.
-                None => shared.jobs.probe_all(),
+                None => pool.jobs.probe_all(),
             }
         });
     }
@@ -257,10 +233,19 @@ impl Shared {
         let address = tunnel.inspect(|stream| stream.tcp().peer_addr().ok()).flatten()?;
         let seen = self.config.monitor.tunnel(&self.config.gateway, address, &tunnel);
         while !tunnel.is_leaving() {
-            let Job { local, target } = match self.next_job(&mut tunnel).await {
-                Next::Job(job) => job,
-                Next::Close => break,
-                Next::Failed => {
+            // The path may have become longer since the latest tunnel was built.
+            let rtt = tunnel.inspect(|stream| stream.info().ok()?.rtt).flatten().unwrap_or_default().max(self.rtt());
+            let surplus = async {
+                sleep(SURPLUS).await;
+                while self.jobs.counts().0 <= self.config.warm {
+                    sleep(SURPLUS).await;
+                }
+            };
+            let suspect = SUSPECT.max(rtt * SUSPECT_ROUND_TRIPS);
+            let Job { local, target } = match self.jobs.next(&mut tunnel, surplus, suspect).await {
+                Ok(Some(job)) => job,
+                Ok(None) => break,
+                Err(_) => {
                     seen.failed();
                     return None;
                 }
@@ -281,47 +266,6 @@ impl Shared {
         }
         tunnel.into_inner()
     }
-
-    async fn next_job(&self, tunnel: &mut Tunnel<SecureStream>) -> Next {
-        let mut turn = match self.jobs.next() {
-            Ok(job) => return Next::Job(job),
-            Err(turn) => turn,
-        };
-        // The path may have become longer since the latest tunnel was built.
-        let rtt = tunnel.inspect(|stream| stream.info().ok()?.rtt).flatten().unwrap_or_default().max(self.rtt());
-        let suspect = SUSPECT.max(rtt * SUSPECT_ROUND_TRIPS);
-        // Time at which the answer to a probe is late.
-        let mut late = pin!(sleep(suspect));
-        let mut probed = false;
-        let next = loop {
-            tokio::select! {
-                biased;
-                job = &mut turn.job => return job.map_or(Next::Close, Next::Job),
-                frame = tunnel.next() => match frame {
-                    Ok(Some(Frame::Pong)) => probed = false,
-                    // A late reset of a stream that has ended.
-                    Ok(Some(Frame::Reset { .. })) => {}
-                    Ok(Some(Frame::Bye) | None) => break Next::Close,
-                    Ok(Some(_)) | Err(_) => break Next::Failed,
-                },
-                () = turn.probe.notified(), if !probed => {
-                    if tunnel.send(&Frame::Ping).await.is_err() {
-                        break Next::Failed;
-                    }
-                    probed = true;
-                    late.set(sleep(suspect));
-                }
-                () = &mut late, if probed => break Next::Failed,
-                () = sleep(SURPLUS) => if self.jobs.counts().0 > self.config.warm { break Next::Close },
-            }
-        };
-        if let Some(job) = turn.end()
-            && self.jobs.give(job).is_err()
-        {
-            self.config.monitor.refuse(Reason::Crowded);
-        }
-        next
-    }
 }
 
 /// Returns the pause before the next tunnel, if the last `useless` ones were not useful.
@@ -334,22 +278,15 @@ fn pause(useless: u32) -> Duration {
 
 /// Keeps a tunnel counted until dropped, however its task ends.
 struct Counted {
-    shared: Arc<Shared>,
-    count: fn(&mut State) -> &mut usize,
+    pool: Arc<Pool>,
+    count: fn(&Pool) -> &AtomicUsize,
 }
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        *(self.count)(&mut self.shared.state()) -= 1;
-        self.shared.jobs.changed.notify_one();
+        (self.count)(&self.pool).fetch_sub(1, Ordering::Relaxed);
+        self.pool.jobs.changed.notify_one();
     }
-}
-
-enum Next {
-    Job(Job),
-    /// The tunnel ends in order.
-    Close,
-    Failed,
 }
 
 #[cfg(test)]

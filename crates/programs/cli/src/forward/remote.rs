@@ -13,7 +13,7 @@ use super::listen::LocalForward;
 use super::pool::{Connect, PoolConfig};
 use crate::monitor::TunnelGuard;
 use crate::progress::Screen;
-use crate::tunnel::{self, Ended, Frame, Group, Lookups, Reason, Target, Tunnel, TunnelError};
+use crate::tunnel::{self, Ended, Event, Frame, Group, Listen, Lookups, Reason, Target, Tunnel, TunnelError};
 
 /// Number of idle tunnels that are offered to the gateway.
 const OFFERED: usize = 4;
@@ -48,13 +48,8 @@ impl RemoteError {
     }
 }
 
-/// Forwards from ports of the gateway. Clones share the same tunnels.
-#[derive(Clone)]
+/// Forwards from ports of the gateway.
 pub(crate) struct Remote {
-    shared: Arc<Shared>,
-}
-
-struct Shared {
     forwards: Vec<LocalForward>,
     connect: Connect,
     /// Limits look-ups, because the gateway chooses their number and time.
@@ -76,22 +71,22 @@ impl Remote {
         first: usize,
         config: PoolConfig,
         screen: Screen,
-    ) -> Result<Self, RemoteError> {
+    ) -> Result<Arc<Self>, RemoteError> {
         let mut group = Group::default();
         getrandom::fill(&mut group)?;
         let next = AtomicUsize::new(first);
         let lookups = Lookups::new(LOOKUPS);
-        Ok(Self { shared: Arc::new(Shared { forwards, connect, config, screen, group, next, lookups }) })
+        Ok(Arc::new(Self { forwards, connect, config, screen, group, next, lookups }))
     }
 
     pub(crate) async fn listen(&self) -> Result<Listeners, RemoteError> {
-        let Shared { forwards, group, screen, .. } = &*self.shared;
-        let mut tunnel = self.shared.connect().await?;
+        let Self { forwards, group, screen, .. } = self;
+        let mut tunnel = self.connect().await?;
         for LocalForward { bind, port, target } in forwards {
             // Without an address, the gateway listens on its loopback address.
             let (bind, target) = (bind.clone().unwrap_or_default(), target.clone());
-            let listen = Frame::Listen { group: *group, bind: bind.clone(), port: *port, target: target.clone() };
-            tunnel.send(&listen).await.map_err(TunnelError::from)?;
+            let listen = Listen { group: *group, bind: bind.clone(), port: *port, target: target.clone() };
+            tunnel.send(&Frame::Listen(listen)).await.map_err(TunnelError::from)?;
             let place = |port: u16| match bind.as_str() {
                 "" => format!("port {port}"),
                 bind => format!("{bind}, port {port}"),
@@ -122,7 +117,7 @@ impl Remote {
     /// Connects to the targets for connections that the gateway accepts. If the gateway is lost, or does not listen
     /// yet, asks it to listen again. When `ending` becomes true, closes the listeners, and returns when all connections
     /// have ended.
-    pub(crate) async fn run(self, mut listeners: Option<Listeners>, mut ending: watch::Receiver<bool>) {
+    pub(crate) async fn run(self: Arc<Self>, mut listeners: Option<Listeners>, mut ending: watch::Receiver<bool>) {
         let mut tunnels = JoinSet::new();
         loop {
             let session = async {
@@ -134,7 +129,7 @@ impl Remote {
             };
             let mut ended = ending.clone();
             tokio::select! {
-                () = session => self.shared.screen.warn("the gateway does not listen any more, trying again"),
+                () = session => self.screen.warn("the gateway does not listen any more, trying again"),
                 _ = ended.wait_for(|ending| *ending) => break,
             }
         }
@@ -155,20 +150,20 @@ impl Remote {
         }
     }
 
-    async fn offer(&self, listeners: Listeners, ending: &watch::Receiver<bool>, tunnels: &mut JoinSet<()>) {
+    async fn offer(self: &Arc<Self>, listeners: Listeners, ending: &watch::Receiver<bool>, tunnels: &mut JoinSet<()>) {
         let Listeners(mut control) = listeners;
-        let (places, all) = (Arc::new(Semaphore::new(OFFERED)), Arc::new(Semaphore::new(self.shared.config.max)));
+        let (places, all) = (Arc::new(Semaphore::new(OFFERED)), Arc::new(Semaphore::new(self.config.max)));
         let build = async {
             let mut backoff = BACKOFF.0;
             loop {
                 let (place, room) = (Arc::clone(&places).acquire_owned().await, Arc::clone(&all).acquire_owned().await);
                 let (Ok(place), Ok(room)) = (place, room) else { return };
-                match self.shared.connect().await {
+                match self.connect().await {
                     Ok(tunnel) => {
                         backoff = BACKOFF.0;
-                        let (shared, places, ending) = (Arc::clone(&self.shared), Arc::clone(&places), ending.clone());
+                        let (remote, places, ending) = (Arc::clone(self), Arc::clone(&places), ending.clone());
                         tunnels.spawn(async move {
-                            shared.serve(tunnel, place, &places, ending).await;
+                            remote.serve(tunnel, place, &places, ending).await;
                             drop(room);
                         });
                     }
@@ -193,9 +188,7 @@ impl Remote {
             () = watch => {}
         }
     }
-}
 
-impl Shared {
     async fn connect(&self) -> Result<Tunnel<SecureStream>, RemoteError> {
         let start = async {
             let stream =
@@ -263,29 +256,22 @@ impl Shared {
         target: &Target,
         seen: &TunnelGuard,
     ) -> Result<(), TunnelError> {
-        tunnel.begin();
         // The gateway names targets, but only targets of our own forwards are connected.
         let known = self.forwards.iter().any(|forward| forward.target == *target);
-        let connected = if known {
-            tunnel::connect(target, &self.lookups, self.config.patience, |_| true).await
-        } else {
-            Err(Reason::NotPermitted)
-        };
-        let local = match connected {
-            Ok(local) => local,
-            Err(reason) => {
-                self.config.monitor.refuse(reason);
-                self.screen.say(&format!("{target}: {reason}"));
-                return tunnel.refuse(reason).await;
+        let connect = async {
+            match known {
+                true => tunnel::connect(target, &self.lookups, self.config.patience, |_| true).await,
+                false => Err(Reason::NotPermitted),
             }
         };
-        match seen.relay(tunnel, local, (target, false), (self.config.idle, &self.config.limits)).await? {
-            Ended::Orderly => {}
-            Ended::Here(reason) | Ended::There(reason) => {
+        let event = |event: Event<'_>| match event {
+            Event::Refused(target, reason) => self.screen.say(&format!("{target}: {reason}")),
+            Event::Ended(target, Ended::Here(reason) | Ended::There(reason)) => {
                 tracing::debug!(target: "longhaul::forward", "{target}: {reason}");
             }
-        }
-        Ok(())
+            _ => {}
+        };
+        seen.serve(tunnel, target, connect, (self.config.idle, &self.config.limits), event).await
     }
 }
 

@@ -48,14 +48,14 @@ pub(crate) struct Server {
 #[derive(Clone)]
 struct Service {
     site: Site,
-    monitor: Monitor,
+    monitor: Arc<Monitor>,
     /// Whether requests for names other than `localhost` are refused. Otherwise, a web page could let its own name
     /// resolve to this server and read the answers (DNS rebinding).
     checks_host: bool,
 }
 
 impl Server {
-    pub(crate) async fn listen(site: Site, address: SocketAddr, monitor: Monitor) -> io::Result<Self> {
+    pub(crate) async fn listen(site: Site, address: SocketAddr, monitor: Arc<Monitor>) -> io::Result<Self> {
         // Metrics may be collected by name, but only from other machines.
         let checks_host = site == Site::Status || address.ip().to_canonical().is_loopback();
         let listener = TcpListener::bind(address).await?;

@@ -5,6 +5,7 @@ use std::fmt::{Display, Write as _};
 use std::time::Duration;
 
 use super::{Monitor, Role};
+use crate::sync::lock;
 use crate::tunnel::Reason;
 
 pub(super) const ORDERLY: &str = "orderly";
@@ -16,17 +17,17 @@ impl Monitor {
     #[expect(clippy::disallowed_methods, reason = "the uptime is real time")]
     pub(crate) fn metrics(&self) -> String {
         let pool = self.pool();
-        let state = self.state();
+        let state = lock(&self.state);
         let totals = &state.totals;
         let (sent, received) = state.sums();
         let mut text = Text::default();
-        let role = match self.shared.role {
+        let role = match self.role {
             Role::Forward => "forward",
             Role::Gateway => "gateway",
         };
         text.family("info", "gauge", "Program and version.");
         text.labelled("info", &[("program", role), ("version", env!("CARGO_PKG_VERSION"))], 1);
-        let uptime = tokio::time::Instant::now().saturating_duration_since(self.shared.started);
+        let uptime = tokio::time::Instant::now().saturating_duration_since(self.started);
         text.single("uptime_seconds", "gauge", "Time since the start of the program.", uptime.as_secs_f64());
 
         text.single("connections", "gauge", "Forwarded connections that are open.", state.streams().count());

@@ -2,6 +2,7 @@
 //! host have found (ensemble sharing; RFC 9040, section 7).
 
 use super::{Link, TunnelGuard};
+use crate::sync::lock;
 
 /// Acknowledged bytes from which on the congestion window of a tunnel counts as measured rather than initial. The
 /// handshakes take less.
@@ -10,7 +11,7 @@ const CARRIED: u64 = 32 << 10;
 impl TunnelGuard {
     /// Returns the window with which the tunnel may start, if it has carried nothing yet but others have.
     pub(crate) fn share(&self) -> Option<u64> {
-        let mut state = self.monitor.state();
+        let mut state = lock(&self.monitor.state);
         let own = state.tunnels.get_mut(&self.number)?;
         own.probe();
         if has_carried(&own.link) {

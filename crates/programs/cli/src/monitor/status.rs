@@ -1,95 +1,58 @@
 //! Status page for a browser, and its data.
 
+#![expect(non_camel_case_types, reason = "type parameters of objects have the names of members")]
+
 use std::time::Duration;
 
 use longhaul::SendLimit;
 use serde::Serialize;
 use tokio::time::Instant;
 
-use super::{INTERVAL, Link, Monitor, Point, PoolState, Role, StreamState, TunnelState};
+use super::{INTERVAL, Link, Monitor, Point, StreamState, TunnelState};
+use crate::report::{json_line, object};
+use crate::sync::lock;
 
 /// Maximum number of connections in the data: those with the highest rates.
 const MAX_CONNECTIONS: usize = 500;
 /// Placeholder for the nonce of the page's script and style.
 const NONCE: &str = "{{nonce}}";
 
-#[derive(Serialize)]
-struct Status {
-    program: Role,
-    version: &'static str,
-    uptime_seconds: f64,
-    pool: Option<PoolState>,
-    tunnels: usize,
-    /// Number of open connections, of which `connections` has at most 500.
-    open: usize,
-    connections_total: u64,
-    sent_bytes: u64,
-    received_bytes: u64,
-    retransmitted_bytes: u64,
-    refusals: u64,
-    connections: Vec<Connection>,
-    history: History,
-}
-
-#[derive(Serialize)]
-struct Connection {
-    peer: String,
-    address: String,
-    target: String,
-    open_seconds: f64,
-    sent_bytes: u64,
-    received_bytes: u64,
-    sent_bytes_per_second: f64,
-    received_bytes_per_second: f64,
-    rtt_seconds: Option<f64>,
-    min_rtt_seconds: Option<f64>,
-    cwnd_bytes: u64,
-    retransmitted_bytes: u64,
-    limited_by: Option<&'static str>,
-}
-
-#[derive(Serialize)]
-struct History {
-    interval_seconds: f64,
-    sent_bytes_per_second: Vec<f64>,
-    received_bytes_per_second: Vec<f64>,
-    connections: Vec<usize>,
-}
-
 impl Monitor {
     #[expect(clippy::disallowed_methods, reason = "pages for people show real time")]
     pub(crate) fn status(&self) -> String {
         let (pool, now) = (self.pool(), Instant::now());
-        let state = self.state();
+        let state = lock(&self.state);
         let (sent_bytes, received_bytes) = state.sums();
         let mut streams: Vec<_> = state.streams().collect();
         let open = streams.len();
         streams.sort_by(|(_, a), (_, b)| rate(b).total_cmp(&rate(a)));
-        let connections =
-            streams.into_iter().take(MAX_CONNECTIONS).map(|(tunnel, stream)| Connection::new(tunnel, stream, now));
-        let list = |value: fn(&Point) -> f64| state.history.iter().map(|point| value(point).round()).collect();
+        let connections = streams.into_iter().take(MAX_CONNECTIONS);
+        let connections = connections.map(|(tunnel, stream)| connection(tunnel, stream, now));
+        let list =
+            |value: fn(&Point) -> f64| state.history.iter().map(|point| value(point).round()).collect::<Vec<_>>();
         let links = state.tunnels.values().map(|tunnel| tunnel.link.retransmitted_bytes);
-        let status = Status {
-            program: self.shared.role,
+        let status = object! {
+            program: self.role,
             version: env!("CARGO_PKG_VERSION"),
-            uptime_seconds: rounded(now.saturating_duration_since(self.shared.started)),
-            pool,
+            uptime_seconds: rounded(now.saturating_duration_since(self.started)),
+            pool: pool,
             tunnels: state.tunnels.len(),
-            open,
+            // `connections` has at most 500 of them.
+            open: open,
             connections_total: state.totals.streams,
-            sent_bytes,
-            received_bytes,
+            sent_bytes: sent_bytes,
+            received_bytes: received_bytes,
             retransmitted_bytes: state.totals.retransmitted_bytes + links.sum::<u64>(),
-            refusals: state.totals.refused.values().sum(),
-            connections: connections.collect(),
-            history: History {
+            refusals: state.totals.refused.values().sum::<u64>(),
+            connections: connections.collect::<Vec<_>>(),
+            history: object! {
                 interval_seconds: INTERVAL.as_secs_f64(),
                 sent_bytes_per_second: list(|point| point.sent_bytes_per_second),
                 received_bytes_per_second: list(|point| point.received_bytes_per_second),
-                connections: state.history.iter().map(|point| point.connections).collect(),
+                connections: state.history.iter().map(|point| point.connections).collect::<Vec<_>>(),
             },
         };
-        crate::report::json_line(&status)
+        json_line(&status)
     }
 }
 
@@ -99,25 +62,23 @@ pub(super) fn page(nonce: &str) -> String {
     include_str!("page.html").replace(NONCE, nonce)
 }
 
-impl Connection {
-    fn new(tunnel: &TunnelState, stream: &StreamState, now: Instant) -> Self {
-        let Link { rtt, min_rtt, cwnd_bytes, retransmitted_bytes, .. } = tunnel.link;
-        let (sent_bytes, received_bytes) = stream.traffic.now();
-        Self {
-            peer: tunnel.peer.clone(),
-            address: tunnel.address.to_string(),
-            target: stream.target.to_string(),
-            open_seconds: rounded(now.saturating_duration_since(stream.opened)),
-            sent_bytes,
-            received_bytes,
-            sent_bytes_per_second: stream.rates.0.round(),
-            received_bytes_per_second: stream.rates.1.round(),
-            rtt_seconds: rtt.map(|rtt| rtt.as_secs_f64()),
-            min_rtt_seconds: min_rtt.map(|rtt| rtt.as_secs_f64()),
-            cwnd_bytes,
-            retransmitted_bytes,
-            limited_by: tunnel.limited.map(SendLimit::name),
-        }
+fn connection(tunnel: &TunnelState, stream: &StreamState, now: Instant) -> impl Serialize + use<> {
+    let Link { rtt, min_rtt, cwnd_bytes, retransmitted_bytes, .. } = tunnel.link;
+    let (sent_bytes, received_bytes) = stream.traffic.now();
+    object! {
+        peer: tunnel.peer.clone(),
+        address: tunnel.address.to_string(),
+        target: stream.target.to_string(),
+        open_seconds: rounded(now.saturating_duration_since(stream.opened)),
+        sent_bytes: sent_bytes,
+        received_bytes: received_bytes,
+        sent_bytes_per_second: stream.rates.0.round(),
+        received_bytes_per_second: stream.rates.1.round(),
+        rtt_seconds: rtt.map(|rtt| rtt.as_secs_f64()),
+        min_rtt_seconds: min_rtt.map(|rtt| rtt.as_secs_f64()),
+        cwnd_bytes: cwnd_bytes,
+        retransmitted_bytes: retransmitted_bytes,
+        limited_by: tunnel.limited.map(SendLimit::name),
     }
 }
 

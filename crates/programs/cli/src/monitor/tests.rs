@@ -141,7 +141,7 @@ async fn rates_and_the_history_are_those_of_the_last_samples() {
     assert_eq!(status["history"]["received_bytes_per_second"][1], 50_000.0 / per_second);
     assert_eq!((status["open"].as_u64(), status["history"]["connections"][1].as_u64()), (Some(0), Some(0)));
     sleep(INTERVAL * 2 * HISTORY as u32).await;
-    assert_eq!(monitor.state().history.len(), HISTORY);
+    assert_eq!(crate::sync::lock(&monitor.state).history.len(), HISTORY);
     running.abort();
 }
 
@@ -154,7 +154,7 @@ async fn the_data_has_a_limited_number_of_connections() {
     let seen: Vec<_> = traffic.iter().map(|_| monitor.tunnel("p", "192.0.2.1:1".parse().unwrap(), &here)).collect();
     let _streams: Vec<_> = seen.iter().zip(&traffic).map(|(seen, traffic)| seen.stream(&target, traffic)).collect();
     pass(&traffic[599], 5000, 0);
-    monitor.state().sample(Duration::from_secs(1));
+    crate::sync::lock(&monitor.state).sample(Duration::from_secs(1));
     let status: serde_json::Value = serde_json::from_str(&monitor.status()).unwrap();
     assert_eq!((status["open"].as_u64(), status["connections"].as_array().unwrap().len()), (Some(600), 500));
     assert_eq!(status["connections"][0]["sent_bytes_per_second"], 5000.0);

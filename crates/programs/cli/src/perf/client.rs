@@ -6,16 +6,17 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 use longhaul::{TcpSocket, TcpStream};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::AsyncWriteExt;
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
 use super::options::Options;
 use super::protocol::{self, Hello, Message, Params, Protocol};
+use super::reporter::Reporter;
 use super::results::Results;
 use super::runner::{Channel, Stream};
-use super::session::{self, Terms};
-use super::text::Reporter;
+use super::session;
+use super::timing::Timing;
 use super::{tcp, udp};
 use crate::address;
 use crate::transport::{self, TransportArgs};
@@ -45,7 +46,7 @@ pub(crate) async fn run(
         }
     };
     let cookie = protocol::new_cookie().context("the system provides no random numbers")?;
-    report.start.cookie.clone_from(&cookie);
+    report.report.cookie.clone_from(&cookie);
     let mut test = Test { options, params, cookie, control };
     let outcome = test.run(stop, report).await;
     let outcome = match outcome {
@@ -62,9 +63,7 @@ pub(crate) async fn run(
 }
 
 async fn finish(mut control: TcpStream) -> std::io::Result<()> {
-    control.shutdown().await?;
-    let mut rest = [0; 64];
-    while control.read(&mut rest).await? > 0 {}
+    transport::drain(&mut control).await?;
     transport::close(control).await
 }
 
@@ -142,14 +141,14 @@ impl Test<'_> {
         };
         // All streams are connected already.
         let (_, mut arrivals) = mpsc::channel(1);
-        let terms = Terms { patience, idle: self.options.idle(), limit: None, arrivals: &mut arrivals, stop };
-        session::conduct(&mut self.control, self.params, streams, terms, report).await
+        let timing = Timing::start(self.params, (patience, self.options.idle()), None);
+        session::conduct(&mut self.control, (self.params, timing), streams, &mut arrivals, stop, report).await
     }
 
     async fn read_output(&mut self, report: &mut Reporter) -> Result<()> {
         let output = timeout(self.options.transport.patience(), protocol::read(&mut self.control)).await;
         match output.context("the server did not send its report")?? {
-            Message::Output(text) => report.server_output = Some(text),
+            Message::Output(text) => report.report.server_output = Some(text),
             _ => bail!("the server sent an unexpected message"),
         }
         Ok(())

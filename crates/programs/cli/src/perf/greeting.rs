@@ -5,7 +5,6 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use longhaul::{TcpListener, TcpStream};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -13,7 +12,7 @@ use tokio::time::timeout;
 use super::protocol::{self, Hello, Message, Params};
 use longhaul_tls::admission::{Admission, Limits, Ticket};
 
-use crate::transport::rtt;
+use crate::transport::{self, rtt};
 
 /// Limits on connections without a hello. They exceed the number of streams of any test, which send nothing until it
 /// starts. Beyond a limit, one of these connections is evicted.
@@ -110,8 +109,5 @@ pub(crate) async fn refuse(mut control: TcpStream, reason: String, patience: Dur
 /// Sends the reason, and waits until the client has closed the connection.
 async fn tell(control: &mut TcpStream, reason: String) -> io::Result<()> {
     protocol::write(control, &Message::Refused(reason)).await?;
-    control.shutdown().await?;
-    let mut rest = [0; 64];
-    while control.read(&mut rest).await? > 0 {}
-    Ok(())
+    transport::drain(control).await
 }

@@ -1,6 +1,6 @@
 //! Report in iperf3's JSON format. Members that iperf3 does not have are under the keys `longhaul`.
 
-#![expect(non_camel_case_types, reason = "each member of an object has a type parameter of its name")]
+#![expect(non_camel_case_types, reason = "type parameters of objects have the names of members")]
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -11,24 +11,13 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::protocol::{Direction, Params, Protocol};
+use super::report::{Pair, Report, bits_per_second, pairs, stream_id, sums};
 use super::results::{Interval, Results, StreamInterval, StreamResult, Sum, UdpSample};
 use super::session::Facts;
-use super::text::{Reporter, bits_per_second, by_role, stream_id};
-use crate::report::json_line;
-
-/// Creates a value that serializes as an object with these members, in this order.
-macro_rules! object {
-    ($($(#[$attribute:meta])* $name:ident: $value:expr),* $(,)?) => {{
-        #[derive(Serialize)]
-        struct Object<$($name),*> {
-            $($(#[$attribute])* $name: $name,)*
-        }
-        Object { $($name: $value),* }
-    }};
-}
+use crate::report::{json_line, object};
 
 /// Returns the complete report of a test, or the known part of it after an error.
-pub(super) fn document(report: &Reporter, outcome: &Result<(Results, Results)>) -> String {
+pub(super) fn document(report: &Report, outcome: &Result<(Results, Results)>) -> String {
     let intervals = report.intervals.iter().map(|it| interval(it, &report.params));
     let results = outcome.as_ref().ok();
     let document = object! {
@@ -45,7 +34,7 @@ fn event(event: &str, data: impl Serialize) -> String {
     json_line(&object! { event: event, data: data })
 }
 
-pub(super) fn start_event(report: &Reporter) -> String {
+pub(super) fn start_event(report: &Report) -> String {
     event("start", start(report))
 }
 
@@ -53,7 +42,7 @@ pub(super) fn interval_event(it: &Interval, params: &Params) -> String {
     event("interval", interval(it, params))
 }
 
-pub(super) fn last_events(report: &Reporter, outcome: &Result<(Results, Results)>) -> Vec<String> {
+pub(super) fn last_events(report: &Report, outcome: &Result<(Results, Results)>) -> Vec<String> {
     let last = match outcome {
         Ok((ours, theirs)) => event("end", end(report, ours, theirs)),
         Err(error) => event("error", format!("{error:#}")),
@@ -62,7 +51,7 @@ pub(super) fn last_events(report: &Reporter, outcome: &Result<(Results, Results)
     std::iter::once(last).chain(output).collect()
 }
 
-fn server_output(report: &Reporter) -> Option<(&'static str, Value)> {
+fn server_output(report: &Report) -> Option<(&'static str, Value)> {
     let text = report.server_output.as_ref()?;
     Some(match serde_json::from_str(text) {
         Ok(Value::Object(object)) => ("server_output_json", Value::Object(object)),
@@ -70,9 +59,9 @@ fn server_output(report: &Reporter) -> Option<(&'static str, Value)> {
     })
 }
 
-fn start(report: &Reporter) -> impl Serialize {
-    let Reporter { start, params, client, .. } = report;
-    let connected = start.streams.iter().enumerate().map(|(number, Facts { addresses: (local, remote), .. })| {
+fn start(report: &Report) -> impl Serialize {
+    let Report { peer, cookie, streams, params, client, .. } = report;
+    let connected = streams.iter().enumerate().map(|(number, Facts { addresses: (local, remote), .. })| {
         let host = |address: &Option<SocketAddr>| address.map(|address| address.ip().to_canonical().to_string());
         let port = |address: &Option<SocketAddr>| address.map(|address| address.port());
         object! {
@@ -81,9 +70,9 @@ fn start(report: &Reporter) -> impl Serialize {
             remote_host: host(remote), remote_port: port(remote),
         }
     });
-    let Facts { mss, buffers: (send, receive), .. } = start.streams.first().copied().unwrap_or_default();
+    let Facts { mss, buffers: (send, receive), .. } = streams.first().copied().unwrap_or_default();
     let now = milliseconds_since_1970();
-    let peer = || object! { host: &start.peer.0, port: start.peer.1 };
+    let peer = || object! { host: &peer.0, port: peer.1 };
     object! {
         connected: connected.collect::<Vec<_>>(),
         version: concat!("longhaul perf ", env!("CARGO_PKG_VERSION")),
@@ -94,7 +83,7 @@ fn start(report: &Reporter) -> impl Serialize {
         },
         #[serde(flatten)] connecting: client.then(|| object! { connecting_to: peer() }),
         #[serde(flatten)] accepted: (!client).then(|| object! { accepted_connection: peer() }),
-        cookie: &start.cookie,
+        cookie: cookie,
         #[serde(flatten)] mss: (params.protocol == Protocol::Tcp).then(|| object! { tcp_mss_default: mss }),
         // iperf3's rate for pacing by the kernel is 0: the transport paces itself.
         target_bitrate: params.rate, fq_rate: 0,
@@ -206,17 +195,16 @@ fn stream_interval(number: usize, stream: &StreamInterval, span: (f64, f64), omi
     }
 }
 
-fn end<'a>(report: &'a Reporter, ours: &'a Results, theirs: &'a Results) -> impl Serialize + use<'a> {
+fn end<'a>(report: &'a Report, ours: &'a Results, theirs: &'a Results) -> impl Serialize + use<'a> {
     let params = &report.params;
     let (is_udp, is_bidirectional) = (params.protocol == Protocol::Udp, params.direction == Direction::Both);
-    let pairs = || ours.streams.iter().zip(&theirs.streams);
+    let pairs = pairs(ours, theirs);
     let first = ours.streams.first().is_some_and(|stream| stream.sender);
     // The sums of the senders and of the receivers of the streams on which this end sends or receives.
     let sums = |sends: bool| {
-        let of = pairs().filter(|(ours, _)| ours.sender == sends).map(|(ours, theirs)| by_role(ours, theirs));
-        let (senders, receivers): (Vec<_>, Vec<_>) = of.unzip();
-        let sum = |of: Vec<&StreamResult>, at_sender| end_sum(&Sum::of(of), sends, at_sender);
-        (is_udp.then(|| sum(receivers.clone(), false)), sum(senders, true), sum(receivers, false))
+        let (sent, received) = sums(&pairs, sends);
+        let sum = |sum: &Sum, at_sender| end_sum(sum, sends, at_sender);
+        (is_udp.then(|| sum(&received, false)), sum(&sent, true), sum(&received, false))
     };
     let (all, sent, received) = sums(first);
     let reverse = is_bidirectional.then(|| sums(!first)).map(|(all, sent, received)| {
@@ -225,13 +213,10 @@ fn end<'a>(report: &'a Reporter, ours: &'a Results, theirs: &'a Results) -> impl
             sum_sent_bidir_reverse: sent, sum_received_bidir_reverse: received,
         }
     });
-    let congestion = |of: &StreamResult| of.tcp.as_ref().map(|tcp| tcp.congestion.clone());
-    let (sender, receiver) = pairs().next().map_or((None, None), |(ours, theirs)| {
-        let (sender, receiver) = by_role(ours, theirs);
-        (congestion(sender), congestion(receiver))
-    });
+    let congestion = |of: fn(&Pair<'a>) -> &'a StreamResult| Some(&of(pairs.first()?).tcp.as_ref()?.congestion);
+    let (sender, receiver) = (congestion(|pair| pair.sender), congestion(|pair| pair.receiver));
     object! {
-        streams: pairs().enumerate().map(|(n, (ours, theirs))| stream_end(n, ours, theirs, is_udp)).collect::<Vec<_>>(),
+        streams: pairs.iter().enumerate().map(|(n, pair)| stream_end(n, *pair, is_udp)).collect::<Vec<_>>(),
         #[serde(flatten)] all: all.map(|all| object! { sum: all }),
         sum_sent: sent, sum_received: received,
         #[serde(flatten)] reverse: reverse,
@@ -260,13 +245,8 @@ fn end_sum(sum: &Sum, sends: bool, at_sender: bool) -> impl Serialize + use<> {
     }
 }
 
-fn stream_end<'a>(
-    number: usize,
-    ours: &'a StreamResult,
-    theirs: &'a StreamResult,
-    is_udp: bool,
-) -> impl Serialize + use<'a> {
-    let (sender, receiver) = by_role(ours, theirs);
+fn stream_end<'a>(number: usize, pair: Pair<'a>, is_udp: bool) -> impl Serialize + use<'a> {
+    let Pair { sends, sender, receiver } = pair;
     let udp = receiver.udp.unwrap_or_default();
     object! {
         // Like iperf3, takes the loss and the jitter from the receiver, and the other figures from the sender.
@@ -275,12 +255,12 @@ fn stream_end<'a>(
                 socket: stream_id(number),
                 #[serde(flatten)] figures: figures((0.0, sender.seconds), sender.bytes),
                 #[serde(flatten)] datagrams: datagrams(udp),
-                out_of_order: udp.out_of_order, sender: ours.sender,
+                out_of_order: udp.out_of_order, sender: sends,
             },
         }),
         #[serde(flatten)] tcp: (!is_udp).then(|| object! {
-            sender: tcp_end(number, sender, true, ours.sender),
-            receiver: tcp_end(number, receiver, false, ours.sender),
+            sender: tcp_end(number, sender, true, sends),
+            receiver: tcp_end(number, receiver, false, sends),
         }),
     }
 }

@@ -1,12 +1,13 @@
 //! Measurement of a stream: the stream's task counts, and reports read the counters.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use longhaul::TcpInfo;
 
 use super::results::{StreamInterval, StreamResult, TcpResult, TcpSample, UdpSample};
+use crate::sync::lock;
 
 /// Maximum number of RTT samples in memory, for a test of any length.
 const SAMPLES: usize = 1 << 14;
@@ -17,7 +18,7 @@ pub(crate) struct Meter(Mutex<Gauge>);
 
 impl Meter {
     pub(crate) fn with<R>(&self, work: impl FnOnce(&mut Gauge) -> R) -> R {
-        work(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        work(&mut lock(&self.0))
     }
 }
 

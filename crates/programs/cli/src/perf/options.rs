@@ -1,6 +1,7 @@
 //! Command line, with iperf3's option letters.
 
 use std::net::SocketAddr;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -44,7 +45,7 @@ pub struct Options {
     #[arg(short, long, value_name = "kmgtKMGT", value_parser = parse_scale)]
     pub(crate) format: Option<Scale>,
     /// Seconds between reports; 0 is only at the end [default: 1; on a server, the client's]
-    #[arg(short, long, value_name = "SECONDS", value_parser = parse_interval)]
+    #[arg(short, long, value_name = "SECONDS", value_parser = seconds(0.1..=60.0))]
     pub(crate) interval: Option<f64>,
     /// Local address
     #[arg(short = 'B', long, value_name = "ADDRESS", value_parser = address::parse_host)]
@@ -109,7 +110,7 @@ struct TestOptions {
     seed: u64,
     /// Seconds to send, possibly with a fraction; 0 is until Ctrl-C
     #[arg(short, long, value_name = "SECONDS", default_value_t = 10.0, conflicts_with_all = ["server", "bytes"],
-        value_parser = parse_time)]
+        value_parser = seconds(0.01..=86_400.0))]
     time: f64,
     /// Bytes to send in each direction, by all streams together, with a suffix K, M, G (of 1024), instead of a
     /// duration
@@ -157,10 +158,11 @@ struct TestOptions {
     zerocopy: bool,
 }
 
-fn parse_time(text: &str) -> Result<f64, String> {
-    match text.parse() {
-        Ok(seconds) if seconds == 0.0 || (0.01..=86_400.0).contains(&seconds) => Ok(seconds),
-        _ => Err("it must be 0, or from 0.01 to 86400".to_owned()),
+/// Returns a parser of 0 or a number of seconds in this range.
+fn seconds(range: RangeInclusive<f64>) -> impl Fn(&str) -> Result<f64, String> + Clone {
+    move |text| match text.parse() {
+        Ok(seconds) if seconds == 0.0 || range.contains(&seconds) => Ok(seconds),
+        _ => Err(format!("it must be 0, or from {} to {}", range.start(), range.end())),
     }
 }
 
@@ -207,13 +209,6 @@ fn parse_dscp(text: &str) -> Result<u8, String> {
     number
         .map(|dscp| dscp << 2)
         .ok_or_else(|| "it must be from 0 to 63, or a name such as af11, cs1, ef, le".to_owned())
-}
-
-fn parse_interval(text: &str) -> Result<f64, String> {
-    match text.parse() {
-        Ok(seconds) if seconds == 0.0 || (0.1..=60.0).contains(&seconds) => Ok(seconds),
-        _ => Err("it must be 0, or from 0.1 to 60".to_owned()),
-    }
 }
 
 fn parse_bytes(text: &str) -> Result<u64, String> {

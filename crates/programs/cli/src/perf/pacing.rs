@@ -53,13 +53,6 @@ fn exponential(mean: f64, random: &mut ChaCha8Rng) -> f64 {
     -mean * (1.0 - uniform).ln()
 }
 
-/// Registers a descriptor with the current tokio runtime.
-#[cfg(target_os = "linux")]
-#[allow(deprecated, reason = "from tokio 1.54 on: its successor is unsafe, for types that replace their descriptor")]
-pub(crate) fn async_fd<T: std::os::fd::AsRawFd>(inner: T) -> io::Result<tokio::io::unix::AsyncFd<T>> {
-    tokio::io::unix::AsyncFd::new(inner)
-}
-
 /// Waits for times on a stopwatch. It must be created and used within one tokio runtime.
 pub(crate) struct Sleeper {
     clock: Stopwatch,
@@ -69,9 +62,13 @@ pub(crate) struct Sleeper {
 
 #[cfg(target_os = "linux")]
 impl Sleeper {
+    #[allow(
+        deprecated,
+        reason = "from tokio 1.54 on: its successor is unsafe, for types that replace their descriptor"
+    )]
     pub(crate) fn new(clock: Stopwatch) -> io::Result<Self> {
         let timer = longhaul_sys::linux::Timer::new()?;
-        Ok(Self { clock, timer: async_fd(timer)? })
+        Ok(Self { clock, timer: tokio::io::unix::AsyncFd::new(timer)? })
     }
 
     /// Sleeps until `time`, and returns some tens of microseconds late; returns at once if that time has passed.

@@ -198,7 +198,7 @@ mod tests {
     use clap::Parser as _;
 
     use super::super::options::Options;
-    use super::super::text::Reporter;
+    use super::super::reporter::Reporter;
     use super::*;
 
     /// Results of two streams in which every number is `bytes`.
@@ -233,7 +233,7 @@ mod tests {
             let options = Options::try_parse_from(options.split(' ')).unwrap();
             for client in [false, true] {
                 let mut reporter = Reporter::new(&options, client).unwrap();
-                reporter.params.streams = 2;
+                reporter.report.params.streams = 2;
                 let ours = results(u64::MAX, true);
                 for interval in &ours.intervals {
                     reporter.interval(interval);

@@ -14,11 +14,12 @@ use tokio::time::sleep;
 use super::meter::Reader;
 use super::pacing::Departures;
 use super::protocol::{self, Message, Params};
+use super::reporter::Reporter;
 use super::results::{Interval, MAX_SAMPLES, Results};
 use super::session::Facts;
-use super::text::Reporter;
 use super::timing::Timing;
-use super::{tcp, udp, usage};
+use super::usage::Reading;
+use super::{tcp, udp};
 
 pub(crate) struct Stream {
     pub(crate) sends: bool,
@@ -45,8 +46,7 @@ struct Half<'a> {
     tasks: JoinSet<Result<()>>,
     stop: mpsc::UnboundedSender<Stopped>,
     done: watch::Receiver<Option<Vec<u64>>>,
-    usage: usage::Meter,
-    last_usage: usage::Reading,
+    last_usage: Reading,
     last: f64,
     /// Start of the measurement in seconds after the start of the test; `None` until then.
     base: Option<f64>,
@@ -68,8 +68,7 @@ pub(crate) async fn run(
     let _cancel = timing.cancelled.on_drop();
     let patience = sleep(timing.patience);
     tokio::pin!(patience);
-    let usage = usage::Meter::start();
-    let first_usage = usage.read();
+    let (clock, first_usage) = (timing.clock, Reading::take(timing.clock));
     let (stop, mut stops) = mpsc::unbounded_channel();
     let mut half = Half {
         params,
@@ -80,7 +79,6 @@ pub(crate) async fn run(
         tasks: JoinSet::new(),
         stop,
         done,
-        usage,
         last_usage: first_usage,
         last: 0.0,
         base: (params.omit == 0).then_some(0.0),
@@ -110,7 +108,7 @@ pub(crate) async fn run(
     while let Some(ended) = half.tasks.join_next().await {
         passed_on(ended)?;
     }
-    let cpu = half.usage.read().since(&first_usage);
+    let cpu = Reading::take(clock).since(&first_usage);
     // A test that ended before the measurement started has duration zero.
     let base = half.base.unwrap_or(f64::MAX);
     let results = half.readers.iter().zip(ends);
@@ -230,7 +228,7 @@ impl Half<'_> {
 
     fn interval(&mut self, now: f64) {
         let streams = self.readers.iter_mut().map(Reader::interval).collect();
-        let usage = self.usage.read();
+        let usage = Reading::take(self.timing.clock);
         let offset = self.base.unwrap_or_default();
         let interval = Interval {
             start: (self.last - offset).max(0.0),

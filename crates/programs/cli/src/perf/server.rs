@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use anyhow::{Context, Result, bail};
 use longhaul::{TcpListener, TcpStream};
+use tokio::net::UdpSocket;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -12,13 +13,17 @@ use tokio::time::timeout;
 use super::greeting::{self, Arrival, Door};
 use super::options::Options;
 use super::protocol::{self, Direction, Hello, Message, Params, Protocol};
+use super::reporter::Reporter;
 use super::results::Results;
 use super::runner::{Channel, Stream};
-use super::session::{self, Terms};
-use super::text::Reporter;
+use super::session;
+use super::timing::Timing;
 use super::{tcp, udp};
 use crate::output;
 use crate::transport;
+
+/// Ports of the streams, the separate listener for TCP, which closes when dropped, and the sockets for UDP.
+type Prepared = (Vec<u16>, Option<Door>, Vec<UdpSocket>);
 
 /// Maximum number of connections that have sent a hello and wait: more than the streams of any test.
 const WAITING: usize = 512;
@@ -170,7 +175,7 @@ impl Test<'_> {
         report: &mut Reporter,
     ) -> Result<(Results, Results)> {
         let patience = self.options.transport.patience();
-        report.start.cookie.clone_from(&self.hello.cookie);
+        report.report.cookie.clone_from(&self.hello.cookie);
         let peer = self.control.peer_addr()?;
         report.accepted(peer);
         params.interval = self.options.interval.unwrap_or(params.interval);
@@ -182,7 +187,7 @@ impl Test<'_> {
             // Both addresses of a link-local connection are on the same link, but only that of the peer names it.
             local.set_scope_id(peer.scope_id());
         }
-        let (ports, prepared) = match checked.and_then(|()| self.prepare(&params, local, doors)) {
+        let (ports, _door, sockets) = match checked.and_then(|()| self.prepare(&params, local, doors)) {
             Ok(prepared) => prepared,
             Err(error) => {
                 self.refusal = Some(format!("{error:#}"));
@@ -190,15 +195,14 @@ impl Test<'_> {
             }
         };
         protocol::write(&mut self.control, &Message::Accepted(ports)).await?;
-        let streams = timeout(patience, self.gather(&params, prepared, peer.ip())).await;
-        let (streams, _door) = streams.context("the client did not open its streams")??;
-        report.params = params.clone();
+        let streams = timeout(patience, self.gather(&params, sockets, peer.ip())).await;
+        let streams = streams.context("the client did not open its streams")??;
+        report.report.params = params.clone();
         protocol::write(&mut self.control, &Message::Start).await?;
         // On the server, only the limit ends a test early.
         let (_stop, never) = watch::channel(false);
-        let (idle, limit) = (self.options.idle(), limits.time());
-        let terms = Terms { patience, idle, limit, arrivals: &mut self.streams, stop: never };
-        session::conduct(&mut self.control, &params, streams, terms, report).await
+        let timing = Timing::start(&params, (patience, self.options.idle()), limits.time());
+        session::conduct(&mut self.control, (&params, timing), streams, &mut self.streams, never, report).await
     }
 
     /// Opens the listener or the sockets for the streams; returns their ports. `local` is the address at which the
@@ -208,7 +212,7 @@ impl Test<'_> {
         params: &Params,
         mut local: SocketAddr,
         doors: &mpsc::Sender<io::Result<Arrival>>,
-    ) -> Result<(Vec<u16>, Prepared)> {
+    ) -> Result<Prepared> {
         let first = self.options.data_port.unwrap_or(0);
         let at = |port| {
             let mut address = self.address;
@@ -216,7 +220,7 @@ impl Test<'_> {
             address
         };
         match params.protocol {
-            Protocol::Tcp if self.suits(params) => Ok((Vec::new(), Prepared::Tcp(None))),
+            Protocol::Tcp if self.suits(params) => Ok((Vec::new(), None, Vec::new())),
             Protocol::Tcp => {
                 let mut socket = self.options.transport.for_connection(1).socket(at(first))?;
                 if let Some(congestion) = &params.congestion {
@@ -226,7 +230,7 @@ impl Test<'_> {
                 let listener =
                     socket.bind(at(first)).and_then(|()| socket.listen(params.client_sends().len() as u32))?;
                 let port = listener.local_addr()?.port();
-                Ok((vec![port], Prepared::Tcp(Some(greeting::open(listener, doors.clone())))))
+                Ok((vec![port], Some(greeting::open(listener, doors.clone())), Vec::new()))
             }
             Protocol::Udp => {
                 let numbers = 0..params.client_sends().len() as u16;
@@ -237,7 +241,7 @@ impl Test<'_> {
                 });
                 let sockets = sockets.collect::<io::Result<Vec<_>>>().context("the server cannot open a UDP socket")?;
                 let ports = sockets.iter().map(|socket| Ok(socket.local_addr()?.port()));
-                Ok((ports.collect::<io::Result<_>>()?, Prepared::Udp(sockets)))
+                Ok((ports.collect::<io::Result<_>>()?, None, sockets))
             }
         }
     }
@@ -251,27 +255,18 @@ impl Test<'_> {
     }
 
     /// Waits until the client is ready: for TCP, until the streams on which the server sends have arrived and the
-    /// client has connected the others; for UDP, until the sockets are connected. Also returns the separate listener of
-    /// the streams, if there is one, which closes when dropped.
-    async fn gather(
-        &mut self,
-        params: &Params,
-        prepared: Prepared,
-        client: IpAddr,
-    ) -> Result<(Vec<Stream>, Option<Door>)> {
+    /// client has connected the others; for UDP, until the `sockets` are connected.
+    async fn gather(&mut self, params: &Params, sockets: Vec<UdpSocket>, client: IpAddr) -> Result<Vec<Stream>> {
         let sends: Vec<_> = params.client_sends().into_iter().map(|client| !client).collect();
         let stream = |sends, channel| Stream { sends, channel };
-        let door = match prepared {
-            Prepared::Tcp(door) => door,
-            Prepared::Udp(sockets) => {
-                let answering = sockets.into_iter().enumerate().map(|(number, socket)| {
-                    let hello = Hello::new(&self.hello.cookie, Some(number as u16));
-                    async move { Ok(udp::answer(socket, &hello, client).await?) }
-                });
-                let streams = session::all(answering).await?.into_iter().zip(sends);
-                return Ok((streams.map(|(socket, sends)| stream(sends, Channel::Udp(socket))).collect(), None));
-            }
-        };
+        if !sockets.is_empty() {
+            let answering = sockets.into_iter().enumerate().map(|(number, socket)| {
+                let hello = Hello::new(&self.hello.cookie, Some(number as u16));
+                async move { Ok(udp::answer(socket, &hello, client).await?) }
+            });
+            let streams = session::all(answering).await?.into_iter().zip(sends);
+            return Ok(streams.map(|(socket, sends)| stream(sends, Channel::Udp(socket))).collect());
+        }
         let mut streams: Vec<_> = sends.iter().map(|&sends| stream(sends, Channel::Expected)).collect();
         let waiting = |stream: &Stream| stream.sends && matches!(stream.channel, Channel::Expected);
         let mut ready = false;
@@ -288,12 +283,6 @@ impl Test<'_> {
                 }
             }
         }
-        Ok((streams, door))
+        Ok(streams)
     }
-}
-
-enum Prepared {
-    /// A separate listener; `None` is the server's own.
-    Tcp(Option<Door>),
-    Udp(Vec<tokio::net::UdpSocket>),
 }

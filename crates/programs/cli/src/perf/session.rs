@@ -12,30 +12,20 @@ use tokio::sync::{Mutex, mpsc, watch};
 use tokio::time::{sleep, timeout};
 
 use super::protocol::{self, Message, Params};
+use super::reporter::Reporter;
 use super::results::Results;
 use super::runner::{self, Channel, Stream};
 use super::tcp::IDLE;
-use super::text::Reporter;
 use super::timing::Timing;
-
-/// First part of a report: properties of the test at its start.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Start {
-    /// Address and port of the other end: as given by the client, or as seen by the server.
-    pub(crate) peer: (String, u16),
-    pub(crate) cookie: String,
-    /// The streams by number.
-    pub(crate) streams: Vec<Facts>,
-}
 
 /// Properties of a stream at its start.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Facts {
-    pub addresses: (Option<SocketAddr>, Option<SocketAddr>),
+pub(super) struct Facts {
+    pub(super) addresses: (Option<SocketAddr>, Option<SocketAddr>),
     /// Payload of a full segment in bytes, for TCP.
-    pub mss: u32,
+    pub(super) mss: u32,
     /// Sizes in bytes of the UDP socket's send and receive buffers.
-    pub buffers: (u64, u64),
+    pub(super) buffers: (u64, u64),
 }
 
 impl Facts {
@@ -59,33 +49,19 @@ impl Facts {
     }
 }
 
-/// Conditions of a test, besides its parameters.
-pub(crate) struct Terms<'a> {
-    /// Maximum time to wait for the peer.
-    pub(crate) patience: Duration,
-    /// Maximum time that a receiver waits for data.
-    pub(crate) idle: Duration,
-    /// Maximum duration of the test; `None` is unlimited.
-    pub(crate) limit: Option<Duration>,
-    /// The [expected](Channel::Expected) streams as they arrive, with their numbers.
-    pub(crate) arrivals: &'a mut mpsc::Receiver<(usize, TcpStream)>,
-    /// Becomes true when the user stops the test.
-    pub(crate) stop: watch::Receiver<bool>,
-}
-
-/// Runs `streams` and exchanges the results; returns this end's and the other end's.
+/// Runs `streams` and exchanges the results; returns this end's and the other end's. [Expected](Channel::Expected)
+/// streams come from `arrivals`, with their numbers. `stop` becomes true when the user stops the test.
 pub(crate) async fn conduct(
     control: &mut TcpStream,
-    params: &Params,
+    (params, timing): (&Params, Timing),
     streams: Vec<Stream>,
-    terms: Terms<'_>,
+    arrivals: &mut mpsc::Receiver<(usize, TcpStream)>,
+    stop: watch::Receiver<bool>,
     report: &mut Reporter,
 ) -> Result<(Results, Results)> {
-    let timing = Timing::start(params, (terms.patience, terms.idle));
-    let own = timing.end().map(|end| Duration::from_secs_f64(end) + IDLE);
-    let limit = terms.limit.map(|limit| limit + IDLE);
-    let end = own.into_iter().chain(limit).min().unwrap_or(Duration::MAX);
-    let outcome = timeout(end, exchange(control, (params, timing), streams, terms, report)).await;
+    let own = timing.end().map(Duration::from_secs_f64);
+    let end = own.into_iter().chain(timing.limit).min().map_or(Duration::MAX, |end| end + IDLE);
+    let outcome = timeout(end, exchange(control, (params, timing), streams, arrivals, stop, report)).await;
     outcome.unwrap_or_else(|_| Err(anyhow!("the test did not end")))
 }
 
@@ -93,7 +69,8 @@ async fn exchange(
     control: &mut TcpStream,
     (params, timing): (&Params, Timing),
     streams: Vec<Stream>,
-    mut terms: Terms<'_>,
+    arrivals: &mut mpsc::Receiver<(usize, TcpStream)>,
+    mut stop: watch::Receiver<bool>,
     report: &mut Reporter,
 ) -> Result<(Results, Results)> {
     let we_send: Vec<_> = streams.iter().map(|stream| stream.sends).collect();
@@ -104,7 +81,7 @@ async fn exchange(
     let (done, watch_done) = watch::channel(None);
     let timing_here = timing.clone();
     let ours = async {
-        match runner::run((params, timing), streams, terms.arrivals, watch_done, &writer, report).await {
+        match runner::run((params, timing), streams, arrivals, watch_done, &writer, report).await {
             Ok(results) => {
                 protocol::write(&mut *writer.lock().await, &Message::Results(Box::new(results.clone()))).await?;
                 Ok(results)
@@ -131,9 +108,9 @@ async fn exchange(
     };
     // The user or the limit stops a test that would continue.
     let stopping = async {
-        let limit = sleep(terms.limit.unwrap_or(Duration::MAX));
+        let limit = sleep(timing_here.limit.unwrap_or(Duration::MAX));
         tokio::select! {
-            stop = terms.stop.wait_for(|stop| *stop) => if stop.is_err() { std::future::pending::<()>().await },
+            stop = stop.wait_for(|stop| *stop) => if stop.is_err() { std::future::pending::<()>().await },
             () = limit => {}
         }
         timing_here.stop();

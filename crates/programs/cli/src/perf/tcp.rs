@@ -252,7 +252,7 @@ mod tests {
         let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let (server, _) = listener.accept().await.unwrap();
         let meter = Arc::<Meter>::default();
-        let timing = Timing::start(&Params::default(), (IDLE, IDLE));
+        let timing = Timing::start(&Params::default(), (IDLE, IDLE), None);
         let receiving = tokio::spawn(receive(server, Arc::clone(&meter), timing, (8_000, 10_000), |_| {}));
         // Without the limit this takes less than the timeout.
         let all = client.write_all(&[0; 64 << 20]);

@@ -18,6 +18,8 @@ pub(crate) struct Timing {
     pub(crate) patience: Duration,
     /// Maximum time that a receiver waits for data.
     pub(crate) idle: Duration,
+    /// Maximum duration of the test; `None` is unlimited.
+    pub(crate) limit: Option<Duration>,
     omit: f64,
     seconds: Option<f64>,
     budget: Arc<Budget>,
@@ -29,11 +31,12 @@ pub(crate) struct Timing {
 }
 
 impl Timing {
-    pub(crate) fn start(params: &Params, (patience, idle): (Duration, Duration)) -> Self {
+    pub(crate) fn start(params: &Params, (patience, idle): (Duration, Duration), limit: Option<Duration>) -> Self {
         Self {
             clock: Stopwatch::start(),
             patience,
             idle,
+            limit,
             omit: params.omit.into(),
             seconds: (params.bytes.is_none() && params.seconds > 0.0).then_some(params.seconds),
             budget: Arc::new(Budget::new(params.bytes)),

@@ -15,6 +15,7 @@ use super::pacing::{Departures, Sleeper};
 use super::protocol::{Challenge, Hello, Knock, Params};
 use super::results::UdpSample;
 use super::timing::Timing;
+use crate::sync::blocking;
 
 /// Length of the header of a datagram in bytes: a mark, the number of the datagram, counted from 1, and the time of the
 /// sender's clock in nanoseconds.
@@ -133,8 +134,7 @@ pub(crate) async fn send(
         stopped(timing.elapsed().min(timing.end().unwrap_or(f64::MAX)));
         Ok::<_, io::Error>(())
     };
-    let result = tokio::task::spawn_blocking(work).await;
-    result.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic())).context("sending failed")
+    blocking(work).await.context("sending failed")
 }
 
 async fn send_paced(

@@ -7,7 +7,7 @@ use crate::report::Stopwatch;
 /// Processor time and memory at one point in time.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Reading {
-    /// Seconds since the [`Meter`] started.
+    /// Seconds on the clock of the test.
     at: f64,
     /// Processor time of all threads in user and kernel mode, in seconds.
     total: f64,
@@ -26,22 +26,13 @@ pub struct Cpu {
     pub system: f64,
 }
 
-/// Takes readings of this process, which are 0 on systems other than Linux.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Meter(Stopwatch);
-
-impl Meter {
-    pub(crate) fn start() -> Self {
-        Self(Stopwatch::start())
-    }
-
-    pub(crate) fn read(self) -> Reading {
-        let (total, user, rss) = read_process();
-        Reading { at: self.0.elapsed().as_secs_f64(), total, user, rss }
-    }
-}
-
 impl Reading {
+    /// Takes a reading of this process at the current time of `clock`. All else is 0 on systems other than Linux.
+    pub(crate) fn take(clock: Stopwatch) -> Self {
+        let (total, user, rss) = read_process();
+        Self { at: clock.elapsed().as_secs_f64(), total, user, rss }
+    }
+
     pub(crate) fn since(&self, earlier: &Self) -> Cpu {
         let seconds = self.at - earlier.at;
         if seconds <= 0.0 {
@@ -106,12 +97,12 @@ mod tests {
     #[cfg(target_os = "linux")]
     #[test]
     fn work_and_memory_show() {
-        let meter = Meter::start();
-        let before = meter.read();
+        let clock = Stopwatch::start();
+        let before = Reading::take(clock);
         assert!(before.rss() > 0);
         let mut now = before;
         while now.total <= before.total {
-            now = meter.read();
+            now = Reading::take(clock);
         }
         assert!(now.since(&before).total > 0.0);
     }

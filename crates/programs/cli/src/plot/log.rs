@@ -164,6 +164,16 @@ impl Transfer {
         }
     }
 
+    /// Adds the known ones of these values: the latest and the smoothed round-trip time in milliseconds; the congestion
+    /// window, what is in flight, and what was marked lost and retransmitted so far, in bytes.
+    pub(super) fn sample(&mut self, now: f64, millis: [Option<f64>; 2], bytes: [Option<f64>; 4]) {
+        let Self { latest_rtt, smoothed_rtt, cwnd, in_flight, lost, retransmitted, .. } = self;
+        let series = [latest_rtt, smoothed_rtt, cwnd, in_flight, lost, retransmitted];
+        for (points, value) in series.into_iter().zip(millis.into_iter().chain(bytes)) {
+            value.inspect(|value| points.push(now, *value));
+        }
+    }
+
     fn add(&mut self, event: &Event) {
         // Times never decrease in a log.
         let now = (event.time / 1e3).max(self.end);
@@ -187,18 +197,8 @@ impl Transfer {
 
     /// Adds metrics. An event contains only those that have changed.
     fn measure(&mut self, now: f64, data: &Data) {
-        for (points, value) in [
-            (&mut self.latest_rtt, data.latest_rtt),
-            (&mut self.smoothed_rtt, data.smoothed_rtt),
-            (&mut self.cwnd, data.congestion_window),
-            (&mut self.in_flight, data.bytes_in_flight),
-            (&mut self.lost, data.lost_bytes),
-            (&mut self.retransmitted, data.retransmitted_bytes),
-        ] {
-            if let Some(value) = value {
-                points.push(now, value);
-            }
-        }
+        let bytes = [data.congestion_window, data.bytes_in_flight, data.lost_bytes, data.retransmitted_bytes];
+        self.sample(now, [data.latest_rtt, data.smoothed_rtt], bytes);
         if let Some(limit) = &data.limited_by {
             self.settle_limit(Some(limit.clone()));
         }

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use longhaul::{LimitedBy, TcpInfo, TcpStream};
+use longhaul::{TcpInfo, TcpStream};
 
 use super::Transfer;
 use crate::progress::Screen;
@@ -21,19 +21,10 @@ pub(crate) struct Plot {
     transfer: Transfer,
     watch: Stopwatch,
     sampled: Duration,
-    before: Counters,
+    /// The last sample of the current connection.
+    before: Option<TcpInfo>,
     /// Bytes marked lost and bytes retransmitted on earlier connections.
     earlier: [u64; 2],
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-struct Counters {
-    sent: u64,
-    delivered: u64,
-    received: u64,
-    lost: u64,
-    retransmitted: u64,
-    limited_by: LimitedBy,
 }
 
 impl Plot {
@@ -45,7 +36,7 @@ impl Plot {
             transfer: Transfer::default(),
             watch: Stopwatch::start(),
             sampled: Duration::ZERO,
-            before: Counters::default(),
+            before: None,
             earlier: [0; 2],
         }
     }
@@ -55,9 +46,10 @@ impl Plot {
         let address = |address: io::Result<SocketAddr>| address.map_or_else(|_| String::new(), |a| a.to_string());
         self.transfer.local = address(stream.local_addr());
         self.transfer.remote = address(stream.peer_addr());
-        self.earlier[0] += self.before.lost;
-        self.earlier[1] += self.before.retransmitted;
-        self.before = Counters::default();
+        if let Some(before) = self.before.take() {
+            self.earlier[0] += before.lost_bytes;
+            self.earlier[1] += before.bytes_retrans;
+        }
         // Nothing is in flight between connections.
         self.sampled = self.watch.elapsed();
         let now = self.sampled.as_secs_f64();
@@ -65,8 +57,7 @@ impl Plot {
         if let Ok(info) = stream.info() {
             // The data sent during the handshake is part of the first sample.
             self.transfer.congestion.clone_from(&info.congestion);
-            self.before.limited_by = info.limited_by;
-            self.add(&info);
+            self.add(info);
         }
     }
 
@@ -80,48 +71,30 @@ impl Plot {
     /// Adds a sample of the connection.
     pub(crate) fn sample(&mut self, stream: &TcpStream) {
         if let Ok(info) = stream.info() {
-            self.add(&info);
+            self.add(info);
         }
     }
 
-    fn add(&mut self, info: &TcpInfo) {
+    fn add(&mut self, info: TcpInfo) {
         let from = self.sampled.as_secs_f64();
         self.sampled = self.watch.elapsed();
         let now = self.sampled.as_secs_f64();
-        let after = Counters {
-            sent: info.bytes_sent,
-            delivered: info.delivered_bytes,
-            received: info.bytes_received,
-            lost: info.lost_bytes,
-            retransmitted: info.bytes_retrans,
-            limited_by: info.limited_by,
-        };
-        let before = std::mem::replace(&mut self.before, after);
-        let transfer = &mut self.transfer;
+        let Self { transfer, before, .. } = self;
+        let since = |field: fn(&TcpInfo) -> u64| field(&info).saturating_sub(before.as_ref().map_or(0, field)) as f64;
         transfer.end = now;
-        for (buckets, after, before) in [
-            (&mut transfer.sent, after.sent, before.sent),
-            (&mut transfer.acked, after.delivered, before.delivered),
-            (&mut transfer.received, after.received, before.received),
-        ] {
-            buckets.spread(from, now, after.saturating_sub(before) as f64);
-        }
+        transfer.sent.spread(from, now, since(|info| info.bytes_sent));
+        transfer.acked.spread(from, now, since(|info| info.delivered_bytes));
+        transfer.received.spread(from, now, since(|info| info.bytes_received));
         let millis = |time: Option<Duration>| time.map(|time| time.as_secs_f64() * 1e3);
-        for (points, value) in [
-            (&mut transfer.latest_rtt, millis(info.latest_rtt)),
-            (&mut transfer.smoothed_rtt, millis(info.rtt)),
-            (&mut transfer.cwnd, Some(info.snd_cwnd_bytes as f64)),
-            (&mut transfer.in_flight, Some(info.in_flight_bytes as f64)),
-            (&mut transfer.lost, Some((self.earlier[0] + after.lost) as f64)),
-            (&mut transfer.retransmitted, Some((self.earlier[1] + after.retransmitted) as f64)),
-        ] {
-            if let Some(value) = value {
-                points.push(now, value);
+        let [lost, retransmitted] = [self.earlier[0] + info.lost_bytes, self.earlier[1] + info.bytes_retrans];
+        let bytes = [info.snd_cwnd_bytes, info.in_flight_bytes, lost, retransmitted].map(|bytes| Some(bytes as f64));
+        transfer.sample(now, [millis(info.latest_rtt), millis(info.rtt)], bytes);
+        if let Some(before) = before {
+            for (limit, time) in info.limited_by.since(&before.limited_by).fields() {
+                transfer.limit(limit.name(), from, now, time.as_secs_f64());
             }
         }
-        for (limit, time) in after.limited_by.since(&before.limited_by).fields() {
-            transfer.limit(limit.name(), from, now, time.as_secs_f64());
-        }
+        self.before = Some(info);
     }
 }
 

@@ -1,7 +1,7 @@
 //! Keys that may connect to a running program, which reloads the list on SIGHUP.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use longhaul_tls::Fingerprint;
 use tokio::sync::watch;
@@ -9,6 +9,7 @@ use tokio::sync::watch;
 use super::Screen;
 use super::lists::{AllowedPeers, ListError, Permission};
 use super::signals::Hangups;
+use crate::sync::lock;
 
 struct Extra {
     key: Fingerprint,
@@ -42,7 +43,7 @@ impl Access {
 
     /// Allows a key for this run. `by` is the option that authenticated it.
     pub(super) fn admit(&self, key: Fingerprint, permissions: &[Permission], by: &'static str) {
-        let mut extra = self.extra.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut extra = lock(&self.extra);
         extra.extend(permissions.iter().map(|permission| Extra { key, permission: *permission, by }));
         self.current.send_modify(|list| {
             permissions.iter().for_each(|permission| Arc::make_mut(list).allow(key, *permission, by));
@@ -83,7 +84,7 @@ impl Access {
 
     fn read(&self) -> Result<(), ListError> {
         let mut list = AllowedPeers::open(&self.file)?;
-        for Extra { key, permission, by } in self.extra.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+        for Extra { key, permission, by } in lock(&self.extra).iter() {
             list.allow(*key, *permission, by);
         }
         self.current.send_replace(Arc::new(list));

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use longhaul_tls::admission::{Admission, Limits, Ticket};
-use longhaul_tls::{HandshakeLimits, Identity, SecureListener, SecureStream, TlsError, limiter};
+use longhaul_tls::{HandshakeLimits, SecureStream, TlsError, limiter};
 use tokio::task::JoinSet;
 use tokio::time::{Sleep, sleep, timeout};
 
@@ -66,13 +66,7 @@ impl Dialer<'_> {
         let mut stream = if known {
             self.connect(screen).await?
         } else {
-            // The first attempt learns the key.
-            let dialled = self.dial(&self.target.lookup().await?, None, &self.transport.unlogged()).await?;
-            let (address, key) = match dialled {
-                (address, Err(TlsError::UnknownKey(key))) => (address, key),
-                (_, result) => return result.with_context(|| self.failed()),
-            };
-            self.dial(&[address], Some(key), self.transport).await?.1.with_context(|| self.failed())?
+            self.connect_new(&self.transport.unlogged(), async |_| Ok(())).await?.0
         };
         match timeout(self.transport.patience(), code::call(&mut stream, code)).await {
             Ok(Ok(())) => {}
@@ -89,35 +83,11 @@ impl Dialer<'_> {
     }
 }
 
-/// Shows a new code, and accepts a peer that knows it.
-pub(super) struct CodeDoor {
-    listener: SecureListener,
-    desk: CodeDesk,
-}
-
-impl CodeDoor {
-    pub(super) fn open(
-        listener: longhaul::TcpListener,
-        identity: &Identity,
-        remember: Option<Permission>,
-        screen: &Screen,
-    ) -> Result<Self> {
-        let desk = CodeDesk::open(remember.as_slice(), "for one connection within ten minutes", screen)?;
-        // The code decides, not the key.
-        let listener = SecureListener::new(listener, identity, |_| true)?;
-        Ok(Self { listener, desk })
-    }
-
-    pub(super) async fn accept(&mut self) -> io::Result<(SecureStream, SocketAddr)> {
-        loop {
-            tokio::select! {
-                accepted = self.listener.accept() => {
-                    let (stream, peer) = accepted?;
-                    self.desk.begin(stream, peer);
-                }
-                known = self.desk.next() => return known,
-            }
-        }
+/// Returns the next connection of a peer that knows the code of `desk`. Never completes without a desk.
+pub(super) async fn known(desk: &mut Option<CodeDesk>) -> io::Result<(SecureStream, SocketAddr)> {
+    match desk {
+        Some(desk) => desk.next().await,
+        None => std::future::pending().await,
     }
 }
 
@@ -153,10 +123,8 @@ impl CodeDesk {
         }
     }
 
-    /// Returns the next connection of a peer that knows the code.
-    ///
     /// Cancel safety: this method is cancel safe.
-    pub(super) async fn next(&mut self) -> io::Result<(SecureStream, SocketAddr)> {
+    async fn next(&mut self) -> io::Result<(SecureStream, SocketAddr)> {
         loop {
             tokio::select! {
                 Some(attempt) = self.attempts.join_next() => match attempt {

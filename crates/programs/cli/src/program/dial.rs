@@ -92,18 +92,30 @@ impl Dialer<'_> {
         // Without an authority, the first attempt only learns the key and ends. It has no log and no capture: those are
         // for the connection that carries the files.
         let first = if self.authority.is_some() { self.transport.clone() } else { self.transport.unlogged() };
-        let (address, key) = match self.dial(&self.target.lookup().await?, None, &first).await? {
-            (address, Err(TlsError::UnknownKey(key))) => (address, key),
-            (_, result) => return result.with_context(|| self.failed()),
-        };
-        if !self.accept_new {
-            self.ask(key).await?;
+        let accept = async |key| if self.accept_new { Ok(()) } else { self.ask(key).await };
+        let (stream, learned) = self.connect_new(&first, accept).await?;
+        if learned {
+            // The server has now proved that it has the key.
+            self.remember(stream.peer(), screen)?;
         }
-        // Another address of the name may belong to a machine with another key.
-        let stream = self.dial(&[address], Some(key), self.transport).await?.1.with_context(|| self.failed())?;
-        // The server has now proved that it has the key.
-        self.remember(key, screen)?;
         Ok(stream)
+    }
+
+    /// Connects to a peer whose key is not known. The first attempt, with the options `first`, succeeds only by the
+    /// authority. Otherwise it learns the key, which `accept` may refuse. Also returns whether the key was learned.
+    pub(super) async fn connect_new(
+        &self,
+        first: &TransportArgs,
+        accept: impl AsyncFnOnce(Fingerprint) -> Result<()>,
+    ) -> Result<(SecureStream, bool)> {
+        let (address, key) = match self.dial(&self.target.lookup().await?, None, first).await? {
+            (address, Err(TlsError::UnknownKey(key))) => (address, key),
+            (_, result) => return Ok((result.with_context(|| self.failed())?, false)),
+        };
+        accept(key).await?;
+        // Another address of the name may belong to a machine with another key.
+        let stream = self.dial(&[address], Some(key), self.transport).await?.1;
+        Ok((stream.with_context(|| self.failed())?, true))
     }
 
     /// Adds the key of the peer to the known ones. If the file cannot be written, the connection is still used. Fails
@@ -129,40 +141,34 @@ impl Dialer<'_> {
     }
 
     /// Connects to the first of `addresses` that answers. Returns that address and the outcome of the handshake.
-    pub(super) async fn dial(
+    async fn dial(
         &self,
         addresses: &[SocketAddr],
         key: Option<Fingerprint>,
         transport: &TransportArgs,
     ) -> Result<(SocketAddr, Result<SecureStream, TlsError>)> {
         let connector = self.connector(key)?;
-        let mut pause = PAUSE;
-        for _ in 1..self.attempts {
-            let result = self.dial_once(addresses, &connector, transport).await;
+        let (mut left, mut pause) = (self.attempts, PAUSE);
+        loop {
+            let attempt = async {
+                let stream = transport.connect(addresses).await?;
+                let address = stream.peer_addr()?;
+                let connecting = timeout(transport.patience(), connector.connect(stream));
+                anyhow::Ok((address, connecting.await.unwrap_or(Err(TlsError::TimedOut))))
+            };
+            let result = attempt.await;
             let error = match &result {
                 Ok((_, Err(TlsError::Connection(error)))) => Some(error),
                 Ok(_) => None,
                 Err(error) => error.root_cause().downcast_ref::<io::Error>(),
             };
-            if error.is_none_or(|error| error.kind() != io::ErrorKind::ConnectionReset) {
+            left = left.saturating_sub(1);
+            if left == 0 || error.is_none_or(|error| error.kind() != io::ErrorKind::ConnectionReset) {
                 return result;
             }
             tokio::time::sleep(pause).await;
             pause *= 2;
         }
-        self.dial_once(addresses, &connector, transport).await
-    }
-
-    async fn dial_once(
-        &self,
-        addresses: &[SocketAddr],
-        connector: &SecureConnector,
-        transport: &TransportArgs,
-    ) -> Result<(SocketAddr, Result<SecureStream, TlsError>)> {
-        let stream = transport.connect(addresses).await?;
-        let address = stream.peer_addr()?;
-        let connecting = timeout(transport.patience(), connector.connect(stream));
-        Ok((address, connecting.await.unwrap_or(Err(TlsError::TimedOut))))
     }
 
     /// Returns the connector to a peer with this key, or with a certificate of the authority.

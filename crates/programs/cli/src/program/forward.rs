@@ -97,7 +97,7 @@ pub(super) async fn run(args: &ForwardArgs, screen: &Screen) -> Result<()> {
     };
     let connect = connect(&transport, gateway.clone(), connector);
     let pool = Pool::new(config.clone(), Arc::clone(&connect), screen.clone());
-    pool.adopt(tunnel);
+    pool.add(tunnel);
     let (end, ending) = watch::channel(false);
     let mut remote = JoinSet::new();
     if !args.remote.is_empty() {
@@ -114,7 +114,7 @@ pub(super) async fn run(args: &ForwardArgs, screen: &Screen) -> Result<()> {
     let mut tasks = JoinSet::new();
     for source in sources {
         screen.warn(&format!("listening on {} for {}", source.address()?, source.purpose()));
-        tasks.spawn(source.run(pool.clone()));
+        tasks.spawn(source.run(Arc::clone(&pool)));
     }
     let mut maintain = pin!(pool.maintain());
     tokio::select! {

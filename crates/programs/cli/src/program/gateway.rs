@@ -17,7 +17,7 @@ use tokio::task::JoinSet;
 use super::Screen;
 use super::access::Access;
 use super::args::GatewayArgs;
-use super::code::CodeDesk;
+use super::code::{CodeDesk, known};
 use super::home::Home;
 use super::lists::Permission;
 use super::places::Places;
@@ -25,11 +25,11 @@ use super::signals::Hangups;
 use crate::gateway::listen::ListenPermits;
 use crate::gateway::permit::Permits;
 use crate::gateway::remote::Groups;
-use crate::gateway::{Event, Gateway, Peer};
+use crate::gateway::{Gateway, Peer};
 use crate::monitor::{Monitor, Role};
 use crate::transport::rtt;
 use crate::tunnel::rate::Limits as RateLimits;
-use crate::tunnel::{self, Ended, Lookups};
+use crate::tunnel::{self, Ended, Event, Lookups};
 
 /// Maximum numbers of tunnels. Several forwarders may share an address.
 const LIMITS: Limits = Limits { all: 4096, per_address: 1024 };
@@ -129,13 +129,6 @@ fn is_allowed(access: &Access, key: &Fingerprint) -> bool {
 /// certificate of the authority.
 fn permissions(args: &GatewayArgs) -> &'static [Permission] {
     if args.permit_listen.is_empty() { &[Permission::Forward] } else { &[Permission::Forward, Permission::Listen] }
-}
-
-async fn known(desk: &mut Option<CodeDesk>) -> std::io::Result<(SecureStream, SocketAddr)> {
-    match desk {
-        Some(desk) => desk.next().await,
-        None => std::future::pending().await,
-    }
 }
 
 /// State that the tunnels of a key share.

@@ -1,6 +1,7 @@
 //! Options for metrics and the status page.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use clap::Args;
@@ -26,7 +27,7 @@ pub(super) struct MonitorArgs {
 
 impl MonitorArgs {
     /// Starts the requested servers, which end when the result is dropped.
-    pub(super) async fn start(&self, monitor: &Monitor, screen: &Screen) -> Result<JoinSet<()>> {
+    pub(super) async fn start(&self, monitor: &Arc<Monitor>, screen: &Screen) -> Result<JoinSet<()>> {
         if let Some(address) = self.status.filter(|address| !address.ip().to_canonical().is_loopback())
             && !self.status_anyone
         {
@@ -40,7 +41,7 @@ impl MonitorArgs {
         let mut tasks = JoinSet::new();
         for (site, address) in [(Site::Metrics, self.metrics), (Site::Status, self.status)] {
             let Some(address) = address else { continue };
-            let server = Server::listen(site, address, monitor.clone()).await;
+            let server = Server::listen(site, address, Arc::clone(monitor)).await;
             let server = server.with_context(|| format!("cannot listen on {address}"))?;
             let address = server.address()?;
             match site {
@@ -50,7 +51,7 @@ impl MonitorArgs {
             tasks.spawn(server.run());
         }
         if !tasks.is_empty() {
-            let monitor = monitor.clone();
+            let monitor = Arc::clone(monitor);
             tasks.spawn(async move { monitor.run().await });
         }
         Ok(tasks)

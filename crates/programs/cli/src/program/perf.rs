@@ -9,12 +9,12 @@ use tokio::runtime::Builder;
 use tokio::sync::watch;
 use tokio::time::sleep;
 
+use super::signals::ended;
 use super::{Reported, Screen, WrongUse};
 use crate::perf::options::Options;
 use crate::perf::protocol::Params;
-use crate::perf::text::Reporter;
+use crate::perf::reporter::Reporter;
 use crate::perf::{client, server};
-use crate::transport::interrupted;
 
 /// Environment variable that is set for a server in the background.
 const IN_BACKGROUND: &str = "LONGHAUL_PERF_IN_BACKGROUND";
@@ -33,12 +33,12 @@ pub(super) fn run(options: &Options, screen: &Screen) -> Result<()> {
     let (stop, stopped) = watch::channel(false);
     let patience = options.transport.patience();
     let ends = async {
-        interrupted().await;
+        ended().await;
         // A client ends its test in order, unless that takes too long or a second signal arrives.
         if options.client.is_some() && stop.send(true).is_ok() {
             tokio::select! {
                 () = sleep(patience) => {}
-                () = interrupted() => {}
+                () = ended() => {}
             }
         }
     };
@@ -47,7 +47,7 @@ pub(super) fn run(options: &Options, screen: &Screen) -> Result<()> {
         runtime.worker_threads(workers);
     }
     let work = || work(options, &params, (stop.clone(), stopped), &reported);
-    let result = super::transfer_on(&mut runtime, &options.transport, screen, ends, work);
+    let result = super::transfer(&mut runtime, &options.transport, screen, ends, work);
     if reported.get() { Err(Reported.into()) } else { result }
 }
 

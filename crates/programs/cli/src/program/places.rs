@@ -1,9 +1,11 @@
 //! Connections per key, up to a limit.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use longhaul_tls::Fingerprint;
+
+use crate::sync::lock;
 
 /// Counts the connections of each key up to a limit, and stores the state that they share.
 pub(super) struct Places<T> {
@@ -28,7 +30,7 @@ impl<T: Clone> Places<T> {
     /// Returns a place, or `None` if all places of the key are taken. The first connection of a key creates the state
     /// that it shares with later ones.
     pub(super) fn take(&self, key: Fingerprint, create: impl FnOnce() -> T) -> Option<Place<T>> {
-        let mut keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut keys = lock(&self.keys);
         let (count, shared) = keys.entry(key).or_insert_with(|| (0, create()));
         if *count >= self.limit {
             return None;
@@ -40,7 +42,7 @@ impl<T: Clone> Places<T> {
 
 impl<T> Drop for Place<T> {
     fn drop(&mut self) {
-        let mut keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut keys = lock(&self.keys);
         if let Some((count, _)) = keys.get_mut(&self.key) {
             *count -= 1;
             if *count == 0 {

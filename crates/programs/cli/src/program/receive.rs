@@ -1,5 +1,7 @@
 //! `longhaul receive`.
 
+#![expect(non_camel_case_types, reason = "type parameters of objects have the names of members")]
+
 use std::io::IsTerminal as _;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -13,7 +15,7 @@ use tokio::task::JoinSet;
 
 use super::access::Access;
 use super::args::{Plaintext, ReceiveArgs};
-use super::code::CodeDoor;
+use super::code::{CodeDesk, known};
 use super::home::Home;
 use super::lists::Permission;
 use super::places::Places;
@@ -21,7 +23,7 @@ use super::signals::Hangups;
 use super::{Screen, WrongUse};
 use crate::files::Staging;
 use crate::receiver::{Budget, File, LeftOut, Output, ReceiveError, Receiver};
-use crate::report::{self, Received};
+use crate::report;
 use crate::session;
 use crate::transport::{Connection, Transport as _, rtt};
 
@@ -85,7 +87,10 @@ pub(super) async fn run(args: &ReceiveArgs, screen: &Screen) -> Result<()> {
         None if args.code => {
             let (identity, _) = Home::open(true, screen)?;
             let remember = args.remember.then_some(Permission::Send);
-            serve(CodeDoor::open(listener, &identity, remember, screen)?, &server, true).await
+            let desk = CodeDesk::open(remember.as_slice(), "for one connection within ten minutes", screen)?;
+            // The code decides, not the key.
+            let listener = SecureListener::new(listener, &identity, |_| true)?;
+            serve(SecureDoor { listener, access: None, desk: Some(desk) }, &server, true).await
         }
         None => {
             screen.warn("warning: --plaintext: nothing is encrypted, and anyone who reaches the port can send files");
@@ -102,7 +107,7 @@ pub(super) async fn run(args: &ReceiveArgs, screen: &Screen) -> Result<()> {
             let may = move |key: &Fingerprint| keys.may(key, Permission::Send);
             let authority = args.ca.as_deref().map(Authority::open).transpose()?;
             let listener = SecureListener::trusting(listener, &identity, authority, may)?;
-            let door = SecureDoor { listener, access: Arc::clone(&access) };
+            let door = SecureDoor { listener, access: Some(Arc::clone(&access)), desk: None };
             tokio::select! {
                 served = serve(door, &server, once) => served,
                 () = access.reload_on(hangups, Permission::Send, screen) => Ok(()),
@@ -153,40 +158,45 @@ impl Door for PlainDoor {
     }
 }
 
+/// Accepts senders whose keys are allowed, or the one that knows a code.
 struct SecureDoor {
     listener: SecureListener,
-    access: Arc<Access>,
+    access: Option<Arc<Access>>,
+    desk: Option<CodeDesk>,
 }
 
 impl Door for SecureDoor {
     type Stream = longhaul_tls::SecureStream;
 
     async fn accept(&mut self) -> std::io::Result<(Self::Stream, SocketAddr, Option<String>)> {
-        let (stream, peer) = self.listener.accept().await?;
-        self.listener.remember(peer);
-        let name = self.access.name(&stream.peer());
-        Ok((stream, peer, Some(name).filter(|name| !name.is_empty())))
-    }
-
-    fn revoked(&self, stream: &Self::Stream) -> impl Future<Output = ()> + Send + 'static {
-        let (access, key) = (Arc::clone(&self.access), stream.peer());
-        // The list does not contain senders with a certificate of the authority.
-        let vouched = stream.is_vouched_for();
-        async move {
-            match vouched {
-                true => std::future::pending().await,
-                false => access.revoked(&key, &[Permission::Send]).await,
+        loop {
+            tokio::select! {
+                accepted = self.listener.accept() => {
+                    let (stream, peer) = accepted?;
+                    match &mut self.desk {
+                        Some(desk) => desk.begin(stream, peer),
+                        None => {
+                            self.listener.remember(peer);
+                            let name = self.access.as_ref().map(|access| access.name(&stream.peer()));
+                            return Ok((stream, peer, name.filter(|name| !name.is_empty())));
+                        }
+                    }
+                }
+                known = known(&mut self.desk) => return known.map(|(stream, peer)| (stream, peer, None)),
             }
         }
     }
-}
 
-impl Door for CodeDoor {
-    type Stream = longhaul_tls::SecureStream;
-
-    async fn accept(&mut self) -> std::io::Result<(Self::Stream, SocketAddr, Option<String>)> {
-        let (stream, peer) = self.accept().await?;
-        Ok((stream, peer, None))
+    fn revoked(&self, stream: &Self::Stream) -> impl Future<Output = ()> + Send + 'static {
+        // The list does not contain senders with a certificate of the authority.
+        let access = self.access.clone().filter(|_| !stream.is_vouched_for());
+        let key = stream.peer();
+        async move {
+            match access {
+                Some(access) => access.revoked(&key, &[Permission::Send]).await,
+                None => std::future::pending().await,
+            }
+        }
     }
 }
 
@@ -285,14 +295,18 @@ impl Server {
             self.screen.say(&format!("{name}: {amount}, from {from}, blake3 {hash}"));
             return;
         }
-        let (seconds, blake3) = (took.as_secs_f64(), hash.to_hex().to_string());
-        let received = Received {
+        let received = report::object! {
+            // The final name.
             file: name.text(),
-            bytes,
+            bytes: bytes,
+            // Bytes received over earlier connections.
             resumed_bytes: resumed,
-            seconds,
+            // From the first byte of the header to the final renaming.
+            seconds: took.as_secs_f64(),
+            // In bit/s.
             goodput_bps: report::bits_per_second(bytes.saturating_sub(resumed), took),
-            blake3,
+            // Verified hash of the contents.
+            blake3: hash.to_hex().to_string(),
             peer: peer.to_string(),
         };
         self.screen.print(&report::json_line(&received));

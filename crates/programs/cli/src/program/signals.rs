@@ -58,6 +58,15 @@ impl Hangups {
     }
 }
 
+/// Waits for SIGINT or SIGTERM.
+pub(super) async fn ended() {
+    tokio::select! {
+        () = terminated() => {}
+        () = interrupted() => {}
+    }
+}
+
+/// Waits for SIGINT.
 pub(super) async fn interrupted() {
     if tokio::signal::ctrl_c().await.is_err() {
         // No signal handler could be installed.

@@ -10,8 +10,8 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, ReadBuf};
 use tokio::time::Interval;
 
+use super::File;
 use super::error::Fault;
-use super::{File, disk};
 use crate::files::Staging;
 use crate::files::hashing::Stop;
 use crate::files::parts::Lease;
@@ -20,6 +20,7 @@ use crate::packing::Unpacker;
 use crate::progress::{self, Progress};
 use crate::protocol::{self, HASH_LEN, MAX_CHUNK, ProtocolError, Reply};
 use crate::report::Stopwatch;
+use crate::sync::blocking;
 use crate::transport::Transport;
 
 /// Number of queued bytes from which on replies are sent even though more messages have arrived.
@@ -107,7 +108,7 @@ impl<'a, T: Transport> Peer<'a, T> {
         let hashed = async move {
             let turn = staging.hashing.turn(key).await;
             // The turn ends with the thread, which may outlive the connection.
-            disk::blocking(move || (hash(&stop), drop(turn)).0).await
+            blocking(move || (hash(&stop), drop(turn)).0).await
         };
         tokio::select! {
             hashed = hashed => Ok(hashed),

@@ -1,13 +1,13 @@
 //! Limits on the bytes that a receiver accepts, in total and per peer.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::{fmt, io};
 
 use longhaul_tls::Fingerprint;
 
 use crate::names::Name;
+use crate::sync::lock;
 
 /// Minimum number of bytes that a file, a directory or a link counts as: even an empty one takes space.
 const LEAST: u64 = 4096;
@@ -18,11 +18,18 @@ pub(super) const EXCEEDED: &str = "it exceeds what the receiver accepts";
 /// Maximum number of bytes of all files together, and of the files of each peer. Clones share the same budget.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Budget {
-    all: Account,
+    limit: Option<u64>,
     per_peer: Option<u64>,
-    peers: Arc<Mutex<HashMap<Fingerprint, Account>>>,
-    /// Bytes of the parts on the disk, which count towards the limits.
-    parts: Arc<Mutex<HashMap<(Fingerprint, Name), u64>>>,
+    ledger: Arc<Mutex<Ledger>>,
+}
+
+/// Bytes that count towards the limits.
+#[derive(Debug, Default)]
+struct Ledger {
+    all: u64,
+    peers: HashMap<Fingerprint, u64>,
+    /// The bytes among them that are of parts on the disk.
+    parts: HashMap<(Fingerprint, Name), u64>,
 }
 
 /// A limit that a file would exceed.
@@ -40,51 +47,10 @@ impl fmt::Display for Exceeded {
     }
 }
 
-#[derive(Clone, Debug, Default)]
-struct Account {
-    limit: Option<Exceeded>,
-    taken: Arc<AtomicU64>,
-}
-
-impl Account {
-    fn new(option: &'static str, limit: Option<u64>) -> Self {
-        Self { limit: limit.map(|bytes| Exceeded { option, bytes }), taken: Arc::default() }
-    }
-
-    fn has_room(&self, bytes: u64) -> Result<(), Exceeded> {
-        let taken = self.taken.load(Ordering::Relaxed);
-        match self.limit {
-            Some(limit) if taken.saturating_add(bytes) > limit.bytes => Err(limit),
-            _ => Ok(()),
-        }
-    }
-
-    /// Counts bytes that are on the disk already, regardless of the limit.
-    fn force(&self, bytes: u64) {
-        // An overflow would need more bytes than any disk has.
-        self.taken.fetch_add(bytes, Ordering::Relaxed);
-    }
-
-    fn take(&self, bytes: u64) -> Result<(), Exceeded> {
-        let limit = self.limit.map_or(u64::MAX, |limit| limit.bytes);
-        let taken = self.taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |taken| {
-            taken.checked_add(bytes).filter(|taken| *taken <= limit)
-        });
-        match (taken, self.limit) {
-            (Err(_), Some(limit)) => Err(limit),
-            _ => Ok(()),
-        }
-    }
-
-    fn give_back(&self, bytes: u64) {
-        self.taken.fetch_sub(bytes, Ordering::Relaxed);
-    }
-}
-
-/// The sender on whose behalf directories and links are created.
+/// A sender, on whose behalf files, directories and links are created.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Owner {
-    accounts: Vec<Account>,
+    budget: Budget,
     peer: Option<Fingerprint>,
 }
 
@@ -95,34 +61,56 @@ impl Owner {
 
     /// Creates an entry that counts as [`LEAST`] bytes.
     pub(crate) fn pay<R>(&self, create: impl FnOnce() -> io::Result<R>) -> io::Result<R> {
-        let mut share = Share::default();
-        share.accounts.clone_from(&self.accounts);
+        let mut share = Share { owner: self.clone(), taken: 0, covered: 0, spare: 0, part: None };
         let exceeded = |_| io::Error::new(io::ErrorKind::QuotaExceeded, EXCEEDED);
         share.take(LEAST).map_err(exceeded)?;
         let created = create()?;
         share.keep();
         Ok(created)
     }
+
+    /// Checks that `bytes` more bytes are within the common limit, and within that of the peer.
+    fn check(&self, ledger: &Ledger, bytes: u64) -> [Result<(), Exceeded>; 2] {
+        let within = |option, limit: Option<u64>, taken: u64| match limit {
+            Some(limit) if taken.saturating_add(bytes) > limit => Err(Exceeded { option, bytes: limit }),
+            _ => Ok(()),
+        };
+        let own = self.peer.and_then(|peer| ledger.peers.get(&peer)).copied().unwrap_or(0);
+        let per_peer = self.budget.per_peer.filter(|_| self.peer.is_some());
+        [within("--max-bytes", self.budget.limit, ledger.all), within("--max-bytes-per-peer", per_peer, own)]
+    }
+
+    /// Changes the numbers of bytes that are counted.
+    fn count(&self, ledger: &mut Ledger, change: impl Fn(u64) -> u64) {
+        ledger.all = change(ledger.all);
+        if let (Some(_), Some(peer)) = (self.budget.per_peer, self.peer) {
+            let own = ledger.peers.entry(peer).or_default();
+            *own = change(*own);
+        }
+    }
+
+    fn give_back(&self, bytes: u64) {
+        self.count(&mut lock(&self.budget.ledger), |taken| taken.saturating_sub(bytes));
+    }
 }
 
 /// Share of the budget that one file takes. It is returned when dropped, except by [`keep`](Self::keep) and
 /// [`leave`](Self::leave).
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Share {
-    accounts: Vec<Account>,
+    owner: Owner,
     taken: u64,
     /// Bytes of the file still covered by [`LEAST`], which was taken at its beginning.
     covered: u64,
     /// Bytes that are counted for the file's part, but not in use.
     spare: u64,
     part: Option<(Fingerprint, Name)>,
-    parts: Arc<Mutex<HashMap<(Fingerprint, Name), u64>>>,
 }
 
 impl Budget {
     /// Creates a budget of at most `limit` bytes; `None` is unlimited.
     pub(crate) fn new(limit: Option<u64>) -> Self {
-        Self { all: Account::new("--max-bytes", limit), ..Self::default() }
+        Self { limit, ..Self::default() }
     }
 
     /// Limits the files of each peer, by its key, to `limit` bytes.
@@ -130,47 +118,36 @@ impl Budget {
         Self { per_peer: limit, ..self }
     }
 
-    /// Counts a part of `bytes` bytes that an earlier process left.
+    /// Counts a part of `bytes` bytes that an earlier process left, regardless of the limits.
     pub(crate) fn add_part(&self, peer: Fingerprint, name: &Name, bytes: u64) {
-        self.accounts(Some(peer)).iter().for_each(|account| account.force(bytes));
-        let mut parts = self.parts();
-        let held = parts.entry((peer, name.clone())).or_default();
+        let mut ledger = lock(&self.ledger);
+        self.owner(Some(peer)).count(&mut ledger, |taken| taken.saturating_add(bytes));
+        let held = ledger.parts.entry((peer, name.clone())).or_default();
         *held = held.saturating_add(bytes);
     }
 
     /// Starts a file of announced size `size`. Only received bytes are taken from the budget, so that a peer that
     /// announces much and sends little leaves room for others.
     pub(super) fn begin(&self, peer: Option<Fingerprint>, name: &Name, size: u64) -> Result<Share, Exceeded> {
-        let accounts = self.accounts(peer);
+        let owner = self.owner(peer);
         // A part that the peer left of this file is counted already.
         let part = peer.map(|peer| (peer, name.clone()));
-        let held = part.as_ref().and_then(|part| self.parts().get(part).copied()).unwrap_or(0);
-        let least = if held == 0 { LEAST } else { 0 };
+        let (held, [all, own]) = {
+            let ledger = lock(&self.ledger);
+            let held = part.as_ref().and_then(|part| ledger.parts.get(part)).copied().unwrap_or(0);
+            let least = if held == 0 { LEAST } else { 0 };
+            (held, owner.check(&ledger, size.saturating_sub(held).max(least)))
+        };
         // Reports the peer's own limit first, because the peer can do something about it.
-        accounts.iter().rev().try_for_each(|account| account.has_room(size.saturating_sub(held).max(least)))?;
-        let mut share = Share { accounts, taken: 0, covered: 0, spare: 0, part, parts: Arc::clone(&self.parts) };
-        share.take(least)?;
-        share.covered = least;
+        own.and(all)?;
+        let covered = if held == 0 { LEAST } else { 0 };
+        let mut share = Share { owner, taken: 0, covered, spare: 0, part };
+        share.take(covered)?;
         Ok(share)
     }
 
     pub(crate) fn owner(&self, peer: Option<Fingerprint>) -> Owner {
-        Owner { accounts: self.accounts(peer), peer }
-    }
-
-    /// Returns the accounts to which the bytes of a peer count: the common one, and its own if it has one.
-    fn accounts(&self, peer: Option<Fingerprint>) -> Vec<Account> {
-        let mut accounts = vec![self.all.clone()];
-        if let (Some(_), Some(peer)) = (self.per_peer, peer) {
-            let mut peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
-            let account = peers.entry(peer).or_insert_with(|| Account::new("--max-bytes-per-peer", self.per_peer));
-            accounts.push(account.clone());
-        }
-        accounts
-    }
-
-    fn parts(&self) -> MutexGuard<'_, HashMap<(Fingerprint, Name), u64>> {
-        self.parts.lock().unwrap_or_else(PoisonError::into_inner)
+        Owner { budget: self.clone(), peer }
     }
 }
 
@@ -185,25 +162,23 @@ impl Share {
 
     fn give_back_spare(&mut self) {
         let spare = std::mem::take(&mut self.spare);
-        self.accounts.iter().for_each(|account| account.give_back(spare));
+        self.owner.give_back(spare);
         self.taken -= spare;
     }
 
     fn take(&mut self, bytes: u64) -> Result<(), Exceeded> {
-        for (index, account) in self.accounts.iter().enumerate() {
-            if let Err(exceeded) = account.take(bytes) {
-                self.accounts.iter().take(index).for_each(|account| account.give_back(bytes));
-                return Err(exceeded);
-            }
-        }
+        let mut ledger = lock(&self.owner.budget.ledger);
+        let [all, own] = self.owner.check(&ledger, bytes);
+        all.and(own)?;
+        self.owner.count(&mut ledger, |taken| taken.saturating_add(bytes));
         self.taken += bytes;
         Ok(())
     }
 
     /// Takes over the counted bytes of the file's part. The first `resumed` bytes are in use; the others are removed.
     pub(super) fn resume(&mut self, resumed: u64) {
-        let mut parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
-        let held = self.part.as_ref().and_then(|part| parts.remove(part)).unwrap_or(0);
+        let mut ledger = lock(&self.owner.budget.ledger);
+        let held = self.part.as_ref().and_then(|part| ledger.parts.remove(part)).unwrap_or(0);
         self.taken += held;
         self.spare += held.saturating_sub(resumed);
     }
@@ -212,7 +187,7 @@ impl Share {
     pub(super) fn leave(mut self) {
         self.give_back_spare();
         if let Some(part) = self.part.take() {
-            *self.parts.lock().unwrap_or_else(PoisonError::into_inner).entry(part).or_default() += self.taken;
+            *lock(&self.owner.budget.ledger).parts.entry(part).or_default() += self.taken;
         }
         self.taken = 0;
     }
@@ -226,7 +201,7 @@ impl Share {
 
 impl Drop for Share {
     fn drop(&mut self) {
-        self.accounts.iter().for_each(|account| account.give_back(self.taken));
+        self.owner.give_back(self.taken);
     }
 }
 

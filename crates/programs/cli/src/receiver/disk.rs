@@ -1,12 +1,14 @@
 //! Writes to a file with one blocking call at a time, so that a stalled upload occupies no thread.
 
+use std::future::ready;
 use std::io::{self, Write};
+use std::pin::Pin;
 
 use blake3::hazmat::ChainingValue;
-use tokio::task::JoinHandle;
 
 use crate::files::TempFile;
 use crate::groups::GroupHasher;
+use crate::sync::completed;
 
 pub(super) enum Sink {
     File(TempFile),
@@ -24,9 +26,7 @@ impl Sink {
             }
         }
     }
-}
 
-impl Sink {
     pub(super) fn discard(self) {
         if let Self::File(temp) = self {
             temp.discard();
@@ -46,29 +46,20 @@ struct Target {
     hasher: GroupHasher,
 }
 
-type Written = (Box<Target>, Vec<u8>, io::Result<()>);
-
-enum State {
-    Idle(Box<Target>),
-    Busy(JoinHandle<Written>),
-    Failed,
-}
+/// A file whose last write is complete, and the buffer of that write.
+type Written = io::Result<(Box<Target>, Vec<u8>)>;
 
 /// Writes and hashes a file in the background: one chunk is written while the next one is received.
 pub(super) struct Disk {
-    state: State,
+    written: Pin<Box<dyn Future<Output = Written> + Send>>,
     spare: Vec<u8>,
-}
-
-pub(super) async fn blocking<R: Send + 'static>(work: impl FnOnce() -> R + Send + 'static) -> R {
-    let result = tokio::task::spawn_blocking(work).await;
-    result.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))
 }
 
 impl Disk {
     /// Creates a writer for `sink`. `hasher` has hashed the present contents of `sink`.
     pub(super) fn new(sink: Sink, hasher: GroupHasher) -> Self {
-        Self { state: State::Idle(Box::new(Target { sink, hasher })), spare: Vec::new() }
+        let target = Box::new(Target { sink, hasher });
+        Self { written: Box::pin(ready(Ok((target, Vec::new())))), spare: Vec::new() }
     }
 
     pub(super) fn buffer(&mut self) -> Vec<u8> {
@@ -78,13 +69,20 @@ impl Disk {
     /// Starts to write `chunk` once the previous one is written.
     pub(super) async fn write(&mut self, chunk: Vec<u8>) -> io::Result<()> {
         let mut target = self.idle().await?;
-        self.state = State::Busy(tokio::task::spawn_blocking(move || {
+        let writing = tokio::task::spawn_blocking(move || {
             let Target { sink, hasher } = &mut *target;
             let written = sink.write_all(&chunk);
             // A group is recorded after it has been written.
-            let result = written.and_then(|()| hasher.update(&chunk, |group| sink.record(group)));
-            (target, chunk, result)
-        }));
+            match written.and_then(|()| hasher.update(&chunk, |group| sink.record(group))) {
+                Ok(()) => Ok((target, chunk)),
+                Err(error) => {
+                    // A part that is left would keep the disk full.
+                    target.sink.discard();
+                    Err(error)
+                }
+            }
+        });
+        self.written = Box::pin(completed(writing));
         Ok(())
     }
 
@@ -95,23 +93,9 @@ impl Disk {
     }
 
     async fn idle(&mut self) -> io::Result<Box<Target>> {
-        match std::mem::replace(&mut self.state, State::Failed) {
-            State::Idle(target) => Ok(target),
-            State::Busy(writing) => {
-                let written = writing.await;
-                let (target, chunk, result) =
-                    written.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()));
-                self.spare = chunk;
-                match result {
-                    Ok(()) => Ok(target),
-                    Err(error) => {
-                        // A part that is left would keep the disk full.
-                        target.sink.discard();
-                        Err(error)
-                    }
-                }
-            }
-            State::Failed => Err(io::Error::other("it could not be written before")),
-        }
+        let failed = ready(Err(io::Error::other("it could not be written before")));
+        let (target, spare) = std::mem::replace(&mut self.written, Box::pin(failed)).await?;
+        self.spare = spare;
+        Ok(target)
     }
 }

@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use super::body::{Body, Peer};
 use super::error::Fault;
-use super::{File, Receiver, disk};
+use super::{File, Receiver};
 use crate::files::Staging;
 use crate::files::hashing::Stop;
 use crate::groups::{GROUP, GroupHasher};
 use crate::names::Name;
 use crate::protocol::{self, FileHeader, Reply, Timestamp};
+use crate::sync::blocking;
 use crate::transport::Transport;
 
 impl Receiver {
@@ -61,5 +62,5 @@ pub(super) async fn may_be_here(staging: &Arc<Staging>, header: &FileHeader) -> 
         let unchanged = !asks || !keeps || Timestamp::from(metadata.modified()?).clamped() == modified;
         io::Result::Ok(Some(metadata.len()) == size && unchanged)
     };
-    disk::blocking(same).await.unwrap_or(false)
+    blocking(same).await.unwrap_or(false)
 }

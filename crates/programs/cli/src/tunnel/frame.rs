@@ -47,21 +47,24 @@ pub enum Frame<'a> {
     Pong,
     /// The sender will accept no further stream.
     Bye,
-    /// Asks the gateway to listen, and to open a stream to `target` for each connection, on tunnels that are offered to the
-    /// same group.
-    Listen {
-        group: Group,
-        /// Address to listen on, as text; empty for the loopback address.
-        bind: String,
-        /// Port to listen on; 0 is any free port.
-        port: u16,
-        /// Target that the forwarder will connect to.
-        target: Target,
-    },
+    /// Asks the gateway to listen.
+    Listen(Listen),
     /// The gateway listens on this port.
     Listening(u16),
     /// The gateway may open streams on this tunnel, for the listeners of a group.
     Offer(Group),
+}
+
+/// Request to listen, and to open a stream to `target` for each connection, on tunnels that are offered to the same group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listen {
+    pub group: Group,
+    /// Address to listen on, as text; empty for the loopback address.
+    pub bind: String,
+    /// Port to listen on; 0 is any free port.
+    pub port: u16,
+    /// Target that the forwarder will connect to.
+    pub target: Target,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -100,19 +103,24 @@ impl Reason {
         Self::Ending,
     ];
 
-    pub fn name(self) -> &'static str {
+    /// Returns the name in metrics, and a sentence.
+    fn texts(self) -> (&'static str, &'static str) {
         match self {
-            Self::Reset => "reset",
-            Self::Refused => "refused",
-            Self::Unreachable => "unreachable",
-            Self::TimedOut => "timed-out",
-            Self::NotFound => "not-found",
-            Self::NotPermitted => "not-permitted",
-            Self::Crowded => "crowded",
-            Self::Idle => "idle",
-            Self::Ending => "ending",
-            Self::Other => "other",
+            Self::Reset => ("reset", "the connection was reset"),
+            Self::Refused => ("refused", "the target refused the connection"),
+            Self::Unreachable => ("unreachable", "the target cannot be reached"),
+            Self::TimedOut => ("timed-out", "the target did not answer"),
+            Self::NotFound => ("not-found", "the target's name was not found"),
+            Self::NotPermitted => ("not-permitted", "the gateway does not permit this target"),
+            Self::Crowded => ("crowded", "too many connections are open"),
+            Self::Idle => ("idle", "the connection was idle for too long"),
+            Self::Ending => ("ending", "the program is ending"),
+            Self::Other => ("other", "the connection failed"),
         }
+    }
+
+    pub fn name(self) -> &'static str {
+        self.texts().0
     }
 
     /// Returns whether the stream was not opened, rather than ended.
@@ -132,18 +140,7 @@ impl Reason {
 
 impl std::fmt::Display for Reason {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Reset => "the connection was reset",
-            Self::Refused => "the target refused the connection",
-            Self::Unreachable => "the target cannot be reached",
-            Self::TimedOut => "the target did not answer",
-            Self::NotFound => "the target's name was not found",
-            Self::NotPermitted => "the gateway does not permit this target",
-            Self::Crowded => "too many connections are open",
-            Self::Idle => "the connection was idle for too long",
-            Self::Ending => "the program is ending",
-            Self::Other => "the connection failed",
-        })
+        f.write_str(self.texts().1)
     }
 }
 
@@ -161,7 +158,7 @@ impl Frame<'_> {
             Self::Ping => (PING, Vec::new()),
             Self::Pong => (PONG, Vec::new()),
             Self::Bye => (BYE, Vec::new()),
-            Self::Listen { group, bind, port, target } => {
+            Self::Listen(Listen { group, bind, port, target }) => {
                 let mut payload = [&group[..], &port.to_be_bytes(), &[bind.len().min(MAX_HOST) as u8]].concat();
                 payload.extend(bind.bytes().take(MAX_HOST));
                 payload.extend(target.port().to_be_bytes());
@@ -296,7 +293,7 @@ fn decode_listen(payload: &[u8]) -> Result<Frame<'static>, TunnelError> {
     let (bind, target) = rest.split_at_checked(usize::from(*len)).ok_or_else(fault)?;
     let bind = std::str::from_utf8(bind).map_err(|_| fault())?.to_owned();
     let (group, port) = (*group, u16::from_be_bytes(*port));
-    Ok(Frame::Listen { group, bind, port, target: decode_target(target)? })
+    Ok(Frame::Listen(Listen { group, bind, port, target: decode_target(target)? }))
 }
 
 #[cfg(test)]
@@ -323,9 +320,7 @@ mod tests {
                     Frame::Ping => (Frame::Ping, Vec::new()),
                     Frame::Pong => (Frame::Pong, Vec::new()),
                     Frame::Bye => (Frame::Bye, Vec::new()),
-                    Frame::Listen { group, bind, port, target } => {
-                        (Frame::Listen { group, bind, port, target }, Vec::new())
-                    }
+                    Frame::Listen(listen) => (Frame::Listen(listen), Vec::new()),
                     Frame::Listening(port) => (Frame::Listening(port), Vec::new()),
                     Frame::Offer(group) => (Frame::Offer(group), Vec::new()),
                 };
@@ -347,7 +342,7 @@ mod tests {
         let target = Target::new(&"h".repeat(255), 1).unwrap();
         for bind in ["", "::1", &"b".repeat(255)] {
             let bind = bind.to_owned();
-            frames.push(Frame::Listen { group: [7; GROUP], bind, port: 0x1234, target: target.clone() });
+            frames.push(Frame::Listen(Listen { group: [7; GROUP], bind, port: 0x1234, target: target.clone() }));
         }
         frames.extend([Frame::Listening(0x4321), Frame::Offer([9; GROUP])]);
         frames.extend(Reason::ALL.map(|reason| Frame::Reset { stream: 0x0123_4567, reason }));

@@ -1,14 +1,19 @@
 //! Connections that wait for a tunnel, and tunnels that wait for a connection.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::io;
+use std::pin::pin;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::sleep;
 
-use super::Target;
+use super::{Frame, Reason, Target, Tunnel, TunnelError};
+use crate::monitor::Monitor;
+use crate::sync::lock;
 
 /// A connection to be forwarded, which was [prepared](super::prepare).
 #[derive(Debug)]
@@ -19,11 +24,12 @@ pub(crate) struct Job {
 
 /// Gives each connection to an idle tunnel, of which the one used last is used next, because its window fits the path
 /// best.
-#[derive(Debug)]
 pub(crate) struct Jobs {
     state: Mutex<State>,
-    /// Maximum number of waiting connections.
+    /// Maximum number of waiting connections, and maximum time that they wait.
     most: usize,
+    patience: Duration,
+    monitor: Arc<Monitor>,
     /// Notified when a tunnel has become busy or a connection waits.
     pub(crate) changed: Notify,
 }
@@ -43,105 +49,120 @@ struct Idle {
     probe: Arc<Notify>,
 }
 
-/// Reason why a connection is reset.
-#[derive(Debug)]
-pub(crate) enum Unserved {
-    /// Too many connections wait.
-    Full,
-    /// No tunnel became free in time for this target.
-    Late(Target),
-}
-
-/// An idle tunnel, which gets a connection by `job`, and the request to probe it by `probe`.
-#[derive(Debug)]
-pub(crate) struct Turn<'a> {
-    jobs: &'a Jobs,
-    pub(crate) job: oneshot::Receiver<Job>,
-    pub(crate) probe: Arc<Notify>,
-}
-
 impl Jobs {
-    /// Lets at most `most` connections wait.
-    pub(crate) fn new(most: usize) -> Self {
-        Self { state: Mutex::default(), most, changed: Notify::new() }
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Lets at most `most` connections wait for at most `patience`.
+    pub(crate) fn new(most: usize, patience: Duration, monitor: &Arc<Monitor>) -> Self {
+        Self { state: Mutex::default(), most, patience, monitor: Arc::clone(monitor), changed: Notify::new() }
     }
 
     /// Returns the numbers of idle tunnels and of waiting connections.
     pub(crate) fn counts(&self) -> (usize, usize) {
-        let state = self.state();
+        let state = lock(&self.state);
         (state.idle.len(), state.waiting.len())
     }
 
     /// Resets all waiting connections, and accepts no others.
     pub(crate) fn close(&self) {
-        *self.state() = State { is_closed: true, ..State::default() };
+        *lock(&self.state) = State { is_closed: true, ..State::default() };
     }
 
-    /// Gives a connection to an idle tunnel, or lets it wait for one. Returns its number if it waits.
-    pub(crate) fn give(&self, mut job: Job) -> Result<Option<u64>, Unserved> {
-        let mut state = self.state();
-        while let Some(idle) = state.idle.pop() {
-            match idle.jobs.send(job) {
-                Ok(()) => {
-                    self.changed.notify_one();
-                    return Ok(None);
+    /// Gives a connection to an idle tunnel, or lets it wait for one. If none becomes free in time, the connection is reset,
+    /// and its target is returned.
+    pub(crate) async fn submit(&self, mut job: Job) -> Option<Target> {
+        let number = {
+            let mut state = lock(&self.state);
+            while let Some(idle) = state.idle.pop() {
+                match idle.jobs.send(job) {
+                    Ok(()) => {
+                        self.changed.notify_one();
+                        return None;
+                    }
+                    // The tunnel has just ended.
+                    Err(back) => job = back,
                 }
-                // The tunnel has just ended.
-                Err(back) => job = back,
             }
-        }
-        if state.waiting.len() >= self.most || state.is_closed {
-            return Err(Unserved::Full);
-        }
-        state.latest += 1;
-        let number = state.latest;
-        state.waiting.push_back((number, job));
+            if state.waiting.len() >= self.most || state.is_closed {
+                drop(state);
+                self.monitor.refuse(Reason::Crowded);
+                return None;
+            }
+            state.latest += 1;
+            let number = state.latest;
+            state.waiting.push_back((number, job));
+            number
+        };
         self.changed.notify_one();
-        Ok(Some(number))
+        sleep(self.patience).await;
+        let (_, late) = {
+            let mut state = lock(&self.state);
+            let at = state.waiting.iter().position(|(waiting, _)| *waiting == number);
+            at.and_then(|at| state.waiting.remove(at))?
+        };
+        self.monitor.refuse(Reason::Crowded);
+        Some(late.target)
     }
 
-    /// Does the same as [`give`](Self::give), and waits until the connection has a tunnel, for at most `patience`.
-    pub(crate) async fn submit(&self, job: Job, patience: Duration) -> Result<(), Unserved> {
-        let Some(number) = self.give(job)? else { return Ok(()) };
-        sleep(patience).await;
-        let mut state = self.state();
-        let at = state.waiting.iter().position(|(waiting, _)| *waiting == number);
-        match at.and_then(|at| state.waiting.remove(at)) {
-            Some((_, late)) => Err(Unserved::Late(late.target)),
-            None => Ok(()),
+    /// Waits for a connection. Returns `None` if the tunnel ends in order, or when `leave` completes. If the peer does not
+    /// answer a probe for the time `suspect`, the tunnel has failed.
+    pub(crate) async fn next<S: AsyncRead + AsyncWrite + Unpin>(
+        self: &Arc<Self>,
+        tunnel: &mut Tunnel<S>,
+        leave: impl Future<Output = ()>,
+        suspect: Duration,
+    ) -> Result<Option<Job>, TunnelError> {
+        let ((jobs, mut job), probe) = (oneshot::channel(), Arc::new(Notify::new()));
+        {
+            let mut state = lock(&self.state);
+            if let Some((_, job)) = state.waiting.pop_front() {
+                return Ok(Some(job));
+            }
+            state.idle.push(Idle { jobs, probe: Arc::clone(&probe) });
         }
-    }
-
-    /// Takes the next waiting connection. If there is none, the tunnel is idle from now on.
-    pub(crate) fn next(&self) -> Result<Job, Turn<'_>> {
-        let mut state = self.state();
-        if let Some((_, job)) = state.waiting.pop_front() {
-            return Ok(job);
+        // `late` completes when the answer to a probe is late.
+        let (mut leave, mut late, mut probed) = (pin!(leave), pin!(sleep(suspect)), false);
+        let result = loop {
+            tokio::select! {
+                biased;
+                job = &mut job => return Ok(job.ok()),
+                () = &mut leave => break Ok(None),
+                frame = tunnel.next() => match frame {
+                    Ok(Some(Frame::Ping)) => if let Err(error) = tunnel.send(&Frame::Pong).await { break Err(error.into()) },
+                    Ok(Some(Frame::Pong)) => probed = false,
+                    // A late reset of a stream that has ended.
+                    Ok(Some(Frame::Reset { .. })) => {}
+                    Ok(Some(Frame::Bye) | None) => break Ok(None),
+                    Ok(Some(_)) => break Err(TunnelError::Protocol("a frame is not allowed on an idle tunnel")),
+                    Err(error) => break Err(error),
+                },
+                () = probe.notified(), if !probed => {
+                    if let Err(error) = tunnel.send(&Frame::Ping).await { break Err(error.into()) }
+                    probed = true;
+                    late.set(sleep(suspect));
+                }
+                () = &mut late, if probed => break Err(io::Error::from(io::ErrorKind::TimedOut).into()),
+            }
+        };
+        lock(&self.state).idle.retain(|idle| !Arc::ptr_eq(&idle.probe, &probe));
+        job.close();
+        // A connection may have been given to this tunnel at the same moment. A peer that has sent `BYE` still serves it.
+        // Otherwise another tunnel does.
+        match job.try_recv() {
+            Ok(job) if tunnel.is_leaving() => return Ok(Some(job)),
+            Ok(job) => {
+                let jobs = Arc::clone(self);
+                tokio::spawn(async move { jobs.submit(job).await });
+            }
+            Err(_) => {}
         }
-        let ((jobs, job), probe) = (oneshot::channel(), Arc::new(Notify::new()));
-        state.idle.push(Idle { jobs, probe: Arc::clone(&probe) });
-        Err(Turn { jobs: self, job, probe })
+        result
     }
 
     /// Probes the idle tunnel that will be used next.
     pub(crate) fn probe_next(&self) {
-        self.state().idle.last().inspect(|idle| idle.probe.notify_one());
+        lock(&self.state).idle.last().inspect(|idle| idle.probe.notify_one());
     }
 
     pub(crate) fn probe_all(&self) {
-        self.state().idle.iter().for_each(|idle| idle.probe.notify_one());
-    }
-}
-
-impl Turn<'_> {
-    /// Ends the turn. Returns a connection that was given to the tunnel at the same moment.
-    pub(crate) fn end(mut self) -> Option<Job> {
-        self.jobs.state().idle.retain(|idle| !Arc::ptr_eq(&idle.probe, &self.probe));
-        self.job.close();
-        self.job.try_recv().ok()
+        lock(&self.state).idle.iter().for_each(|idle| idle.probe.notify_one());
     }
 }

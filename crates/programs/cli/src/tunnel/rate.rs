@@ -1,10 +1,12 @@
 //! Rate limits of streams: token buckets that streams share.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use longhaul_units::Rate;
 use tokio::time::{Instant, sleep_until};
+
+use crate::sync::lock;
 
 /// Depth of a bucket as a time. Streams that were idle this long may send as much at once.
 const BURST: Duration = Duration::from_millis(50);
@@ -38,7 +40,7 @@ impl Bucket {
     fn reserve(&self, bytes: usize) -> Instant {
         let now = Instant::now();
         let cost = Duration::from_nanos((bytes as u64).saturating_mul(1_000_000_000) / self.bytes_per_second);
-        let mut paid = self.paid.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut paid = lock(&self.paid);
         // The bucket is full if nothing was taken for the time `BURST`.
         let full = now.checked_sub(BURST).unwrap_or(now);
         let after = paid.unwrap_or(full).max(full) + cost;

@@ -325,7 +325,7 @@ impl Download {
             // A late reset of a stream that has ended, or a late answer to a probe of the idle tunnel.
             Some(Frame::Reset { .. } | Frame::Pong) => {}
             Some(Frame::Bye) => self.leaving = true,
-            Some(Frame::Open(_) | Frame::Ping | Frame::Listen { .. } | Frame::Listening(_) | Frame::Offer(_)) => {
+            Some(Frame::Open(_) | Frame::Ping | Frame::Listen(_) | Frame::Listening(_) | Frame::Offer(_)) => {
                 return Err(TunnelError::Protocol("a frame is not allowed during a stream").into());
             }
             None => return Err(TunnelError::from(io::Error::from(io::ErrorKind::UnexpectedEof)).into()),

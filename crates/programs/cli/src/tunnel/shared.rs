@@ -2,17 +2,14 @@
 
 use std::io;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// Splits a stream. Unlike with `tokio::io::split`, the stream stays accessible.
-pub(super) fn split<S>(stream: S) -> (Side<S>, Side<S>) {
-    let stream = Arc::new(Mutex::new(Some(stream)));
-    (Side(Arc::clone(&stream)), Side(stream))
-}
+use crate::sync::lock;
 
+/// One of two handles of a stream. Unlike with `tokio::io::split`, the stream stays accessible.
 #[derive(Debug)]
 pub(super) struct Side<S>(Arc<Mutex<Option<S>>>);
 
@@ -20,6 +17,14 @@ pub(super) struct Side<S>(Arc<Mutex<Option<S>>>);
 pub(crate) struct Watch<S>(Weak<Mutex<Option<S>>>);
 
 impl<S> Side<S> {
+    pub(super) fn new(stream: S) -> Self {
+        Self(Arc::new(Mutex::new(Some(stream))))
+    }
+
+    pub(super) fn other(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+
     pub(super) fn inspect<T>(&self, f: impl FnOnce(&S) -> T) -> Option<T> {
         lock(&self.0).as_ref().map(f)
     }
@@ -50,10 +55,6 @@ impl<S> Watch<S> {
         let stream = self.0.upgrade()?;
         lock(&stream).as_ref().map(f)
     }
-}
-
-fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
-    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl<S: AsyncRead + Unpin> AsyncRead for Side<S> {

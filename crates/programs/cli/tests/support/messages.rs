@@ -3,7 +3,7 @@
 use clap::Parser as _;
 use longhaul_cli::perf::options::Options;
 use longhaul_cli::perf::protocol::{self as perf, Message};
-use longhaul_cli::perf::text::Reporter;
+use longhaul_cli::perf::reporter::Reporter;
 use longhaul_cli::protocol;
 use longhaul_cli::tunnel::{self, Tunnel};
 use tokio::io::AsyncReadExt as _;
@@ -61,7 +61,7 @@ async fn measurements(mut bytes: &[u8]) {
         for options in ["perf -s --logfile /dev/null -V", "perf -s --logfile /dev/null --json-stream"] {
             let options = Options::try_parse_from(options.split(' ')).expect("options");
             let mut reporter = Reporter::new(&options, true).expect("a null device");
-            reporter.params = perf::Params { streams: params.streams.max(2), ..params.clone() };
+            reporter.report.params = perf::Params { streams: params.streams.max(2), ..params.clone() };
             results.intervals.iter().for_each(|interval| reporter.interval(interval));
             reporter.end(&Ok((results.clone(), results.clone())));
         }

@@ -1,0 +1,20 @@
+//! Locks and threads.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tokio::task::JoinHandle;
+
+/// Locks a mutex. A task that panicked while it held the lock does not keep others from going on.
+pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Runs `work` on a thread that may block.
+pub(crate) async fn blocking<R: Send + 'static>(work: impl FnOnce() -> R + Send + 'static) -> R {
+    completed(tokio::task::spawn_blocking(work)).await
+}
+
+/// Returns the result of a task, and resumes a panic of the task.
+pub(crate) async fn completed<R>(task: JoinHandle<R>) -> R {
+    task.await.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))
+}
