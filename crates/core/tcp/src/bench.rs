@@ -58,7 +58,7 @@ impl Window {
     /// number of segments marked lost.
     pub fn lose_older_than(&mut self, segment: u64) -> u64 {
         let una = self.board.front().map_or(segment, |(_, record)| record.start / MSS);
-        let Some(arrived) = self.board.get(self.board.head_index() + (segment - una)).map(|record| record.tx) else {
+        let Some(arrived) = self.board.get(self.board.head + (segment - una)).map(|record| record.tx) else {
             return 0;
         };
         let mut lost = 0;

@@ -230,7 +230,7 @@ impl Connection {
         if self.life.state == State::Closed {
             return;
         }
-        self.cc.limits.account(self.timers.now());
+        self.cc.limits.account(self.timers.now);
         let old = self.life.state;
         self.life.close(error, &mut self.events);
         self.timers.stop_all();
@@ -246,7 +246,7 @@ impl Connection {
     #[inline]
     pub fn reader(&mut self) -> Reader<'_> {
         let Self { life, negotiated, rcv, rtt, pmtu, timers, .. } = self;
-        Reader { now: timers.now(), life, negotiated, rtt, mss: pmtu.mss(), rcv }
+        Reader { now: timers.now, life, negotiated, rtt, mss: pmtu.mss(), rcv }
     }
 
     /// Returns the send side for the application.
@@ -288,13 +288,13 @@ impl Connection {
 
     /// Shuts down this side for writing: a FIN follows the queued data. Further calls have no effect.
     pub fn shutdown(&mut self) {
-        if self.snd.is_fin_queued() {
+        if self.snd.fin_queued {
             return;
         }
         match self.life.state {
             State::SynSent => {
                 // RFC 9293, section 3.10.4: in SYN-SENT with no data queued, the connection is deleted.
-                if self.snd.is_buffer_empty() {
+                if self.snd.buffer.is_empty() {
                     self.finish(None);
                     return;
                 }
@@ -303,13 +303,13 @@ impl Connection {
             State::CloseWait => {}
             _ => return,
         }
-        self.snd.queue_fin();
+        self.snd.fin_queued = true;
         self.advance_closing();
     }
 
     /// Changes state for a queued FIN once the handshake is complete (RFC 9293, section 3.10.4).
     pub(super) fn advance_closing(&mut self) {
-        if !self.snd.is_fin_queued() {
+        if !self.snd.fin_queued {
             return;
         }
         match self.life.state {
@@ -323,21 +323,21 @@ impl Connection {
     /// tells it that the data was lost (RFC 9293, section 3.6.1). The RST follows the acknowledgment of what is queued,
     /// because many stacks discard unread data when a RST arrives. Nothing more can be written then.
     pub fn close_read(&mut self) {
-        if self.rcv.is_closed() {
+        if self.rcv.closed {
             return;
         }
-        self.rcv.close();
-        if self.rcv.unread() > 0 && self.life.state.is_synchronized() {
-            self.reset_after_queued(self.timers.now());
+        self.rcv.closed = true;
+        if self.rcv.data.unread > 0 && self.life.state.is_synchronized() {
+            self.reset_after_queued(self.timers.now);
         } else if self.life.state == State::FinWait2 {
-            self.timers.arm(Timer::Linger, self.timers.now() + self.config.fin_wait2_timeout);
+            self.timers.arm(Timer::Linger, self.timers.now + self.config.fin_wait2_timeout);
         }
     }
 
     /// Closes both directions on behalf of an application that is gone. Queued data is still sent.
     pub fn orphan(&mut self) {
         self.life.orphaned = true;
-        self.observers.report(self.timers.now(), || ConnectionEvent::Released);
+        self.observers.report(self.timers.now, || ConnectionEvent::Released);
         // No FIN follows discarded data, because it would tell the peer that all is well. Only `shutdown` sends one.
         self.close_read();
         if !self.life.resets {
@@ -353,7 +353,7 @@ impl Connection {
         if self.life.state.is_synchronized() && self.life.state != State::TimeWait
             || self.life.state == State::SynReceived
         {
-            return self.reset(self.timers.now());
+            return self.reset(self.timers.now);
         }
         self.finish(Some(ConnectionError::Aborted));
     }
@@ -364,7 +364,7 @@ impl Connection {
     pub(super) fn reset_after_queued(&mut self, now: Time) {
         self.life.resets = true;
         self.rcv.discard();
-        self.snd.set_nodelay(true);
+        self.snd.nodelay = true;
         self.timers.arm(Timer::Linger, now + self.config.fin_wait2_timeout);
         if self.snd.is_settled() {
             self.reset(now);
@@ -406,7 +406,7 @@ impl Connection {
         if self.life.state == State::Closed {
             return;
         }
-        let now = self.timers.now();
+        let now = self.timers.now;
         if announce {
             self.engine().announce_user_timeout(now);
         }

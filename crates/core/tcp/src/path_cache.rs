@@ -107,17 +107,10 @@ struct Entry {
 /// Value with its age.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Learnt<T> {
-    value: T,
+    pub(crate) value: T,
     at: Time,
     /// Age of the value at `at`: a value from another process may be older than the clock of this one.
     age: Span,
-}
-
-impl<T: Copy> Learnt<T> {
-    /// Returns the value.
-    pub(crate) fn value(&self) -> T {
-        self.value
-    }
 }
 
 /// Result of checking out a saved path.

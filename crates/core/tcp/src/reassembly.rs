@@ -92,12 +92,12 @@ pub(crate) struct Inserted {
 #[derive(Debug)]
 pub(crate) struct Reassembly {
     /// RCV.NXT.
-    next: u64,
+    pub(crate) next: u64,
     /// In-order data before `tail`.
     ready: VecDeque<StreamPart>,
     /// Short in-order data after `ready`.
     tail: BytesMut,
-    unread: usize,
+    pub(crate) unread: usize,
     /// The receive buffers with in-order data, and the sums of their data and costs.
     pins: VecDeque<Pin>,
     pinned: usize,
@@ -106,7 +106,7 @@ pub(crate) struct Reassembly {
     chunks: BTreeMap<u64, Bytes>,
     /// Ranges covered by `chunks`, from start to end: disjoint, not adjacent, all beyond `next`.
     ranges: BTreeMap<u64, u64>,
-    out_of_order: usize,
+    pub(crate) out_of_order: usize,
     /// Memory of `chunks`.
     chunk_bytes: usize,
     /// One offset in each of the most recently changed ranges, newest first. Offsets below RCV.NXT are stale.
@@ -148,22 +148,6 @@ impl Reassembly {
             chunk_bytes: 0,
             recent: ArrayVec::new(),
         }
-    }
-
-    /// Returns the offset after the last in-order byte: RCV.NXT without the FIN.
-    #[must_use]
-    pub(crate) fn next(&self) -> u64 {
-        self.next
-    }
-
-    #[must_use]
-    pub(crate) fn unread(&self) -> usize {
-        self.unread
-    }
-
-    #[must_use]
-    pub(crate) fn out_of_order(&self) -> usize {
-        self.out_of_order
     }
 
     /// Returns the memory used by the buffer in bytes: data, free space in blocks, receive buffers that

@@ -15,15 +15,15 @@ const GRANULARITY: Span = Span::from_millis(1);
 /// Round-trip time estimator of one path: SRTT, RTTVAR, RTO and minima (RFC 6298).
 #[derive(Clone, Debug)]
 pub(crate) struct RttEstimator {
-    srtt: Option<Span>,
-    rttvar: Span,
-    latest: Option<Span>,
-    min: Option<Span>,
+    pub(crate) srtt: Option<Span>,
+    pub(crate) rttvar: Span,
+    pub(crate) latest: Option<Span>,
+    pub(crate) min: Option<Span>,
     min_rto: Span,
     /// RTO before the first sample.
     initial: Span,
-    backoff: u32,
-    samples: u32,
+    pub(crate) backoff: u32,
+    pub(crate) samples: u32,
 }
 
 impl RttEstimator {
@@ -94,16 +94,8 @@ impl RttEstimator {
     /// once, and the RTO would stay at its maximum.
     pub(crate) fn on_progress(&mut self) {
         if self.srtt.is_some() {
-            self.reset_backoff();
+            self.backoff = 0;
         }
-    }
-
-    pub(crate) fn reset_backoff(&mut self) {
-        self.backoff = 0;
-    }
-
-    pub(crate) fn backoff(&self) -> u32 {
-        self.backoff
     }
 
     /// Raises the initial RTO because the handshake gave no sample: the SYN timer expired, or the time of the
@@ -119,26 +111,6 @@ impl RttEstimator {
     pub(crate) fn expect(&mut self, srtt: Span, rttvar: Span) {
         let expected = srtt + GRANULARITY.max(rttvar * 4);
         self.initial = self.initial.max(expected.min(CAUTIOUS_RTO));
-    }
-
-    pub(crate) fn samples(&self) -> u32 {
-        self.samples
-    }
-
-    pub(crate) fn srtt(&self) -> Option<Span> {
-        self.srtt
-    }
-
-    pub(crate) fn rttvar(&self) -> Span {
-        self.rttvar
-    }
-
-    pub(crate) fn latest(&self) -> Option<Span> {
-        self.latest
-    }
-
-    pub(crate) fn min(&self) -> Option<Span> {
-        self.min
     }
 }
 
@@ -156,8 +128,8 @@ mod tests {
         assert_eq!(est.rto(), Span::from_millis(300));
         est.sample(Span::from_millis(180), MSS, MSS);
         // RTTVAR = 3/4 * 50 + 1/4 * 80 = 57.5; SRTT = 7/8 * 100 + 1/8 * 180 = 110.
-        assert_eq!(est.srtt(), Some(Span::from_millis(110)));
-        assert_eq!(est.rttvar(), Span::from_micros(57_500));
+        assert_eq!(est.srtt, Some(Span::from_millis(110)));
+        assert_eq!(est.rttvar, Span::from_micros(57_500));
         assert_eq!(est.rto(), Span::from_millis(340));
     }
 
@@ -171,7 +143,7 @@ mod tests {
         // With a thousand samples per round trip, SRTT hardly moves.
         est.observe(Span::from_millis(400));
         est.sample(Span::from_millis(400), Bytes(2_000_000), MSS);
-        assert!(est.srtt().unwrap() < Span::from_millis(101));
+        assert!(est.srtt.unwrap() < Span::from_millis(101));
         assert_eq!(est.rto(), Span::from_millis(600));
     }
 
@@ -180,7 +152,7 @@ mod tests {
         let mut est = RttEstimator::new(Span::from_millis(200));
         est.back_off();
         est.start_cautiously();
-        assert_eq!((est.rto(), est.srtt()), (Span::from_secs(3), None));
+        assert_eq!((est.rto(), est.srtt), (Span::from_secs(3), None));
         est.sample(Span::from_millis(100), MSS, MSS);
         assert_eq!(est.rto(), Span::from_millis(300));
     }
@@ -190,10 +162,10 @@ mod tests {
         for (srtt, rttvar, rto) in [(1, 0, 1000), (300, 100, 1000), (600, 200, 1400), (2000, 700, 3000)] {
             let mut est = RttEstimator::new(Span::from_millis(200));
             est.expect(Span::from_millis(srtt), Span::from_millis(rttvar));
-            assert_eq!((est.rto(), est.srtt()), (Span::from_millis(rto), None));
-            assert_eq!(est.samples(), 0);
+            assert_eq!((est.rto(), est.srtt), (Span::from_millis(rto), None));
+            assert_eq!(est.samples, 0);
             est.sample(Span::from_millis(100), MSS, MSS);
-            assert_eq!((est.rto(), est.samples()), (Span::from_millis(300), 1));
+            assert_eq!((est.rto(), est.samples), (Span::from_millis(300), 1));
         }
         let mut est = RttEstimator::new(Span::from_millis(200));
         est.start_cautiously();
@@ -212,7 +184,7 @@ mod tests {
         }
         assert_eq!(&seen[..5], &[300, 600, 1200, 2400, 4800]);
         assert_eq!(est.rto(), MAX_RTO);
-        est.reset_backoff();
+        est.backoff = 0;
         assert_eq!(est.rto().as_millis(), 300);
     }
 
@@ -224,7 +196,7 @@ mod tests {
             for _ in 0..samples {
                 est.sample(Span::from_millis(200), Bytes(flight), MSS);
             }
-            est.srtt().unwrap().as_millis() as i64
+            est.srtt.unwrap().as_millis() as i64
         };
         // One round trip is a single sample with 2 segments in flight, or 50 samples with 100 segments in flight.
         assert!((step(2_000, 1) - step(100_000, 50)).abs() <= 1);

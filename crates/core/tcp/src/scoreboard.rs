@@ -156,7 +156,7 @@ pub(crate) struct Scoreboard {
     sacked: BitRing,
     lost: BitRing,
     /// Index of the oldest record, and one past the newest.
-    head: u64,
+    pub(crate) head: u64,
     tail: u64,
     /// Ends of the list in order of transmission.
     oldest: u32,
@@ -164,16 +164,16 @@ pub(crate) struct Scoreboard {
     bursts: VecDeque<Burst>,
     first_burst: u32,
     next_tx: u64,
-    in_flight: u64,
-    sacked_bytes: u64,
-    passed_bytes: u64,
-    lost_bytes: u64,
+    pub(crate) in_flight: u64,
+    pub(crate) sacked_bytes: u64,
+    pub(crate) passed_bytes: u64,
+    pub(crate) lost_bytes: u64,
     /// No segment below this index waits for retransmission.
     lost_hint: u64,
     /// One past the highest record ever SACKed.
-    sacked_top: u64,
+    pub(crate) sacked_top: u64,
     /// Transmissions up to this time can have been answered by now.
-    horizon: Time,
+    pub(crate) horizon: Time,
 }
 
 #[expect(clippy::multiple_inherent_impl, reason = "one file per operation")]
@@ -192,21 +192,6 @@ impl Scoreboard {
 
     pub(crate) fn len(&self) -> usize {
         (self.tail - self.head) as usize
-    }
-
-    /// Returns the bytes in flight: sent - acknowledged - SACKed - lost + retransmitted (RFC 9937, section 5).
-    pub(crate) fn in_flight(&self) -> u64 {
-        self.in_flight
-    }
-
-    /// Returns the SACKed bytes above SND.UNA.
-    pub(crate) fn sacked_bytes(&self) -> u64 {
-        self.sacked_bytes
-    }
-
-    /// Returns the bytes that wait for retransmission.
-    pub(crate) fn lost_bytes(&self) -> u64 {
-        self.lost_bytes
     }
 
     pub(crate) fn memory(&self) -> usize {
@@ -535,15 +520,6 @@ impl Scoreboard {
         self.sacked.clear_all();
         (self.sacked_bytes, self.passed_bytes) = (0, 0);
         self.sacked_top = self.head;
-    }
-
-    /// Returns one past the highest SACKed index; at most the index of the head if nothing is SACKed.
-    pub(crate) fn sacked_top(&self) -> u64 {
-        self.sacked_top
-    }
-
-    pub(crate) fn head_index(&self) -> u64 {
-        self.head
     }
 
     /// Returns the segment in flight with the oldest transmission.

@@ -38,9 +38,9 @@ const SPARE_MIN: usize = 16 << 10;
 /// The capacity limits the data, not the memory; see [`memory`](Self::memory).
 #[derive(Debug)]
 pub(crate) struct SendBuffer {
-    capacity: usize,
-    start: u64,
-    end: u64,
+    pub(crate) capacity: usize,
+    pub(crate) start: u64,
+    pub(crate) end: u64,
     /// Contiguous data in non-empty pieces; the first piece may begin before `start`.
     pieces: VecDeque<Piece>,
     /// Empty blocks.
@@ -82,7 +82,7 @@ impl Reclaimable<SendBuffer> {
     /// Returns [`SendBuffer::end`].
     #[inline]
     pub(crate) fn end(&self) -> u64 {
-        self.inspect(SendBuffer::end, |(_, end)| end)
+        self.inspect(|buffer| buffer.end, |(_, end)| end)
     }
 }
 
@@ -106,33 +106,10 @@ impl SendBuffer {
         }
     }
 
-    /// Changes the capacity. Data in excess of a smaller capacity is kept; writes wait until there is room again.
-    pub(crate) fn set_capacity(&mut self, capacity: usize) {
-        self.capacity = capacity;
-    }
-
-    /// Returns the maximum amount of data in bytes.
-    #[must_use]
-    pub(crate) fn capacity(&self) -> usize {
-        self.capacity
-    }
-
-    /// Returns the offset of the first unacknowledged byte: SND.UNA, but at most the end of the data.
-    #[must_use]
-    pub(crate) fn start(&self) -> u64 {
-        self.start
-    }
-
-    /// Returns the offset after the last byte written.
-    #[must_use]
-    pub(crate) fn end(&self) -> u64 {
-        self.end
-    }
-
     /// Returns the number of bytes in the buffer.
     #[must_use]
     pub(crate) fn len(&self) -> usize {
-        (self.end() - self.start()) as usize
+        (self.end - self.start) as usize
     }
 
     /// Returns whether all data is acknowledged.

@@ -16,7 +16,7 @@ pub(crate) struct TimestampClock {
     /// The value at `start`.
     first: u32,
     start: Time,
-    micros: bool,
+    pub(crate) micros: bool,
 }
 
 impl TimestampClock {
@@ -30,10 +30,6 @@ impl TimestampClock {
     /// Creates a clock with its first value.
     pub(crate) fn starting_with(first: u32, start: Time) -> Self {
         Self { first, start, micros: false }
-    }
-
-    pub(crate) fn use_microseconds(&mut self) {
-        self.micros = true;
     }
 
     pub(crate) fn tick(&self) -> Span {
@@ -72,7 +68,7 @@ mod tests {
                     let end = start + Span::from_millis(millis);
                     let mut old = TimestampClock::new(offset, start, micros);
                     if micros {
-                        old.use_microseconds();
+                        old.micros = true;
                     }
                     let new = TimestampClock::new(offset, end + old.tick(), micros);
                     assert!(
@@ -90,7 +86,7 @@ mod tests {
         let mut clock = TimestampClock::new(u32::MAX - 2, start, true);
         let late = start + Span::from_millis(3_000);
         let syn = clock.value(late);
-        clock.use_microseconds();
+        clock.micros = true;
         let first = clock.value(late + Span::from_micros(20));
         assert!(crate::seq::later(first, syn));
         assert_eq!(first.wrapping_sub(clock.value(start)), 3_000_020);

@@ -37,30 +37,30 @@ const FULL_SIZE: usize = 536;
 #[derive(Debug)]
 pub(super) struct AckSchedule {
     /// An ACK must be sent, with the next data segment or alone.
-    due: bool,
+    pub(super) due: bool,
     /// Full-sized segments and segments of any size since the last ACK, and SACK blocks that they have changed.
     unacked_full: u32,
     unacked: u32,
     changed_blocks: u32,
     /// RCV.NXT in the last ACK.
-    last_sent: u64,
+    pub(super) last_sent: u64,
     /// Remaining segments of [`INITIAL_ACKS`].
     initial_acks: u32,
     /// Segments per ACK that the peer requested, and the number of further segments for which this applies.
     requested_every: u32,
     requested_left: u32,
     /// The next data segment triggers an immediate ACK.
-    immediate: bool,
+    pub(super) immediate: bool,
     /// A duplicate to be reported by D-SACK (RFC 2883).
-    dsack: Option<(u64, u64)>,
+    pub(super) dsack: Option<(u64, u64)>,
     /// TSval of the segment that triggers the next ACK, if the ACK has to echo it.
-    probe_echo: Option<u32>,
+    pub(super) probe_echo: Option<u32>,
     /// CE was received and the peer has not sent CWR yet (RFC 3168, section 6.1.3).
     echo_congestion: bool,
     /// The largest segment received, which defines "full-sized" (RFC 9293, section 3.8.6.3).
     peer_segment: usize,
     /// ACKs whose content was fixed when they became due, oldest first.
-    queue: VecDeque<Header>,
+    pub(super) queue: VecDeque<Header>,
     /// When the last challenge ACK was sent.
     challenged_at: Option<Time>,
 }
@@ -110,11 +110,6 @@ impl AckSchedule {
             queue: VecDeque::new(),
             challenged_at: None,
         }
-    }
-
-    /// Requests an ACK, with the next data segment or alone.
-    pub(super) fn request(&mut self) {
-        self.due = true;
     }
 
     /// Requests an ACK if the last one does not cover `next`.
@@ -180,10 +175,6 @@ impl AckSchedule {
         (self.requested_every, self.requested_left) = (every, ACK_REQUEST_SEGMENTS);
     }
 
-    pub(super) fn request_immediate(&mut self) {
-        self.immediate = true;
-    }
-
     /// Returns the number of segments per ACK: the peer's request while it applies, else `own`.
     const fn every(&self, own: u32) -> u32 {
         if self.requested_left > 0 { self.requested_every } else { own }
@@ -216,14 +207,6 @@ impl AckSchedule {
         immediate || is_requested && every == 1 || (is_requested || close) && self.unacked_full >= every
     }
 
-    pub(super) fn report_duplicate(&mut self, start: u64, end: u64) {
-        self.dsack = Some((start, end));
-    }
-
-    pub(super) fn set_probe_echo(&mut self, value: Option<u32>) {
-        self.probe_echo = value;
-    }
-
     /// Processes the ECN fields of a data segment: CE is echoed until CWR arrives, and the first echo is sent at once
     /// (RFC 3168, section 6.1.3).
     pub(super) fn on_ecn(&mut self, cwr: bool, ce: bool) {
@@ -243,24 +226,11 @@ impl AckSchedule {
         may
     }
 
-    pub(super) fn take_dsack(&mut self) -> Option<(u64, u64)> {
-        self.dsack.take()
-    }
-
-    pub(super) fn take_probe_echo(&mut self) -> Option<u32> {
-        self.probe_echo.take()
-    }
-
     /// Resets what an ACK up to `next` reports that is sent at this moment.
     pub(super) fn on_ack_sent(&mut self, next: u64) {
         self.due = false;
         (self.unacked_full, self.unacked, self.changed_blocks) = (0, 0, 0);
         self.last_sent = next;
-    }
-
-    /// Queues an ACK whose content is fixed.
-    pub(super) fn enqueue(&mut self, header: Header) {
-        self.queue.push_back(header);
     }
 
     pub(super) fn push_queued(&mut self, batch: &mut Batch, max_segments: usize) -> u64 {
@@ -276,10 +246,6 @@ impl AckSchedule {
         pushed
     }
 
-    pub(super) fn enqueue_first(&mut self, header: Header) {
-        self.queue.push_front(header);
-    }
-
     pub(super) fn has_room(&self) -> bool {
         self.queue.len() < QUEUE_LIMIT
     }
@@ -288,18 +254,6 @@ impl AckSchedule {
     pub(super) fn close(&mut self) {
         self.queue = VecDeque::new();
         self.due = false;
-    }
-
-    pub(super) fn free_spare_memory(&mut self) {
-        self.queue.shrink_to_fit();
-    }
-
-    pub(super) fn is_due(&self) -> bool {
-        self.due
-    }
-
-    pub(super) fn has_queued(&self) -> bool {
-        !self.queue.is_empty()
     }
 
     /// Returns whether received segments have not been acknowledged yet.
@@ -319,10 +273,6 @@ impl AckSchedule {
 
     pub(super) fn echo_flag(&self) -> Flags {
         if self.echo_congestion { Flags::ECE } else { Flags::NONE }
-    }
-
-    pub(super) fn last_sent(&self) -> u64 {
-        self.last_sent
     }
 }
 

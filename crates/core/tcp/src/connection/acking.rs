@@ -72,7 +72,7 @@ impl Connection {
     /// Processes the ACK field, window and SACK option of an acceptable segment (RFC 9293, section 3.10.7.4, fifth
     /// step).
     pub(super) fn process_ack(&mut self, segment: &AckSegment<'_>) {
-        let (in_flight, flight_size) = (self.loss.pipe(self.snd.board()), self.snd.flight_size());
+        let (in_flight, flight_size) = (self.loss.pipe(&self.snd.board), self.snd.flight_size());
         // The window in a SYN is not scaled (RFC 7323, section 2.2).
         let shift = if segment.has(Flags::SYN) { 0 } else { self.negotiated.send_shift };
         let window = u64::from(segment.header.window) << shift;
@@ -80,7 +80,7 @@ impl Connection {
         if update.shrank {
             add(&mut self.stats.incidents_mut().windows_shrunk, 1);
         }
-        let una_advanced = segment.ack.saturating_sub(self.snd.una());
+        let una_advanced = segment.ack.saturating_sub(self.snd.una);
         let before = PriorState { in_flight, flight_size, una_advanced, window_changed: update.changed };
         // A segment with data that acknowledges nothing new is no ACK.
         if una_advanced > 0 || !segment.header.options.sack.is_empty() || segment.len == 0 {
@@ -116,7 +116,7 @@ impl Connection {
         // RFC 9293: release the data below SND.UNA. RFC 8899: a delivered probe confirms its size.
         if una_advanced > 0 {
             self.snd.release_acknowledged();
-            if self.snd.window() > 0 {
+            if self.snd.window > 0 {
                 self.timers.stop(Timer::Persist);
             }
             if self.snd.wake_writer() {
@@ -125,7 +125,7 @@ impl Connection {
             if self.snd.fin_acknowledged() {
                 self.events.raise(Event::Finished);
             }
-            self.stats.bytes_acked = self.snd.una().saturating_sub(1);
+            self.stats.bytes_acked = self.snd.una.saturating_sub(1);
         }
         if delivery.mtu_probe && self.pmtu.on_probe_delivered() {
             self.control_loop().change_mss(now);
@@ -158,7 +158,7 @@ impl Connection {
 
     /// Continues or ends zero-window probing. Called after every ACK.
     fn after_window_change(&mut self, now: Time, update: WindowUpdate) {
-        if self.snd.window() == 0 {
+        if self.snd.window == 0 {
             let waits = self.snd.persist.sent > 0 && self.snd.has_unsent();
             if waits && !self.snd.has_outstanding() && !self.timers.is_armed(Timer::Persist) {
                 // The peer accepted the octet but still has no room.
@@ -173,9 +173,9 @@ impl Connection {
             self.timers.stop(Timer::Persist);
         }
         let before = std::mem::take(&mut self.snd.persist);
-        if update.opened && self.rtt.backoff() > 0 {
+        if update.opened && self.rtt.backoff > 0 {
             // The timer was backed off while the closed window made the peer drop what was sent.
-            self.rtt.reset_backoff();
+            self.rtt.backoff = 0;
             self.timers.stop(Timer::Rto);
             self.loss.repeat_front(&mut self.snd);
             self.arm_retransmission(now);
@@ -183,7 +183,7 @@ impl Connection {
         if before.sent == 0 {
             return;
         }
-        if before.is_in_flight() && !before.is_due() {
+        if before.in_flight && !before.due {
             // The octet may have been dropped while the window was closed.
             self.loss.repeat_front(&mut self.snd);
         }
@@ -204,16 +204,16 @@ impl<'a> Acking<'a> {
 
     fn read_arrivals(&mut self, segment: &AckSegment<'_>) -> Reports {
         let Some(arrivals) = &mut self.ext.arrivals else { return Reports::new() };
-        arrivals.read(segment.now, segment.header, self.numbers, segment.ack, self.snd.nxt())
+        arrivals.read(segment.now, segment.header, self.numbers, segment.ack, self.snd.nxt)
     }
 
     /// Updates the scoreboard from the cumulative ACK and the SACK blocks (RFC 2018), and returns what they deliver.
     fn deliver(&mut self, segment: &AckSegment<'_>, before: PriorState, reports: &Reports) -> Delivery {
         let mut delivery = Delivery::default();
-        let (passed, nxt) = (self.snd.board().passed_bytes(), self.snd.nxt());
+        let (passed, nxt) = (self.snd.board.passed_bytes, self.snd.nxt);
         delivery.bytes = self.mark_delivered(segment, before.una_advanced, reports, &mut delivery);
         // Data sent ahead that SND.UNA passed was never in flight, so the window did not deliver it.
-        let passed = passed.saturating_sub(self.snd.board().passed_bytes()) + (self.snd.nxt() - nxt);
+        let passed = passed.saturating_sub(self.snd.board.passed_bytes) + (self.snd.nxt - nxt);
         delivery.cumulative = before.una_advanced.saturating_sub(passed);
         delivery
     }
@@ -227,13 +227,13 @@ impl<'a> Acking<'a> {
     ) -> u64 {
         let (at, ack) = (segment.received_at(), segment.ack);
         let (mss, blocks) = (u64::from(self.pmtu.mss()), self.sack(segment).ranges());
-        let (clock, min_rtt, asked_at) = (self.numbers.clock, self.rtt.min(), self.ext.ecn_check.asked_at());
+        let (clock, min_rtt, asked_at) = (self.numbers.clock, self.rtt.min, self.ext.ecn_check.asked_at());
         let attribution = Attribution { at, ack, echo: segment.echo(), clock, min_rtt, asked_at };
         let each = self.cc.sending().is_some_and(|sending| sending.lists_each_segment());
-        let nxt = self.snd.nxt();
+        let nxt = self.snd.nxt;
         // A window probe is not ECN-capable, so that its arrival says nothing.
         let is_ect = self.ext.ecn_check.codepoint(self.cc.control.ecn, self.negotiated.ecn) != Ecn::NotEct
-            && !self.snd.persist.is_in_flight();
+            && !self.snd.persist.in_flight;
         let takes_records = self.ext.takes_records();
         let (ecn_check, extensions) = self.ext.on_delivery();
         let mut ecn_check = is_ect.then_some(ecn_check);
@@ -248,7 +248,7 @@ impl<'a> Acking<'a> {
         let mut on_delivered = |record: &Record, burst: &Burst| {
             let ambiguity = attribution.of(record, burst);
             loss.on_delivered(record, burst.sent_at, at, ambiguity.is_ambiguous);
-            delivery.proves_spurious |= loss.proves_spurious(record);
+            delivery.proves_spurious |= loss.spurious.proves(record);
             delivery.add(record, burst, ambiguity);
             extensions.iter_mut().for_each(|extension| extension.on_delivered(record));
             if let Some(check) = ecn_check.as_mut().filter(|_| ambiguity.is_known(record)) {
@@ -292,7 +292,7 @@ impl<'a> Acking<'a> {
             self.ext.ecn_check.on_delivered(once);
         }
         let sack = self.sack(segment);
-        let (dsack, mut claims) = (sack.dsack(self.snd.nxt()), Claims::default());
+        let (dsack, mut claims) = (sack.dsack(self.snd.nxt), Claims::default());
         if self.ext.is_empty() {
             return (dsack, claims);
         }
@@ -302,7 +302,7 @@ impl<'a> Acking<'a> {
             dsack,
             reports: self.ext.arrivals.is_some().then_some(reports),
             delivered: delivery.bytes,
-            retransmitted_to: self.loss.spurious.retransmitted_to(),
+            retransmitted_to: self.loss.spurious.retransmitted_to,
             clock: self.numbers.clock,
             age,
             rto: self.rtt.rto(),
@@ -327,9 +327,9 @@ impl<'a> Acking<'a> {
         let repeats = before.una_advanced == 0
             && segment.len == 0
             && !before.window_changed
-            && segment.ack == self.snd.una()
+            && segment.ack == self.snd.una
             && before.flight_size > 0
-            && !self.snd.persist.is_in_flight();
+            && !self.snd.persist.in_flight;
         AckOutcome {
             una_advanced: before.una_advanced,
             newly_sacked: delivery.bytes.saturating_sub(delivery.cumulative),
@@ -347,7 +347,7 @@ impl<'a> Acking<'a> {
     fn take_samples(&mut self, segment: &AckSegment<'_>, delivery: &Delivery, flight: u64) -> Samples {
         self.cc.rate.on_delivered(delivery.bytes, segment.received_at());
         let rtt = self.take_rtt_samples(segment, delivery, flight);
-        let rate = delivery.newest.as_ref().and_then(|(_, burst)| self.cc.rate.sample(burst, self.rtt.min()));
+        let rate = delivery.newest.as_ref().and_then(|(_, burst)| self.cc.rate.sample(burst, self.rtt.min));
         (rtt, rate)
     }
 
@@ -375,7 +375,7 @@ impl<'a> Acking<'a> {
         }
         self.rtt.observe(rtt);
         self.rtt.sample((at - oldest).clamp(rtt, MAX_RTO), Bytes(flight), Bytes::from(self.pmtu.mss()));
-        self.loss.on_rtt_sample();
+        self.loss.tail.allowed = true;
         Some(RttSample::new(rtt, newest))
     }
 
@@ -385,7 +385,7 @@ impl<'a> Acking<'a> {
     /// for one round trip.
     fn take_congestion_echo(&mut self, segment: &AckSegment<'_>) -> bool {
         let echo = self.negotiated.ecn && segment.has(Flags::ECE);
-        let is_ours = self.ext.ecn_check.on_ack(self.snd.una(), echo);
+        let is_ours = self.ext.ecn_check.on_ack(self.snd.una, echo);
         if !echo || !self.snd.respond_to_ece() || is_ours {
             return false;
         }

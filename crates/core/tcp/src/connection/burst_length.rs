@@ -88,11 +88,6 @@ impl BurstLength {
         self.lost += lost.0;
     }
 
-    /// Ends the use of long bursts, and a trial.
-    pub(super) fn on_timeout(&mut self) {
-        self.fall_back();
-    }
-
     pub(super) fn on_round(&mut self) {
         let (delivered, lost) = (std::mem::take(&mut self.delivered), std::mem::take(&mut self.lost));
         if lost > (delivered / ROUND_PART).max(ROUND_SEGMENTS * self.mss) {
@@ -132,7 +127,8 @@ impl BurstLength {
         }
     }
 
-    fn fall_back(&mut self) {
+    /// Ends the use of long bursts, and a trial.
+    pub(super) fn fall_back(&mut self) {
         let used = std::mem::replace(&mut self.proven, FEW_SEGMENTS);
         let blamed = match self.step {
             TrialStep::Trial { tried, .. } | TrialStep::Verdict { tried, .. } => tried,
@@ -253,7 +249,7 @@ mod tests {
                 rounds.trial(lost);
             }
             (0..used).for_each(|_| assert_eq!(rounds.round(0), [16; 10]));
-            rounds.bursts.on_timeout();
+            rounds.bursts.fall_back();
             assert_eq!(rounds.trial(0).0, next, "{used}");
         }
     }
@@ -302,12 +298,12 @@ mod tests {
         assert_eq!(rounds.trial(0), (4, 4, 16));
         assert_eq!([rounds.round(21), rounds.round(0)], [[16; 10], [4; 10]]);
         assert_eq!(rounds.trial(0), (7, 4, 8));
-        rounds.bursts.on_timeout();
+        rounds.bursts.fall_back();
         assert_eq!(rounds.trial(0), (16, 4, 16), "half of 8 is in use");
-        rounds.bursts.on_timeout();
+        rounds.bursts.fall_back();
         (0..32).for_each(|_| assert_eq!(rounds.round(0)[0], 4));
         assert_eq!(rounds.limit(), 8);
-        rounds.bursts.on_timeout();
+        rounds.bursts.fall_back();
         assert_eq!(rounds.trial(0).0, 64, "the trial has failed");
     }
 

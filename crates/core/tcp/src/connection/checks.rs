@@ -42,7 +42,7 @@ impl Checks<'_> {
     /// priority overtook it. The peer announces low-priority sending by negotiating probe echoes. Sequence numbers do
     /// not wrap within the tolerated second below 34 Gb/s.
     fn is_overtaken(&self, segment: &Incoming<'_>, value: u32) -> bool {
-        let behind = self.numbers.clock.tick() * u64::from(self.rcv.ts_recent().wrapping_sub(value));
+        let behind = self.numbers.clock.tick() * u64::from(self.rcv.ts_recent.wrapping_sub(value));
         self.negotiated.probe_echo && segment.start > self.rcv.next() as i64 && behind <= OVERTAKEN
     }
 
@@ -50,7 +50,7 @@ impl Checks<'_> {
     /// 5961, section 5.2, and its echoed timestamp, if negotiated, can have been sent on this connection. A blind
     /// attacker has to guess both.
     pub(super) fn is_credible(&self, now: Time, header: &Header) -> bool {
-        let ack = self.numbers.our_offset(header.ack, self.snd.una());
+        let ack = self.numbers.our_offset(header.ack, self.snd.una);
         let (oldest, newest) = self.snd.acceptable_acks();
         let plausible = header.flags.contains(Flags::ACK) && oldest <= ack && ack <= newest;
         let echoed = |stamp: Timestamps| {
@@ -71,7 +71,7 @@ impl Checks<'_> {
             let Some(ack) = self.acknowledged_by(header) else { return false };
             let window = u64::from(header.window) << self.negotiated.send_shift;
             let changes = |start| !self.snd.keeps_window(start, ack, window);
-            ack > self.snd.una() || u64::try_from(segment.start).is_ok_and(changes)
+            ack > self.snd.una || u64::try_from(segment.start).is_ok_and(changes)
         };
         self.life.state.is_synchronized()
             && !header.flags.intersects(Flags::SYN | Flags::RST)
@@ -89,6 +89,6 @@ impl Checks<'_> {
 
     /// Returns the offset in our stream that the ACK field acknowledges, unless it precedes the stream.
     pub(super) fn acknowledged_by(&self, header: &Header) -> Option<u64> {
-        u64::try_from(self.numbers.our_offset(header.ack, self.snd.una())).ok()
+        u64::try_from(self.numbers.our_offset(header.ack, self.snd.una)).ok()
     }
 }

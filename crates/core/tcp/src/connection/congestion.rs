@@ -144,12 +144,12 @@ impl CongestionDriver {
 
     pub(super) fn path(&self, snd: &Sender, loss: &Loss, rtt: &RttEstimator, mss: u16) -> Path {
         let mut path = Path::new(Bytes::from(mss));
-        path.srtt = rtt.srtt();
-        path.rttvar = rtt.rttvar();
-        path.latest_rtt = rtt.latest();
-        path.min_rtt = rtt.min();
+        path.srtt = rtt.srtt;
+        path.rttvar = rtt.rttvar;
+        path.latest_rtt = rtt.latest;
+        path.min_rtt = rtt.min;
         path.handshake_rtt = self.handshake_rtt;
-        path.peer_window = Bytes(snd.window());
+        path.peer_window = Bytes(snd.window);
         path.queued = Bytes(snd.unsent());
         path.handshake_lossy = self.handshake_lossy;
         path.sack = loss.detection != Detection::DuplicateAcks;
@@ -158,12 +158,12 @@ impl CongestionDriver {
 
     /// Returns the room that the congestion window leaves, in bytes.
     pub(super) fn room(&self, snd: &Sender, loss: &Loss) -> u64 {
-        self.control.cwnd.0.saturating_sub(loss.pipe(snd.board()))
+        self.control.cwnd.0.saturating_sub(loss.pipe(&snd.board))
     }
 
     /// Returns how many bytes wait to be sent, or sent again, and fit into the congestion window.
     pub(super) fn waiting_bytes(&self, snd: &Sender, loss: &Loss) -> u64 {
-        (snd.unsent() + snd.board().lost_bytes()).min(self.room(snd, loss))
+        (snd.unsent() + snd.board.lost_bytes).min(self.room(snd, loss))
     }
 
     pub(super) fn rebuild(&mut self, config: &Config, params: &BuildParams) {

@@ -20,25 +20,29 @@ impl ControlLoop<'_> {
     /// Applies the controller's answer. Must be called after every event that is reported to the controller.
     pub(super) fn refresh(&mut self) {
         let mss = Bytes::from(self.pmtu.mss());
-        let srtt = self.rtt.srtt();
+        let srtt = self.rtt.srtt;
         let pacing = Pacing {
             mss,
             srtt,
-            min_rtt: self.rtt.min(),
+            min_rtt: self.rtt.min,
             recovering: self.loss.in_fast_recovery(),
-            patience: if self.config.moderation { self.snd.patience(self.timers.now(), srtt) } else { Span::ZERO },
+            patience: if self.config.moderation {
+                self.snd.outflow.patience(self.timers.now, srtt)
+            } else {
+                Span::ZERO
+            },
         };
-        self.cc.refresh(self.timers.now(), self.config, pacing);
+        self.cc.refresh(self.timers.now, self.config, pacing);
         self.timers.set(Timer::Tick, self.cc.controller.next_tick());
         if !self.ext.is_empty() {
-            let (now, control) = (self.timers.now(), self.cc.control);
+            let (now, control) = (self.timers.now, self.cc.control);
             self.ext.each().for_each(|extension| extension.follow(now, &control, self.snd));
         }
     }
 
     pub(super) fn on_send_limit(&mut self, now: Time, limit: SendLimit) {
         self.cc.set_limit(now, limit, self.loss.in_episode());
-        let (pipe, cwnd) = (self.loss.pipe(self.snd.board()), self.cc.control.cwnd.0);
+        let (pipe, cwnd) = (self.loss.pipe(&self.snd.board), self.cc.control.cwnd.0);
         // A full window limits the sender, even if the application has no more data: otherwise a window of one segment
         // would never grow while each message is one segment.
         let is_full = pipe >= cwnd || pipe > 0 && cwnd <= u64::from(self.pmtu.mss());
@@ -81,8 +85,8 @@ impl ControlLoop<'_> {
         // Samples of extensions, and data in flight.
         self.ext.each().for_each(|extension| extension.complete(&mut event));
         event.total_delivered = Bytes(self.cc.rate.delivered);
-        event.in_flight = Bytes(self.loss.pipe(self.snd.board()));
-        let outstanding = self.snd.flight_size().saturating_sub(self.snd.board().sacked_bytes());
+        event.in_flight = Bytes(self.loss.pipe(&self.snd.board));
+        let outstanding = self.snd.flight_size().saturating_sub(self.snd.board.sacked_bytes);
         event.recover_flight = Bytes(outstanding) + event.delivered;
         event.limit = self.cc.limits.current;
         let limited = self.cc.is_cwnd_limited(event.prior_in_flight);
@@ -90,7 +94,7 @@ impl ControlLoop<'_> {
         // Round-trip counting.
         let sent_after = event.rate.map(|rate| rate.prior_delivered.0);
         let sending = &mut **self.cc;
-        let round = sending.rounds.advance(self.snd.una(), self.snd.nxt(), event.total_delivered.0, sent_after);
+        let round = sending.rounds.advance(self.snd.una, self.snd.nxt, event.total_delivered.0, sent_after);
         event.round_start = round.is_some();
         sending.bursts.on_ack(event.delivered, event.newly_lost);
         if let Some(delivered) = round {
@@ -114,7 +118,7 @@ impl ControlLoop<'_> {
         let mut event = Ack::new(now);
         event.newly_lost = Bytes(newly_lost);
         event.episode = episode;
-        event.prior_in_flight = Bytes(self.loss.pipe(self.snd.board()).saturating_add(newly_lost));
+        event.prior_in_flight = Bytes(self.loss.pipe(&self.snd.board).saturating_add(newly_lost));
         event.flight_size = Bytes(self.snd.flight_size());
         self.report_ack(event);
     }
@@ -123,7 +127,7 @@ impl ControlLoop<'_> {
     pub(super) fn change_mss(&mut self, now: Time) {
         let mss = self.pmtu.mss();
         if Bytes::from(mss) < self.cc.mss {
-            self.snd.resegment(mss);
+            self.snd.board.resegment(mss);
             self.loss.on_renumbered();
         }
         let event = PathEvent::Mss { now, old: self.cc.mss };
@@ -143,16 +147,16 @@ impl ControlLoop<'_> {
     /// that the congestion window is still valid.
     pub(super) fn end_idleness(&mut self, now: Time, since: Option<Time>) {
         let Some(idle) = since.map(|since| now - since).filter(|idle| *idle > self.rtt.base_rto()) else { return };
-        self.snd.restart_idle_time(now);
+        self.snd.last_sent = Some(now);
         self.tell(&PathEvent::IdleRestart { now, idle });
     }
 
     pub(super) fn report_timeout(&mut self, now: Time, flight: u64) {
-        let mut event = Timeout::new(now, self.loss.timeouts(), Bytes(flight));
-        event.in_flight = Bytes(self.loss.pipe(self.snd.board()));
+        let mut event = Timeout::new(now, self.loss.timeouts, Bytes(flight));
+        event.in_flight = Bytes(self.loss.pipe(&self.snd.board));
         let path = self.path();
         self.cc.controller.on_timeout(&event, &path);
-        self.cc.bursts.on_timeout();
+        self.cc.bursts.fall_back();
         self.refresh();
     }
 

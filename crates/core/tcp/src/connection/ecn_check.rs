@@ -33,15 +33,15 @@ pub(super) struct EcnCheck {
     reasons_needed: u32,
     asked: Option<EchoTest>,
     /// Segments that were marked, and marks that were not echoed.
-    marked: u64,
-    missing: u64,
+    pub(super) marked: u64,
+    pub(super) missing: u64,
     /// The next flight whose loss counts begins at this offset.
     next_flight: u64,
     /// Flights of which only retransmissions have arrived, since the last ECN-capable segment arrived.
     dropped: u8,
     /// ECN was not agreed on after all: a SYN or SYN-ACK without ECN setup was sent, or an earlier connection has found
     /// that the path drops ECN-capable segments.
-    is_off: bool,
+    pub(super) is_off: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -139,10 +139,6 @@ impl EcnCheck {
         }
     }
 
-    pub(super) fn turn_off(&mut self) {
-        self.is_off = true;
-    }
-
     pub(super) const fn drops_ect(&self) -> bool {
         self.dropped >= MAX_DROPPED
     }
@@ -171,15 +167,4 @@ impl EcnCheck {
             () => EcnState::Capable,
         }
     }
-
-    pub(super) fn counts(&self) -> EchoCounts {
-        EchoCounts { asked: self.marked, missing: self.missing }
-    }
-}
-
-/// Numbers of segments that were sent with CE, and of those that arrived without being echoed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct EchoCounts {
-    pub(super) asked: u64,
-    pub(super) missing: u64,
 }

@@ -95,7 +95,7 @@ impl Connection {
         if !first && !handshake.arrived {
             // A path may drop an ECN-setup SYN or SYN-ACK: one that was perhaps lost is retransmitted without. After that, no
             // data is sent as ECN-capable, whatever the peer has received (RFC 3168, sections 6.1.1 and 6.1.1.1).
-            self.ext.ecn_check.turn_off();
+            self.ext.ecn_check.is_off = true;
         }
         let mut header =
             if self.life.state == State::SynSent { self.opening().syn(now) } else { self.opening().syn_ack(now) };
@@ -105,7 +105,7 @@ impl Connection {
             let carrier = if is_active { Carrier::Syn(request) } else { Carrier::SynAck(request) };
             self.ext.decorate(&mut header, carrier);
         }
-        self.pmtu.set_options(self.negotiated.data_options(&self.ext));
+        self.pmtu.options = self.negotiated.data_options(&self.ext);
         header.fit();
         if CheshireCodec::header_len(&header.options) > max_header_len {
             // The SYN had no MSS option. The SYN-ACK has none either, and the peer uses the default (RFC 9293,
@@ -149,7 +149,7 @@ impl Connection {
         if !flags.contains(Flags::SYN) {
             return;
         }
-        if !acks_syn && header.seq == self.numbers.iss {
+        if !acks_syn && header.seq == self.numbers.initial.iss {
             // Two hosts in a simultaneous open choose the same ISN with probability 2^-32, but an echo always has it.
             self.finish(Some(ConnectionError::Echoed));
             return;
@@ -166,9 +166,9 @@ impl Connection {
                 // The answer is sent at once and before a report: our first segment completes the peer's handshake
                 // and ends its wait for an answer.
                 let header = self.headers().ack_header(now);
-                self.rcv.acks.enqueue_first(header);
+                self.rcv.acks.queue.push_front(header);
             } else {
-                self.rcv.acks.request();
+                self.rcv.acks.due = true;
             }
             self.engine().announce_user_timeout(now);
             return;
@@ -184,7 +184,7 @@ impl Connection {
     /// Completes the handshake after our SYN was acknowledged and the peer's was received.
     pub(super) fn establish(&mut self, now: Time, at: Time, header: &Header) {
         let Some(handshake) = self.life.handshake.take() else { return };
-        self.snd.on_syn_acknowledged();
+        self.snd.una = 1;
         self.enter(State::Established);
         self.timers.stop(Timer::Rto);
         self.timers.stop(Timer::User);
@@ -250,7 +250,7 @@ impl Engine<'_> {
         granted.whole_window = self.negotiated.whole_window;
         granted.saved_path = self.cc.history.has_saved_path();
         self.ext.start(*self.negotiated, &needs, self.config, &mut granted);
-        self.pmtu.set_options(self.negotiated.data_options(self.ext));
+        self.pmtu.options = self.negotiated.data_options(self.ext);
         if self.negotiated.ecn && !self.ext.ecn_check.has_failed() {
             granted.ecn = longhaul_cc::EcnMark::Ect0;
         }

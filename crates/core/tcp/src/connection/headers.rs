@@ -25,7 +25,7 @@ impl Headers<'_> {
         };
         if self.negotiated.timestamps {
             header.options.timestamps =
-                Some(Timestamps { value: self.numbers.clock.value(now), echo: self.rcv.ts_recent() });
+                Some(Timestamps { value: self.numbers.clock.value(now), echo: self.rcv.ts_recent });
         }
         header
     }
@@ -40,7 +40,7 @@ impl Headers<'_> {
         let mut header = self.header(now, flags, self.textless_offset());
         let blocks = self.rcv.acks.blocks_due();
         self.add_sack(&mut header);
-        header.options.probe_echo = self.rcv.acks.take_probe_echo().map(|value| ProbeEcho { value });
+        header.options.probe_echo = self.rcv.acks.probe_echo.take().map(|value| ProbeEcho { value });
         if self.ext.decorate(&mut header, Carrier::PureAck) || header.options.probe_echo.is_some() {
             header.fit();
         }
@@ -52,7 +52,7 @@ impl Headers<'_> {
 
     /// Adds D-SACK and SACK blocks to an ACK (RFC 2018, section 4; RFC 2883, section 4).
     fn add_sack(&mut self, header: &mut Header) {
-        let dsack = self.rcv.acks.take_dsack();
+        let dsack = self.rcv.acks.dsack.take();
         if !self.negotiated.sack {
             return;
         }
@@ -63,7 +63,7 @@ impl Headers<'_> {
         if let Some((left, right)) = dsack {
             header.options.sack.push(block(left, right));
         }
-        for range in self.rcv.recent_ranges() {
+        for range in self.rcv.data.recent_ranges() {
             if !header.options.sack.push(block(range.start, range.end)) {
                 break;
             }
@@ -74,7 +74,7 @@ impl Headers<'_> {
     fn add_arrivals(&mut self, header: &mut Header, blocks: usize) {
         let blocks = blocks.min(header.options.sack.len());
         match &mut self.ext.arrivals {
-            Some(arrivals) => arrivals.report(header, self.numbers.irs, blocks),
+            Some(arrivals) => arrivals.report(header, self.numbers.initial.irs, blocks),
             None => {
                 header.fit();
             }
@@ -85,9 +85,9 @@ impl Headers<'_> {
     pub(super) fn queue_ack(&mut self, now: Time) {
         if self.rcv.acks.has_room() {
             let header = self.ack_header(now);
-            self.rcv.acks.enqueue(header);
+            self.rcv.acks.queue.push_back(header);
         } else {
-            self.rcv.acks.request();
+            self.rcv.acks.due = true;
         }
     }
 
@@ -115,7 +115,7 @@ impl Headers<'_> {
     /// Resets the state of delayed ACKs after data segments acknowledged everything, unless there is something to
     /// report that only pure ACKs carry, or the peer may drop the segments because they lie beyond its window.
     pub(super) fn on_piggybacked_ack(&mut self) {
-        let is_beyond = self.textless_offset() < self.snd.nxt();
+        let is_beyond = self.textless_offset() < self.snd.nxt;
         if is_beyond || self.ext.needs_ack() || self.rcv.needs_pure_ack() {
             return;
         }
@@ -128,7 +128,7 @@ impl Headers<'_> {
         let mut header = self.ack_header(now);
         header.options.user_timeout = Some(advice);
         header.fit();
-        self.rcv.acks.enqueue(header);
+        self.rcv.acks.queue.push_back(header);
     }
 
     /// Returns a RST that follows all sent data and carries an ACK and, if negotiated, timestamps (RFC 7323, section
@@ -139,8 +139,8 @@ impl Headers<'_> {
 
     /// Sends a segment below SND.UNA, which the peer answers with an ACK (RFC 9293, section 3.8.4).
     pub(super) fn send_keep_alive(&mut self, now: Time) {
-        let mut header = self.header(now, Flags::ACK, self.snd.una());
+        let mut header = self.header(now, Flags::ACK, self.snd.una);
         header.seq = header.seq.wrapping_sub(1);
-        self.rcv.acks.enqueue(header);
+        self.rcv.acks.queue.push_back(header);
     }
 }

@@ -17,8 +17,8 @@ const PORT_PROBES: u32 = 3;
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct HostErrors {
-    last: Option<(HostError, Time)>,
-    count: u64,
+    pub(super) last: Option<(HostError, Time)>,
+    pub(super) count: u64,
     port_probe: Option<PortProbe>,
 }
 
@@ -31,14 +31,6 @@ struct PortProbe {
 }
 
 impl HostErrors {
-    pub(super) fn last(&self) -> Option<HostError> {
-        self.last.map(|(error, _)| error)
-    }
-
-    pub(super) fn count(&self) -> u64 {
-        self.count
-    }
-
     /// Stops probing, because a segment arrived from the peer.
     pub(super) fn stop_probing(&mut self, timers: &mut Timers) {
         if self.port_probe.take().is_some() {
@@ -89,5 +81,5 @@ pub(super) fn unanswered(state: State, snd: &Sender, rtt: &RttEstimator) -> u32 
     if matches!(state, State::Closed | State::TimeWait) {
         return 0;
     }
-    if snd.persist.is_in_flight() { snd.persist.repetitions() } else { rtt.backoff() }
+    if snd.persist.in_flight { snd.persist.unanswered.saturating_sub(1) } else { rtt.backoff }
 }

@@ -87,7 +87,7 @@ impl Connection {
         }
         self.receiving().update_ts_recent(meta.rx_time.unwrap_or(now).min(now), &segment);
         self.peer.on_segment(now);
-        self.snd.persist.on_segment();
+        self.snd.persist.unanswered = 0;
         self.loss.unanswered = 0;
         self.peer.host_errors.stop_probing(&mut self.timers);
         if let advice @ Some(_) = segment.header.options.user_timeout {
@@ -95,7 +95,7 @@ impl Connection {
         }
         self.peer.arm_keep_alive(now, &self.config, self.life.state, &mut self.timers);
         let (header, start, len) = (segment.header, segment.start.max(0) as u64, segment.payload.len());
-        let advances = ack > self.snd.una();
+        let advances = ack > self.snd.una;
         self.process_ack(&AckSegment { now, meta, header, start, ack, len });
         self.loss.hear_in_outage(now, &mut self.snd, &mut self.rtt, &mut self.timers);
         if !self.ext.is_empty() {
@@ -111,7 +111,7 @@ impl Connection {
         // The FIN is recorded before the data, so that the ACK of the data covers it (RFC 5681, section 4.2: one ACK
         // per segment).
         if segment.has(Flags::FIN) && self.life.state.can_receive() && self.rcv.record_fin(segment.data_end()) {
-            self.rcv.acks.request();
+            self.rcv.acks.due = true;
         }
         let mut advances = false;
         if !segment.payload.is_empty() {
@@ -143,9 +143,9 @@ impl Connection {
     /// Fifth step of RFC 9293, section 3.10.7.4 (RFC 5961, section 5.2): returns the acknowledged offset, if it is
     /// acceptable.
     fn check_acknowledgment(&mut self, now: Time, meta: &SegmentMeta, segment: &Incoming<'_>) -> Option<u64> {
-        let ack = self.numbers.our_offset(segment.header.ack, self.snd.una());
+        let ack = self.numbers.our_offset(segment.header.ack, self.snd.una);
         if self.life.state == State::SynReceived {
-            if ack < 1 || ack > self.snd.nxt() as i64 {
+            if ack < 1 || ack > self.snd.nxt as i64 {
                 self.life.reset = Some(Box::new(reset_for(segment.header, 0)));
                 return None;
             }
@@ -189,7 +189,7 @@ impl Connection {
         match self.life.state {
             State::FinWait1 => {
                 self.enter(State::FinWait2);
-                if self.life.orphaned || self.rcv.is_closed() {
+                if self.life.orphaned || self.rcv.closed {
                     self.timers.arm(Timer::Linger, now + self.config.fin_wait2_timeout);
                 }
             }
@@ -230,7 +230,7 @@ impl Connection {
             // Text after the peer's FIN is ignored.
             return false;
         }
-        if self.rcv.is_closed() && segment.data_end() > self.rcv.next_data() as i64 {
+        if self.rcv.closed && segment.data_end() > self.rcv.data.next as i64 {
             // The application will not read: the peer must learn that its data is lost (RFC 9293, section 3.6.1).
             if !self.life.resets {
                 self.reset_after_queued(now);
@@ -239,7 +239,7 @@ impl Connection {
         }
         let pressed = self.life.pressure == Pressure::Hard;
         match self.receiving().take_text(now, segment, pressed) {
-            Text::Outside => self.rcv.acks.request(),
+            Text::Outside => self.rcv.acks.due = true,
             Text::Refused => {
                 self.observers.report(now, || ConnectionEvent::SegmentRejected(Rejection::NoMemory));
             }
@@ -247,7 +247,7 @@ impl Connection {
                 if is_readable {
                     self.events.raise(Event::Readable);
                 }
-                self.rcv.inflow.note(now, self.rtt.srtt());
+                self.rcv.inflow.note(now, self.rtt.srtt);
                 let every = self.config.ack_every();
                 self.headers().schedule_ack(now, arrived, every);
                 return is_whole;
@@ -271,7 +271,7 @@ impl Connection {
         if segment.has(Flags::ACK) {
             segment.payload = Payload::copied(&[]);
             // Our SYN-ACK may have been lost.
-            self.rcv.acks.request();
+            self.rcv.acks.due = true;
             return true;
         }
         if let Some(handshake) = &mut self.life.handshake {
@@ -289,13 +289,13 @@ impl Connection {
     /// before, and the timers have been set. TS.Recent does not change either, as long as the segment begins after the
     /// last ACK (RFC 7323, section 4.3).
     pub fn handle_next(&mut self, now: Time, meta: &SegmentMeta, header: &Header, payload: Payload<'_>) -> bool {
-        let start = self.rcv.next_data();
+        let start = self.rcv.data.next;
         let follows = self.numbers.peer_offset(header.seq, start) == start as i64;
         let end = start.saturating_add(payload.len() as u64);
         let is_simple = follows
             && !payload.is_empty()
             && end < self.rcv.acceptable_data().end
-            && start > self.rcv.acks.last_sent()
+            && start > self.rcv.acks.last_sent
             && self.checks().keeps_window(header, start)
             && self.observers.is_empty();
         if !is_simple {
@@ -317,13 +317,13 @@ impl Connection {
     ///
     /// The segment before has shown that the connection takes data, and has woken the reader.
     pub(crate) fn handle_train(&mut self, now: Time, meta: &SegmentMeta, header: &Header, train: &Train<'_>) -> bool {
-        let start = self.rcv.next_data();
+        let start = self.rcv.data.next;
         let payload = u64::from(train.payload);
         let end = start.saturating_add(payload.saturating_mul(train.count as u64));
         let last = end.saturating_sub(payload);
         let is_simple = self.numbers.peer_offset(header.seq, start) == start as i64
             && end < self.rcv.acceptable_data().end
-            && start > self.rcv.acks.last_sent()
+            && start > self.rcv.acks.last_sent
             && self.life.pressure != Pressure::Hard
             && self.rcv.acks.only_counts()
             && self.checks().keeps_window(header, last)

@@ -128,7 +128,7 @@ impl Lifecycle {
     pub(super) fn admit_writer(&self, snd: &mut Sender) -> Result<(), Blocked> {
         let checked = self.check_writable(snd);
         if checked == Err(Blocked::WouldBlock) {
-            snd.block_writer();
+            snd.writer_blocked = true;
         }
         checked
     }
@@ -137,17 +137,17 @@ impl Lifecycle {
         if let Some(error) = self.error {
             return Err(error.into());
         }
-        if snd.is_fin_queued() || self.resets || !self.state.can_send() {
+        if snd.fin_queued || self.resets || !self.state.can_send() {
             return Err(Blocked::ShutDown);
         }
-        if self.pressure == Pressure::Hard && !snd.is_buffer_empty() {
+        if self.pressure == Pressure::Hard && !snd.buffer.is_empty() {
             return Err(Blocked::WouldBlock);
         }
         Ok(())
     }
 
     pub(super) fn empty_read(&self, rcv: &Receiver) -> Result<(), Blocked> {
-        if rcv.fin_reached() || rcv.is_closed() {
+        if rcv.fin_reached() || rcv.closed {
             return Ok(());
         }
         if let Some(error) = self.error {

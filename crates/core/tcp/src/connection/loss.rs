@@ -63,13 +63,13 @@ pub(super) struct Loss {
     rack: Rack,
     sack: SackCounting,
     duplicates: DuplicateAcks,
-    tail: TailLossProbe,
+    pub(super) tail: TailLossProbe,
     pub(super) spurious: SpuriousDetection,
     pub(super) grant: Grant,
     /// The last transmission before the episode. The loss of a later retransmission begins a new episode.
     episode_tx: TxId,
     /// Consecutive retransmission timeouts, and those since the last segment from the peer.
-    timeouts: u32,
+    pub(super) timeouts: u32,
     pub(super) unanswered: u32,
     outage: Option<Outage>,
     /// Bytes of path MTU probes among the newly lost data.
@@ -99,7 +99,7 @@ impl Loss {
     /// Returns the bytes in flight: the scoreboard's value, less the data that duplicate ACKs indicate as delivered
     /// without SACK.
     pub(super) fn pipe(&self, board: &Scoreboard) -> u64 {
-        board.in_flight().saturating_sub(self.duplicates.emulated)
+        board.in_flight.saturating_sub(self.duplicates.emulated)
     }
 
     /// Returns the state for applications and logs.
@@ -130,14 +130,14 @@ impl Loss {
     /// 7.4), it is reported to the controller as a loss.
     pub(super) fn on_probe_filled_hole(&mut self) {
         if !self.in_episode() {
-            self.tail.note_needed_retransmission();
+            self.tail.was_needed = true;
         }
     }
 
     /// Retransmits the first outstanding segment at once, regardless of cwnd and pacer. If it is SACKed, the peer has
     /// discarded it or somebody has forged the report (RFC 2018, section 8): SACKed segments are never retransmitted.
     pub(super) fn repeat_front(&mut self, snd: &mut Sender) {
-        let Some((index, front)) = snd.board().front() else { return };
+        let Some((index, front)) = snd.board.front() else { return };
         if front.is_sacked() {
             snd.renege();
         }
@@ -166,7 +166,7 @@ impl Loss {
         }
         timers.stop(Timer::Idle);
         peer.arm_user_timeout(now, snd, user_timeout, timers);
-        if snd.persist.is_in_flight() {
+        if snd.persist.in_flight {
             // Zero-window probes are retransmitted by the persist timer.
             timers.stop(Timer::Rto);
             timers.stop(Timer::Probe);
@@ -177,10 +177,10 @@ impl Loss {
         }
         let probing = self.detection == Detection::RackTlp
             && !self.in_episode()
-            && snd.board().sacked_bytes() == 0
+            && snd.board.sacked_bytes == 0
             && self.tail.may_send();
         if probing {
-            timers.arm(Timer::Probe, tail_probe::deadline(now, rtt, snd.board().len(), timers));
+            timers.arm(Timer::Probe, tail_probe::deadline(now, rtt, snd.board.len(), timers));
         } else {
             timers.set(Timer::Probe, self.outage_probe_at());
         }
@@ -202,10 +202,6 @@ impl Loss {
         }
     }
 
-    pub(super) fn timeouts(&self) -> u32 {
-        self.timeouts
-    }
-
     /// Forgets timeouts after new data was acknowledged.
     pub(super) fn on_progress(&mut self) {
         self.timeouts = 0;
@@ -221,11 +217,6 @@ impl Loss {
     pub(super) fn on_renumbered(&mut self) {
         self.grant.probe = None;
         self.sack.on_renumbered();
-    }
-
-    /// Permits another tail loss probe after an RTT sample.
-    pub(super) fn on_rtt_sample(&mut self) {
-        self.tail.allow();
     }
 
     pub(super) fn on_new_data(&mut self) {
@@ -258,15 +249,11 @@ impl Loss {
         self.rack.on_delivered(record, sent_at, at, ambiguous);
     }
 
-    pub(super) fn proves_spurious(&self, record: &Record) -> bool {
-        self.spurious.proves(record)
-    }
-
     /// Returns RACK's reordering window. During recovery, or with DupThresh segments SACKed, it is zero until
     /// reordering was observed (RFC 8985, section 6.2, step 4).
     fn reordering_window(&self, sacked: u64, mss: u16, rtt: &RttEstimator) -> Span {
         let many = sacked >= u64::from(DUP_THRESH) * u64::from(mss);
-        self.rack.reordering_window(self.in_episode() || many, rtt.min(), rtt.srtt())
+        self.rack.reordering_window(self.in_episode() || many, rtt.min, rtt.srtt)
     }
 }
 

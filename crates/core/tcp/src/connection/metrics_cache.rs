@@ -94,7 +94,7 @@ impl CachedMetrics {
     }
 
     fn path(&self) -> Option<SavedPath> {
-        self.checked_out().map(|checked_out| checked_out.value())
+        self.checked_out().map(|checked_out| checked_out.value)
     }
 
     fn info(&self, made: SavedPathUse) -> SavedPathInfo {
@@ -151,7 +151,7 @@ impl Opening<'_> {
         let name = self.config.congestion.name();
         let known = cache.find(now, remote, &name).unwrap_or_default();
         if known.drops_ect {
-            self.ext.ecn_check.turn_off();
+            self.ext.ecn_check.is_off = true;
             // A SYN cookie may already have accepted ECN. In that case, this end still echoes the marks that it receives.
             self.negotiated.ecn &= self.life.handshake.as_ref().is_some_and(|handshake| handshake.repeated);
         }
@@ -185,16 +185,16 @@ impl Status<'_> {
     pub(crate) fn path_metrics(&self) -> PathMetrics {
         let mut metrics = PathMetrics { drops_ect: self.ext.ecn_check.drops_ect(), ..PathMetrics::default() };
         let is_open = self.life.state.is_synchronized();
-        if self.cc.is_mostly_window_limited(self.timers.now(), is_open, self.rtt.srtt()) {
+        if self.cc.is_mostly_window_limited(self.timers.now, is_open, self.rtt.srtt) {
             let now = settled_ssthresh(&self.cc.control, self.loss.in_episode());
             metrics.ssthresh = now.filter(|_| is_window(self.cc.limits.current)).or(self.cc.history.kept_ssthresh);
         }
-        if self.rtt.backoff() == 0 {
+        if self.rtt.backoff == 0 {
             metrics.saved = self.found_paths().1;
         }
         // During backoff of the retransmission timer the current RTT is unknown.
-        if self.rtt.samples() >= MIN_RTT_SAMPLES && self.rtt.backoff() == 0 {
-            (metrics.srtt, metrics.rttvar) = (self.rtt.srtt(), self.rtt.rttvar());
+        if self.rtt.samples >= MIN_RTT_SAMPLES && self.rtt.backoff == 0 {
+            (metrics.srtt, metrics.rttvar) = (self.rtt.srtt, self.rtt.rttvar);
         }
         metrics
     }
@@ -202,7 +202,7 @@ impl Status<'_> {
     /// Returns the checked-out metrics if nothing better was found. A failed handshake does not invalidate them,
     /// because a SYN can be forged by anyone.
     pub(crate) fn unspent_path(&self) -> Option<Learnt<SavedPath>> {
-        let sound = self.rtt.backoff() == 0 || self.snd.una() == 0;
+        let sound = self.rtt.backoff == 0 || self.snd.una == 0;
         let (kept, better) = self.found_paths();
         kept.filter(|_| sound && better.is_none())
     }
@@ -211,9 +211,9 @@ impl Status<'_> {
     /// checked-out ones have a larger window.
     fn found_paths(&self) -> (Option<Learnt<SavedPath>>, Option<SavedPath>) {
         let is_lossless = self.stats.incidents().recoveries == 0;
-        let kept = self.cc.kept_path(self.config.path_cache.as_ref(), self.timers.now(), is_lossless);
-        let least = kept.map_or(Bytes::ZERO, |checked_out| checked_out.value().window);
-        let found = self.cc.found_path(self.rtt.min(), self.pmtu.mss());
+        let kept = self.cc.kept_path(self.config.path_cache.as_ref(), self.timers.now, is_lossless);
+        let least = kept.map_or(Bytes::ZERO, |checked_out| checked_out.value.window);
+        let found = self.cc.found_path(self.rtt.min, self.pmtu.mss());
         (kept, found.filter(|found| found.window >= least))
     }
 }

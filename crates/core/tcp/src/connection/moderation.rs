@@ -42,7 +42,7 @@ impl Flow {
 }
 
 pub(super) fn tolerable_delay(rtt: &RttEstimator) -> Option<Span> {
-    rtt.srtt().map(|round_trip| round_trip / PART)
+    rtt.srtt.map(|round_trip| round_trip / PART)
 }
 
 #[cfg(test)]

@@ -6,39 +6,32 @@ use crate::{InitialSequence, TimestampClock, seq};
 /// timestamps.
 #[derive(Clone, Debug)]
 pub(super) struct Numbers {
-    /// ISS: our initial sequence number.
-    pub(super) iss: u32,
-    /// IRS: the peer's initial sequence number.
-    pub(super) irs: u32,
+    pub(super) initial: InitialSequence,
     pub(super) clock: TimestampClock,
 }
 
 impl Numbers {
     pub(super) fn new(iss: u32, clock: TimestampClock) -> Self {
-        Self { iss, irs: 0, clock }
-    }
-
-    pub(super) fn initial(&self) -> InitialSequence {
-        InitialSequence { iss: self.iss, irs: self.irs }
+        Self { initial: InitialSequence { iss, irs: 0 }, clock }
     }
 
     pub(super) fn sequence(&self, offset: u64) -> u32 {
-        seq::to_wire(self.iss, offset)
+        seq::to_wire(self.initial.iss, offset)
     }
 
     /// Returns the sequence number of an offset in the peer's stream, as in our ACK field and SACK blocks.
     pub(super) fn acknowledgment(&self, offset: u64) -> u32 {
-        seq::to_wire(self.irs, offset)
+        seq::to_wire(self.initial.irs, offset)
     }
 
     /// Returns the offset in our stream of an ACK field or SACK edge: the candidate nearest to `near`.
     pub(super) fn our_offset(&self, wire: u32, near: u64) -> i64 {
-        seq::to_offset(self.iss, wire, near)
+        seq::to_offset(self.initial.iss, wire, near)
     }
 
     /// Returns the offset in the peer's stream of a sequence number: the candidate nearest to `near`.
     pub(super) fn peer_offset(&self, wire: u32, near: u64) -> i64 {
-        seq::to_offset(self.irs, wire, near)
+        seq::to_offset(self.initial.irs, wire, near)
     }
 }
 
@@ -53,8 +46,8 @@ mod tests {
     /// Our stream begins 10 below the wrap, the peer's at the middle of the number space.
     fn numbers() -> Numbers {
         let mut numbers = Numbers::new(u32::MAX - 9, TimestampClock::new(0, Time::ZERO, true));
-        assert_eq!(numbers.irs, 0, "until the peer's SYN arrives");
-        numbers.irs = 1 << 31;
+        assert_eq!(numbers.initial.irs, 0, "until the peer's SYN arrives");
+        numbers.initial.irs = 1 << 31;
         numbers
     }
 

@@ -208,25 +208,25 @@ fn parameters(negotiated: Negotiated, numbers: &Numbers, cc: &CongestionDriver, 
         window_scaling: negotiated.window_scaling,
         ecn: negotiated.ecn,
         microseconds: negotiated.microseconds,
-        initial_sequence: numbers.initial(),
+        initial_sequence: numbers.initial,
     }
 }
 
 fn metrics(rtt: &RttEstimator, cc: &CongestionDriver, snd: &Sender, loss: &Loss, stats: &Stats) -> Metrics {
     Metrics {
-        min_rtt: rtt.min(),
-        srtt: rtt.srtt(),
-        latest_rtt: rtt.latest(),
-        rttvar: rtt.rttvar(),
+        min_rtt: rtt.min,
+        srtt: rtt.srtt,
+        latest_rtt: rtt.latest,
+        rttvar: rtt.rttvar,
         rto: rtt.rto(),
-        backoff: rtt.backoff(),
+        backoff: rtt.backoff,
         cwnd: cc.control.cwnd,
         ssthresh: threshold(&cc.control),
-        in_flight: Bytes(loss.pipe(snd.board())),
-        unacked_segments: snd.board().len() as u64,
+        in_flight: Bytes(loss.pipe(&snd.board)),
+        unacked_segments: snd.board.len() as u64,
         pacing_rate: cc.pacer.rate(),
         delivery_rate: cc.rate.latest,
-        peer_window: Bytes(snd.window()),
+        peer_window: Bytes(snd.window),
         bytes_lost: stats.incidents().bytes_lost,
         bytes_retransmitted: stats.incidents().bytes_retransmitted,
         phase: cc.controller.snapshot().phase,
@@ -239,7 +239,7 @@ impl Watch<'_> {
     /// Adds an observer, which receives all events from now on. After the handshake, the parameters and the state
     /// are reported to it at once.
     pub(crate) fn add(&mut self, mut observer: Box<dyn Observer>) {
-        let (now, state) = (self.timers.now(), self.life.state);
+        let (now, state) = (self.timers.now, self.life.state);
         if state.is_synchronized() {
             observer.event(
                 now,
@@ -249,7 +249,7 @@ impl Watch<'_> {
         }
         let was_sent = self.stats.segments_out > 0;
         let sent_to = was_sent.then(|| self.numbers.sequence(self.snd.sent_to()));
-        self.observers.add(now, observer, sent_to, self.pmtu.current());
+        self.observers.add(now, observer, sent_to, self.pmtu.current);
     }
 
     pub(super) fn report_state(&mut self, old: State) {
@@ -259,9 +259,9 @@ impl Watch<'_> {
         let new = self.life.state;
         if !old.is_synchronized() && new != State::SynReceived {
             let parameters = parameters(*self.negotiated, self.numbers, self.cc, self.pmtu.mss());
-            self.observers.report(self.timers.now(), || ConnectionEvent::ParametersSet(parameters));
+            self.observers.report(self.timers.now, || ConnectionEvent::ParametersSet(parameters));
         }
-        self.observers.report(self.timers.now(), || ConnectionEvent::StateChanged { old: Some(old), new });
+        self.observers.report(self.timers.now, || ConnectionEvent::StateChanged { old: Some(old), new });
     }
 
     /// Reports what has changed since the last call. Called after each segment, timer and transmission.
@@ -276,8 +276,8 @@ impl Watch<'_> {
     #[inline(never)]
     fn compare(&mut self) {
         let metrics = metrics(self.rtt, self.cc, self.snd, self.loss, self.stats);
-        let (now, ecn) = (self.timers.now(), self.ext.ecn_check.state(self.negotiated.ecn));
-        self.observers.compare(now, metrics, self.pmtu.current(), ecn, self.timers);
+        let (now, ecn) = (self.timers.now, self.ext.ecn_check.state(self.negotiated.ecn));
+        self.observers.compare(now, metrics, self.pmtu.current, ecn, self.timers);
     }
 
     /// Reports the last changes and the end of the connection, and drops the observers.
@@ -285,7 +285,7 @@ impl Watch<'_> {
         self.report_changes();
         let Some(mut observation) = self.observers.0.take() else { return };
         let error: Option<ConnectionError> = self.life.error;
-        observation.report(self.timers.now(), &ConnectionEvent::Closed(error));
+        observation.report(self.timers.now, &ConnectionEvent::Closed(error));
     }
 }
 

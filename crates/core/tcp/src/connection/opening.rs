@@ -12,7 +12,7 @@ use crate::{Config, State};
 impl Opening<'_> {
     /// Advances SND.NXT over our SYN, which is ready to be sent, and arms its timers.
     pub(super) fn begin(&mut self, now: Time) {
-        self.snd.on_syn();
+        self.snd.nxt = 1;
         self.timers.arm(Timer::Rto, now + self.rtt.rto());
         if let Some(limit) = self.config.user_timeout {
             self.timers.arm(Timer::User, now + limit);
@@ -25,7 +25,7 @@ impl Opening<'_> {
         let mut header = Header {
             flags: Flags::SYN | ecn,
             window: self.rcv.syn_window(self.negotiated.syn_shift()),
-            seq: self.numbers.iss,
+            seq: self.numbers.initial.iss,
             ..Header::default()
         };
         let options = &mut header.options;
@@ -49,7 +49,7 @@ impl Opening<'_> {
         let mut header = Header {
             flags: Flags::SYN | Flags::ACK | ecn,
             window: self.rcv.syn_window(self.negotiated.syn_shift()),
-            seq: self.numbers.iss,
+            seq: self.numbers.initial.iss,
             ack: self.numbers.acknowledgment(1),
             ..Header::default()
         };
@@ -60,7 +60,7 @@ impl Opening<'_> {
         options.window_scale = negotiated.window_scaling.then_some(negotiated.recv_shift);
         options.timestamps = negotiated
             .timestamps
-            .then(|| Timestamps { value: self.numbers.clock.value(now), echo: self.rcv.ts_recent() });
+            .then(|| Timestamps { value: self.numbers.clock.value(now), echo: self.rcv.ts_recent });
         options.microsecond_timestamps = negotiated.microseconds;
         options.scaled_window = negotiated.scaled_window;
         options.arrival_permitted = self.ext.arrivals.is_some();
@@ -69,14 +69,14 @@ impl Opening<'_> {
         // Sent only if the SYN had the option, so that the answer to an unvalidated address is not longer than the
         // SYN.
         options.user_timeout =
-            self.peer.user_timeout.advice(self.config).filter(|_| self.peer.user_timeout.remote().is_some());
+            self.peer.user_timeout.advice(self.config).filter(|_| self.peer.user_timeout.remote.is_some());
         self.rcv.on_ack_sent();
         header
     }
 
     /// Processes the peer's SYN: sequence number, options, window.
     pub(super) fn process_syn(&mut self, now: Time, syn: &Header) {
-        self.numbers.irs = syn.seq;
+        self.numbers.initial.irs = syn.seq;
         let options = &syn.options;
         let config = &*self.config;
         // Negotiate the options that both sides support.
@@ -121,7 +121,7 @@ impl Opening<'_> {
         self.ext.arrivals = (arrivals && asked).then(|| Reclaimable::new(()));
         // Initialize the receive and send variables.
         if microseconds {
-            self.numbers.clock.use_microseconds();
+            self.numbers.clock.micros = true;
         }
         if let Some(stamp) = options.timestamps.filter(|_| timestamps) {
             self.rcv.set_ts_recent(stamp.value, now);
@@ -129,8 +129,8 @@ impl Opening<'_> {
         self.peer.user_timeout.take_advice(syn.options.user_timeout, self.config, self.rtt.rto());
         let window = u64::from(syn.window) << if scaled { self.negotiated.send_shift } else { 0 };
         let mss = self.snd.on_peer_syn(options.mss.unwrap_or(self.pmtu.default_peer_mss()), window);
-        self.pmtu.set_peer_mss(mss);
-        self.pmtu.set_options(self.negotiated.data_options(self.ext));
+        self.pmtu.peer_mss = mss;
+        self.pmtu.options = self.negotiated.data_options(self.ext);
     }
 }
 

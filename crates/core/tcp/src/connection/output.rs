@@ -60,7 +60,7 @@ impl Connection {
             return Due::Nothing;
         }
         // ACKs that were queued before go first.
-        if !self.rcv.acks.has_queued() && self.transmit_handshake(now, batch) {
+        if self.rcv.acks.queue.is_empty() && self.transmit_handshake(now, batch) {
             return Due::Batch;
         }
         let due = self.transmit_next(now, batch, max_segments);
@@ -87,7 +87,7 @@ impl Connection {
         if self.transmit_extension(Turn::Last, now, batch, max_segments) {
             return Due::Batch;
         }
-        if !self.rcv.acks.is_due() || !self.life.state.is_synchronized() {
+        if !self.rcv.acks.due || !self.life.state.is_synchronized() {
             return Due::Nothing;
         }
         // Everything else has been asked already.
@@ -108,13 +108,13 @@ impl Connection {
         {
             return Due::Nothing;
         }
-        let edge = self.rcv.edge();
+        let edge = self.rcv.edge;
         let stop = self.fill(now, batch, max_segments);
         // If the batch is full, the caller polls again at once; a delay until then is due to the processor.
         self.control_loop().on_send_limit(now, stop.unwrap_or(SendLimit::Cpu));
         if batch.is_empty() {
             // The header was not sent, so the window in it was not advertised.
-            self.rcv.withdraw_offer(edge);
+            self.rcv.edge = edge;
             if stop == Some(SendLimit::PeerWindow)
                 && !self.snd.has_outstanding()
                 && !self.timers.is_armed(Timer::Persist)
@@ -143,7 +143,7 @@ impl Connection {
         self.cc.pacer.sent(now, batch.payload_len());
         self.stats.segments_out += batch.segments.len() as u64;
         self.stats.data_segments_out += batch.segments.len() as u64;
-        self.snd.on_transmission(now, self.rtt.srtt());
+        self.snd.on_transmission(now, self.rtt.srtt);
         if self.snd.wake_writer() {
             self.events.raise(Event::Writable);
         }
@@ -170,8 +170,8 @@ impl Connection {
         // The segments of one batch share a send time, a delivery-rate snapshot and a header template.
         let tag = self.cc.control.tag;
         let snapshot = self.cc.rate.snapshot(now, idle, tag);
-        self.snd.begin_burst(snapshot);
-        let (flags, nxt) = (Flags::ACK | self.rcv.acks.echo_flag(), self.snd.nxt());
+        self.snd.board.begin_burst(snapshot);
+        let (flags, nxt) = (Flags::ACK | self.rcv.acks.echo_flag(), self.snd.nxt);
         let mut template = self.headers().header(now, flags, nxt);
         self.ext.decorate(&mut template, Carrier::Data(&self.cc.control, self.config.ttl));
         batch.dscp = self.cc.control.dscp;

@@ -20,22 +20,22 @@ impl Pending<'_> {
     /// Handles the persist timer: data is queued, none is in flight, and the peer's window is too small. Returns
     /// whether the peer is given up.
     pub(super) fn on_persist(&mut self, now: Time) -> bool {
-        if self.snd.window() > 0 {
-            self.snd.override_silly_window();
+        if self.snd.window > 0 {
+            self.snd.override_sws = true;
             return false;
         }
-        let front = self.snd.board().front().map(|(index, _)| index);
-        if front.is_some() && !self.snd.persist.is_in_flight() {
+        let front = self.snd.board.front().map(|(index, _)| index);
+        if front.is_some() && !self.snd.persist.in_flight {
             // The window closed below data that is in flight: retransmissions of that data act as probes.
             return false;
         }
         if self.snd.persist.is_hopeless(self.peer.silence(now)) && self.config.user_timeout.is_none() {
             return true;
         }
-        let last_sent = self.snd.last_sent();
+        let last_sent = self.snd.last_sent;
         self.snd.persist.on_probe(front.is_none(), last_sent);
         // A single octet yields no delivery rate, is not paced, and is not limited by cwnd.
-        let pipe = self.loss.pipe(self.snd.board());
+        let pipe = self.loss.pipe(&self.snd.board);
         self.cc.rate.on_app_limited(pipe);
         (self.cc.rounds.limited, self.cc.rounds.was_limited) = (false, false);
         self.loss.grant.forced = true;
@@ -49,9 +49,9 @@ impl Pending<'_> {
     pub(crate) fn hurry_fin(&mut self) -> bool {
         let waits = self.snd.has_unsent_fin() && self.snd.unsent() == 0 && self.life.state.is_synchronized();
         if waits {
-            self.snd.persist.permit();
+            self.snd.persist.due = true;
             self.loss.grant.forced = true;
         }
-        waits || self.snd.is_fin_sent()
+        waits || self.snd.fin_sent
     }
 }

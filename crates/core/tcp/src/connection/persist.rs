@@ -22,39 +22,16 @@ const GIVE_UP_PROBES: u32 = 4;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Persist {
     /// One octet of new data, or the FIN, may be sent beyond the window.
-    due: bool,
-    in_flight: bool,
+    pub(super) due: bool,
+    pub(super) in_flight: bool,
     pub(super) sent: u32,
     /// Probes since the last segment from the peer.
-    unanswered: u32,
+    pub(super) unanswered: u32,
     /// The time of the last data transmission before the window closed, if the window was probed.
     pub(super) idle_since: Option<Time>,
 }
 
 impl Persist {
-    /// Records that new data, or the FIN, was sent: what was due beyond the window, if anything was.
-    pub(super) fn on_new_data(&mut self) {
-        self.due = false;
-    }
-
-    pub(super) fn on_una_advanced(&mut self) {
-        self.in_flight = false;
-    }
-
-    pub(super) fn is_due(&self) -> bool {
-        self.due
-    }
-
-    /// Returns whether the octet or FIN at SND.UNA is an unacknowledged probe.
-    pub(super) fn is_in_flight(&self) -> bool {
-        self.in_flight
-    }
-
-    /// Permits one octet of new data, or the FIN, beyond the window.
-    pub(super) fn permit(&mut self) {
-        self.due = true;
-    }
-
     /// Records a probe. `is_first` means that no octet is outstanding yet, so the next one of new data is sent.
     pub(super) fn on_probe(&mut self, is_first: bool, last_sent: Option<Time>) {
         if self.sent == 0 {
@@ -70,15 +47,7 @@ impl Persist {
         Span::from_nanos(base_rto.as_nanos().saturating_mul(1 << self.sent.min(20))).min(MAX_INTERVAL)
     }
 
-    pub(super) fn on_segment(&mut self) {
-        self.unanswered = 0;
-    }
-
     pub(super) fn is_hopeless(&self, silence: Span) -> bool {
         silence >= GIVE_UP_AFTER && self.unanswered >= GIVE_UP_PROBES
-    }
-
-    pub(super) fn repetitions(&self) -> u32 {
-        self.unanswered.saturating_sub(1)
     }
 }

@@ -47,8 +47,8 @@ const RESOLUTION_PART: u16 = 32;
 #[derive(Clone, Debug)]
 pub(super) struct Pmtu {
     /// The peer's MSS, and the number of option bytes on each data segment.
-    peer_mss: u16,
-    options: u16,
+    pub(super) peer_mss: u16,
+    pub(super) options: u16,
     base: u16,
     /// MIN_PLPMTU: below the base, or equal to it.
     least: u16,
@@ -57,7 +57,7 @@ pub(super) struct Pmtu {
     /// Number of consecutive timeouts at which the size was last reduced.
     reduced_at: u32,
     /// PLPMTU: the confirmed size as UDP payload.
-    current: u16,
+    pub(super) current: u16,
     /// Smallest probe size that was lost; greater than `max` if none was.
     refused: u16,
     /// Number of its refusals, and the time of the last one.
@@ -121,14 +121,6 @@ impl Pmtu {
         }
     }
 
-    pub(super) fn set_peer_mss(&mut self, mss: u16) {
-        self.peer_mss = mss;
-    }
-
-    pub(super) fn set_options(&mut self, options: u16) {
-        self.options = options;
-    }
-
     /// Returns SMSS: the payload of a full-sized segment in bytes, after options.
     pub(super) fn mss(&self) -> u16 {
         self.payload(self.options).min(self.peer_mss.saturating_sub(self.options))
@@ -151,10 +143,6 @@ impl Pmtu {
     /// Returns the MSS of a peer whose SYN has no MSS option (RFC 9293, section 3.7.1, MUST-15).
     pub(super) fn default_peer_mss(&self) -> u16 {
         if self.ipv6 { 1220 } else { 536 }
-    }
-
-    pub(super) fn current(&self) -> u16 {
-        self.current
     }
 
     fn payload_of(&self, mtu: u16) -> u16 {

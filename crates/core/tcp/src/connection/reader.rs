@@ -54,7 +54,7 @@ impl Reader<'_> {
     /// # Errors
     /// See [`read`](Self::read).
     pub fn peek(&self, buffer: &mut [u8]) -> Result<usize, Blocked> {
-        let seen = self.rcv.peek_into(buffer);
+        let seen = self.rcv.data.peek_into(buffer);
         if seen > 0 || buffer.is_empty() {
             return Ok(seen);
         }
@@ -67,8 +67,8 @@ impl Reader<'_> {
     /// # Errors
     /// See [`read`](Self::read).
     pub fn front(&mut self) -> Result<(u64, Bytes), Blocked> {
-        let offset = self.rcv.consumed();
-        match self.rcv.front() {
+        let offset = self.rcv.consumed;
+        match self.rcv.data.front() {
             Some(data) => Ok((offset, data)),
             None => self.life.empty_read(self.rcv).map(|()| (offset, Bytes::new())),
         }
@@ -76,7 +76,7 @@ impl Reader<'_> {
 
     /// Consumes in-order data before `offset`, as far as reads have not consumed it already.
     pub fn consume_to(&mut self, offset: u64) {
-        let mut left = usize::try_from(offset.saturating_sub(self.rcv.consumed())).unwrap_or(usize::MAX);
+        let mut left = usize::try_from(offset.saturating_sub(self.rcv.consumed)).unwrap_or(usize::MAX);
         while let Some(data) = self.rcv.read(left) {
             left = left.saturating_sub(data.len());
         }
@@ -94,12 +94,12 @@ impl Reader<'_> {
 
     /// Grows the receive buffer and announces a larger window, if the application has read enough.
     fn after_read(&mut self) {
-        let rtt = self.rtt.srtt();
+        let rtt = self.rtt.srtt;
         if self.life.pressure == Pressure::None {
             self.rcv.tune(self.now, rtt);
         }
         if self.life.state.can_receive() && self.rcv.wants_update(self.negotiated.recv_shift, self.mss) {
-            self.rcv.acks.request();
+            self.rcv.acks.due = true;
         }
     }
 }

@@ -18,23 +18,23 @@ const SMALL: usize = 16 << 10;
 /// Receive side. What arrives and how it is acknowledged share RCV.NXT and the holes.
 #[derive(Debug)]
 pub(super) struct Receiver {
-    data: Reclaimable<Reassembly>,
+    pub(super) data: Reclaimable<Reassembly>,
     pub(super) acks: AckSchedule,
     pub(super) inflow: Flow,
     /// The highest right edge ever advertised: data below it is accepted.
-    edge: u64,
+    pub(super) edge: u64,
     /// Stream offset up to which the application has read; the window counts from here.
-    consumed: u64,
+    pub(super) consumed: u64,
     /// Current size of the buffer, and its upper limit.
-    capacity: u64,
+    pub(super) capacity: u64,
     ceiling: u64,
     /// TS.Recent, and the arrival time of the segment that carried it, if there was one.
-    ts_recent: u32,
+    pub(super) ts_recent: u32,
     ts_recent_at: Option<Time>,
     /// Offset of the peer's FIN, once received.
     fin: Option<u64>,
     /// The application will not read any more: arriving data triggers a RST (RFC 9293, section 3.6.1).
-    closed: bool,
+    pub(super) closed: bool,
     /// Start of the current measurement for auto-tuning: time, and the offset read by then.
     tune_since: Time,
     tune_consumed: u64,
@@ -93,7 +93,7 @@ impl Receiver {
     }
 
     pub(super) fn needs_pure_ack(&self) -> bool {
-        self.acks.needs_pure_ack(self.out_of_order() > 0)
+        self.acks.needs_pure_ack(self.data.out_of_order > 0)
     }
 
     pub(super) fn set_ts_recent(&mut self, value: u32, at: Time) {
@@ -136,7 +136,7 @@ impl Receiver {
     /// Returns whether `len` bytes may be buffered. Under hard memory pressure only a little in-order data is accepted;
     /// other data is treated as lost.
     pub(super) fn has_memory_for(&self, len: usize, in_order: bool, pressed: bool) -> bool {
-        !pressed || (in_order && self.data.unread().saturating_add(len) <= SMALL)
+        !pressed || (in_order && self.data.unread.saturating_add(len) <= SMALL)
     }
 
     /// Adds data. There may be as many out-of-order ranges as a full window of alternating segments has.
@@ -144,11 +144,6 @@ impl Receiver {
         let ranges = (self.capacity / 1024).clamp(128, 1 << 16) as usize;
         let memory = (self.capacity as usize).saturating_mul(2).max(64 << 10);
         self.data.insert(start, data, Limits { ranges, memory })
-    }
-
-    /// Counts the receive buffer in which the last `bytes` in-order bytes have arrived.
-    pub(super) fn pin(&mut self, buffer: &Bytes, bytes: usize) {
-        self.data.pin(buffer, bytes);
     }
 
     /// Adds a train in order. Returns `false` without a change if there is data beyond a hole, or if its payloads are short.
@@ -160,7 +155,7 @@ impl Receiver {
     /// Records the end of the peer's stream at `end`. Returns `false` if it is known already or contradicts what has
     /// arrived or was offered. A FIN beyond a hole takes effect when the hole is filled.
     pub(super) fn record_fin(&mut self, end: i64) -> bool {
-        let arrived = self.data.ranges().next_back().map_or(self.data.next(), |range| range.end);
+        let arrived = self.data.ranges().next_back().map_or(self.data.next, |range| range.end);
         let records = self.fin.is_none() && (arrived as i64..=self.edge as i64).contains(&end);
         if records {
             self.fin = Some(end as u64);
@@ -180,37 +175,20 @@ impl Receiver {
         read
     }
 
-    pub(super) fn front(&mut self) -> Option<Bytes> {
-        self.data.front()
-    }
-
-    pub(super) fn consumed(&self) -> u64 {
-        self.consumed
-    }
-
     pub(super) fn read_into(&mut self, buffer: &mut [u8]) -> usize {
         let read = self.data.read_into(buffer);
         self.consumed += read as u64;
         read
     }
 
-    pub(super) fn peek_into(&self, buffer: &mut [u8]) -> usize {
-        self.data.peek_into(buffer)
-    }
-
-    /// Records that the application will not read any more.
-    pub(super) fn close(&mut self) {
-        self.closed = true;
-    }
-
     /// Discards the data that has arrived, without offering its room again.
     pub(super) fn discard(&mut self) {
-        self.data = Reclaimable::new(self.data.next());
+        self.data = Reclaimable::new(self.data.next);
     }
 
     pub(super) fn free_spare_memory(&mut self) {
         self.data.rest();
-        self.acks.free_spare_memory();
+        self.acks.queue.shrink_to_fit();
     }
 
     /// Returns whether [`free_spare_memory`](Self::free_spare_memory) would drop something.
@@ -218,30 +196,15 @@ impl Receiver {
         self.data.inspect(Reassembly::is_empty, |_| false)
     }
 
-    /// Withdraws an offer that was not sent: `edge` is the edge before it.
-    pub(super) fn withdraw_offer(&mut self, edge: u64) {
-        self.edge = edge;
-    }
-
     /// Returns RCV.NXT, which includes the peer's FIN once everything before it has arrived.
     pub(super) fn next(&self) -> u64 {
-        let next = self.data.next();
+        let next = self.data.next;
         if self.fin == Some(next) { next.saturating_add(1) } else { next }
     }
 
     /// Returns whether everything up to and including the peer's FIN has arrived.
     pub(super) fn fin_reached(&self) -> bool {
-        self.fin.is_some_and(|fin| self.data.next() == fin)
-    }
-
-    /// Returns the offset of the next byte of data that is expected in order, without the FIN.
-    pub(super) fn next_data(&self) -> u64 {
-        self.data.next()
-    }
-
-    /// Returns the highest right edge of the window ever offered.
-    pub(super) fn edge(&self) -> u64 {
-        self.edge
+        self.fin.is_some_and(|fin| self.data.next == fin)
     }
 
     /// Returns the window field of a SYN or SYN-ACK.
@@ -249,38 +212,13 @@ impl Receiver {
         (self.capacity >> shift).min(u64::from(u16::MAX)) as u16
     }
 
-    pub(super) fn out_of_order(&self) -> usize {
-        self.data.out_of_order()
-    }
-
     /// Returns whether data that starts at `start` continues the range beyond a hole that changed most recently.
     pub(super) fn continues_range(&self, start: u64) -> bool {
         self.data.newest_range().is_some_and(|range| range.end == start)
     }
 
-    /// Returns the ranges beyond a hole, the most recently changed first.
-    pub(super) fn recent_ranges(&self) -> impl Iterator<Item = Range<u64>> {
-        self.data.recent_ranges()
-    }
-
-    pub(super) fn unread(&self) -> usize {
-        self.data.unread()
-    }
-
-    pub(super) fn is_closed(&self) -> bool {
-        self.closed
-    }
-
-    pub(super) fn capacity(&self) -> u64 {
-        self.capacity
-    }
-
     pub(super) fn memory(&self) -> usize {
         self.data.inspect(Reassembly::memory, |_| 0)
-    }
-
-    pub(super) fn ts_recent(&self) -> u32 {
-        self.ts_recent
     }
 
     /// Returns whether a timestamp is older than TS.Recent, unless TS.Recent is older than `validity` (RFC 7323,

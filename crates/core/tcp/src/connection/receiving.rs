@@ -29,7 +29,7 @@ impl Receiving<'_> {
     #[inline]
     pub(super) fn update_ts_recent(&mut self, at: Time, segment: &Incoming<'_>) {
         let Some(value) = segment.timestamp().filter(|_| self.negotiated.timestamps) else { return };
-        let last_ack = self.rcv.acks.last_sent() as i64;
+        let last_ack = self.rcv.acks.last_sent as i64;
         if segment.start <= last_ack && !self.rcv.is_older_timestamp(at, value, self.numbers.clock.validity()) {
             self.rcv.set_ts_recent(value, at);
         }
@@ -50,19 +50,19 @@ impl Receiving<'_> {
 
     fn set_probe_echo(&mut self, segment: &Incoming<'_>) {
         if self.negotiated.probe_echo {
-            self.rcv.acks.set_probe_echo(segment.timestamp());
+            self.rcv.acks.probe_echo = segment.timestamp();
         }
     }
 
     pub(super) fn report_duplicate(&mut self, segment: &Incoming<'_>) {
-        self.rcv.acks.report_duplicate(segment.start as u64, segment.data_end() as u64);
+        self.rcv.acks.dsack = Some((segment.start as u64, segment.data_end() as u64));
         add(&mut self.stats.incidents_mut().duplicate_bytes_in, segment.payload.len() as u64);
         self.set_probe_echo(segment);
     }
 
     /// Inserts the text of a segment, within the limits on memory, which are stricter if the endpoint is `pressed`.
     pub(super) fn take_text(&mut self, now: Time, segment: &Incoming<'_>, pressed: bool) -> Text {
-        let next = self.rcv.next_data() as i64;
+        let next = self.rcv.data.next as i64;
         // Trim the segment to the receive window and to the end of the stream.
         let admitted = self.rcv.acceptable_data();
         let from = (admitted.start as i64).saturating_sub(segment.start).max(0) as usize;
@@ -76,15 +76,15 @@ impl Receiving<'_> {
             return Text::Refused;
         }
         let start = segment.start.max(1) as u64;
-        let in_order_before = self.rcv.out_of_order() == 0;
+        let in_order_before = self.rcv.data.out_of_order == 0;
         let same_block = !in_order_before && self.rcv.continues_range(start);
         let inserted = self.rcv.insert(start, part.keep());
         if let Some(buffer) = part.shared.filter(|_| inserted.advanced) {
-            self.rcv.pin(buffer, inserted.new_bytes);
+            self.rcv.data.pin(buffer, inserted.new_bytes);
         }
         add(&mut self.stats.bytes_received, inserted.new_bytes as u64);
         if let Some(duplicate) = &inserted.duplicate {
-            self.rcv.acks.report_duplicate(duplicate.start, duplicate.end);
+            self.rcv.acks.dsack = Some((duplicate.start, duplicate.end));
             add(&mut self.stats.incidents_mut().duplicate_bytes_in, duplicate.end.saturating_sub(duplicate.start));
         }
         let plain = in_order_before && inserted.advanced && inserted.duplicate.is_none();

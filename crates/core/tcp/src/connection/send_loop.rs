@@ -30,7 +30,7 @@ impl SendLoop<'_> {
             let step = match self.next_retransmission(room) {
                 Some(index) => self.retransmit_segment(fill, index),
                 // Lost data waits for the congestion window, and there is no new data.
-                None if self.snd.board().lost_bytes() > 0 && self.snd.unsent() == 0 => FillStep::Stop(SendLimit::Cwnd),
+                None if self.snd.board.lost_bytes > 0 && self.snd.unsent() == 0 => FillStep::Stop(SendLimit::Cwnd),
                 None if self.ext.is_empty() => self.transmit_new(fill, room_for_new, 0, |_, _| {}),
                 None => match extension::send_new(self, fill, room_for_new) {
                     Some(step) => step,
@@ -55,7 +55,7 @@ impl SendLoop<'_> {
         let mss = self.pmtu.mss();
         // A SACKed segment is no longer in flight and must not be retransmitted, even if it is the first one.
         let record =
-            self.loss.grant.probe.and_then(|index| self.snd.board().get(index)).filter(|r| !r.is_sacked()).copied();
+            self.loss.grant.probe.and_then(|index| self.snd.board.get(index)).filter(|r| !r.is_sacked()).copied();
         self.loss.grant.probe = self.loss.grant.probe.filter(|_| record.is_some());
         if let Some((index, record)) = self.loss.grant.probe.zip(record) {
             if record.len <= mss {
@@ -63,15 +63,15 @@ impl SendLoop<'_> {
             }
             self.resegment_to_mss(index);
             // A tail loss probe is the last piece of the segment (RFC 8985, section 7.3), a probe of an outage the first.
-            let (board, in_episode) = (self.snd.board(), self.loss.in_episode());
+            let (board, in_episode) = (&self.snd.board, self.loss.in_episode());
             let after = board.index_at_or_after(record.end());
             return Some(if in_episode { board.index_at_or_after(record.start) } else { after.saturating_sub(1) });
         }
-        let index = match self.snd.board_mut().next_lost() {
+        let index = match self.snd.board.next_lost() {
             Some(index) => index,
-            None => self.loss.rescue(self.snd.board(), room, self.snd.unsent() > 0, mss)?,
+            None => self.loss.rescue(&self.snd.board, room, self.snd.unsent() > 0, mss)?,
         };
-        let record = self.snd.board().get(index)?;
+        let record = self.snd.board.get(index)?;
         if record.len > mss {
             self.resegment_to_mss(index);
             return self.next_retransmission(room);
@@ -81,21 +81,21 @@ impl SendLoop<'_> {
 
     fn resegment_to_mss(&mut self, index: u64) {
         let mss = self.pmtu.mss();
-        self.pmtu.on_probe_lost(self.timers.now());
-        self.snd.resegment_to(index, mss);
+        self.pmtu.on_probe_lost(self.timers.now);
+        self.snd.board.resegment_to(index, mss);
         self.loss.on_renumbered();
     }
 
     fn retransmit_segment(&mut self, fill: &mut Fill<'_>, index: u64) -> FillStep {
-        let Some(record) = self.snd.board().get(index).filter(|record| !record.is_sacked()).copied() else {
+        let Some(record) = self.snd.board.get(index).filter(|record| !record.is_sacked()).copied() else {
             return FillStep::Last;
         };
         // RFC 3168, section 6.1.5: retransmissions are not ECN-capable.
         if !fill.admits(record.len, Ecn::NotEct) {
             return FillStep::Last;
         }
-        let before = self.loss.pipe(self.snd.board());
-        let tx = self.snd.retransmit(index);
+        let before = self.loss.pipe(&self.snd.board);
+        let tx = self.snd.board.retransmit(index);
         self.loss.on_retransmit(&record, self.numbers.clock.value(fill.now));
         self.stats.incidents_mut().bytes_retransmitted += u64::from(record.len);
         self.stats.incidents_mut().segments_retransmitted += 1;
@@ -108,7 +108,7 @@ impl SendLoop<'_> {
 
     /// Returns PSH for a segment with data that ends the queued data (RFC 9293, section 3.9.1.2, MUST-61).
     fn push_flag(&self, start: u64, len: u16) -> Flags {
-        let ends = len > 0 && start + u64::from(len) == self.snd.queued_end();
+        let ends = len > 0 && start + u64::from(len) == self.snd.buffer.end();
         if ends { Flags::PSH } else { Flags::NONE }
     }
 
@@ -128,18 +128,18 @@ impl SendLoop<'_> {
         // Data sent ahead is ambiguous: an ECN echo may belong to either copy.
         let alone = next.mtu_probe || self.snd.unsent_before_ahead() < u64::from(next.len);
         // A lost window probe goes unnoticed, so that it is neither ECN-capable nor carries CWR (RFC 3168, section 6.1.6).
-        let window_probe = self.snd.persist.is_due();
+        let window_probe = self.snd.persist.due;
         let ecn = if window_probe { Ecn::NotEct } else { self.next_ecn(next.len, alone) };
         // A path MTU probe is sent alone, because it is longer than the segments of any batch.
         if (next.mtu_probe && !fill.batch.is_empty()) || !fill.admits(next.len.saturating_add(extra), ecn) {
             return FillStep::Last;
         }
         // Add the segment to the scoreboard and advance SND.NXT.
-        let before = self.loss.pipe(self.snd.board());
+        let before = self.loss.pipe(&self.snd.board);
         let NewSegment { tx, start, fin } = self.snd.send_new(next.len, next.mtu_probe);
         let end = start + u64::from(next.len);
         if next.len < self.pmtu.mss().saturating_sub(extra) {
-            self.snd.note_short();
+            self.snd.short_end = self.snd.nxt;
         }
         if ecn == Ecn::Ce {
             self.ext.ecn_check.on_sent(start, end);
@@ -153,7 +153,7 @@ impl SendLoop<'_> {
             flags |= Flags::FIN;
         }
         flags |= self.push_flag(start, next.len);
-        if !window_probe && self.snd.take_cwr() {
+        if !window_probe && std::mem::take(&mut self.snd.cwr_due) {
             flags |= Flags::CWR;
         }
         match extra {
@@ -171,7 +171,7 @@ impl SendLoop<'_> {
     fn next_segment(&self, fill: &Fill<'_>, room: u64, extra: u16) -> Result<Choice, SendLimit> {
         let mss = self.pmtu.mss().saturating_sub(extra);
         let (unsent, window) = (self.snd.unsent(), self.snd.usable_window());
-        if self.snd.has_unsent() && self.snd.persist.is_due() {
+        if self.snd.has_unsent() && self.snd.persist.due {
             return Ok(Choice { len: unsent.min(1) as u16, mtu_probe: false });
         }
         if unsent == 0 {
@@ -180,7 +180,7 @@ impl SendLoop<'_> {
                 // number of the peer's window, however.
                 true if window > 0 => Ok(Choice { len: 0, mtu_probe: false }),
                 true => Err(SendLimit::PeerWindow),
-                false if self.snd.is_buffer_full() => Err(SendLimit::SendBuffer),
+                false if self.snd.buffer.free() == 0 => Err(SendLimit::SendBuffer),
                 false => Err(SendLimit::App),
             };
         }
@@ -214,7 +214,7 @@ impl SendLoop<'_> {
         if len == unsent {
             // A tail loss probe (RFC 8985, section 7.3) and F-RTO (RFC 5682, section 2.1, step 2b) override Nagle.
             let is_due = self.loss.allowance(mss) > 0;
-            let may = self.snd.nodelay() || !self.snd.has_short_in_flight() || self.snd.is_fin_queued() || is_due;
+            let may = self.snd.nodelay || !self.snd.has_short_in_flight() || self.snd.fin_queued || is_due;
             return (!may).then_some(SendLimit::App);
         }
         // The peer's window cuts the segment short.
@@ -246,7 +246,7 @@ impl SendLoop<'_> {
     /// windows, a smaller budget of the pacer. The last segment of the queued data is not part of a series, since it may
     /// be short, or carry PSH and FIN.
     pub(super) fn transmit_series(&mut self, fill: &mut Fill<'_>) -> u64 {
-        let (len, pipe) = (self.pmtu.mss(), self.loss.pipe(self.snd.board()));
+        let (len, pipe) = (self.pmtu.mss(), self.loss.pipe(&self.snd.board));
         let is_plain = fill.is_plain_series(len, self.ecn())
             && self.ext.is_passive()
             && !self.ext.ecn_check.is_due()

@@ -30,38 +30,38 @@ const MIN_PEER_MSS: u16 = 128;
 /// Data sent ahead is a part of it, not an extension, because it moves the bounds that this type maintains: acceptable ACKs, the room for writers, and SND.NXT.
 #[derive(Debug)]
 pub(super) struct Sender {
-    buffer: Reclaimable<SendBuffer>,
-    board: Reclaimable<Scoreboard>,
+    pub(super) buffer: Reclaimable<SendBuffer>,
+    pub(super) board: Reclaimable<Scoreboard>,
     pub(super) persist: Persist,
     /// SND.UNA and SND.NXT as stream offsets.
-    una: u64,
-    nxt: u64,
+    pub(super) una: u64,
+    pub(super) nxt: u64,
     /// SND.WND in bytes, the largest window ever, SND.WL1 and SND.WL2.
-    window: u64,
+    pub(super) window: u64,
     max_window: u64,
     wl1: u64,
     wl2: u64,
     /// The MSS from the peer's SYN, without deducting options.
     peer_mss: u16,
     /// The application shut down its side: a FIN follows the last byte.
-    fin_queued: bool,
-    fin_sent: bool,
-    nodelay: bool,
+    pub(super) fin_queued: bool,
+    pub(super) fin_sent: bool,
+    pub(super) nodelay: bool,
     /// End of the newest segment that was shorter than the MSS.
-    short_end: u64,
+    pub(super) short_end: u64,
     unsent_limit: UnsentLimit,
     /// The override timeout of silly-window avoidance fired: a segment of any size may be sent (RFC 9293, section
     /// 3.8.6.2.1).
-    override_sws: bool,
+    pub(super) override_sws: bool,
     /// A writer found the buffer full and waits for [`Event::Writable`](super::Event::Writable).
-    writer_blocked: bool,
+    pub(super) writer_blocked: bool,
     /// The next new data segment carries CWR (RFC 3168, section 6.1.2).
-    cwr_due: bool,
+    pub(super) cwr_due: bool,
     /// ECE triggers no further reduction until this offset is acknowledged.
     ece_answered_until: u64,
     /// The time of the last transmission; idle time before a restart counts from here.
-    last_sent: Option<Time>,
-    outflow: Flow,
+    pub(super) last_sent: Option<Time>,
+    pub(super) outflow: Flow,
     /// The time since which the window has had room but the application has had no data to send; cleared when new
     /// data is sent.
     app_limited_since: Option<Time>,
@@ -117,21 +117,11 @@ impl Sender {
         }
     }
 
-    /// Advances SND.NXT over our SYN.
-    pub(super) fn on_syn(&mut self) {
-        self.nxt = 1;
-    }
-
     pub(super) fn on_peer_syn(&mut self, mss: u16, window: u64) -> u16 {
         self.peer_mss = mss.max(MIN_PEER_MSS);
         (self.window, self.max_window) = (window, window);
         (self.wl1, self.wl2) = (0, 0);
         self.peer_mss
-    }
-
-    /// Advances SND.UNA over our SYN.
-    pub(super) fn on_syn_acknowledged(&mut self) {
-        self.una = 1;
     }
 
     /// Sets SND.WL1 and SND.WL2 when the handshake ends (RFC 9293, section 3.10.7.4, SYN-RECEIVED).
@@ -145,12 +135,8 @@ impl Sender {
     }
 
     pub(super) fn configure(&mut self, config: &Config) {
-        self.buffer.set_capacity(config.send_buffer);
+        self.buffer.capacity = config.send_buffer;
         self.unsent_limit.configure(config);
-    }
-
-    pub(super) fn set_nodelay(&mut self, nodelay: bool) {
-        self.nodelay = nodelay;
     }
 
     pub(super) fn write(&mut self, data: &[u8], layout: Layout) -> usize {
@@ -174,26 +160,14 @@ impl Sender {
         taken
     }
 
-    pub(super) fn block_writer(&mut self) {
-        self.writer_blocked = true;
-    }
-
     /// Returns whether to wake the waiting writer, which then waits no more. Room for a single segment is not enough,
     /// so wake-ups are rare.
     pub(super) fn wake_writer(&mut self) -> bool {
         let wakes = self.writer_blocked
-            && self.buffer.free() >= self.buffer.capacity() / 4
+            && self.buffer.free() >= self.buffer.capacity / 4
             && self.unsent() <= self.unsent_limit() / 2;
         self.writer_blocked &= !wakes;
         wakes
-    }
-
-    pub(super) fn queue_fin(&mut self) {
-        self.fin_queued = true;
-    }
-
-    pub(super) fn begin_burst(&mut self, burst: Burst) {
-        self.board.begin_burst(burst);
     }
 
     /// Adds a new segment of `len` bytes at SND.NXT to the scoreboard, with our FIN if it is queued, follows, and the
@@ -207,7 +181,7 @@ impl Sender {
         self.nxt = end + u64::from(fin);
         self.fin_sent |= fin;
         // Both permissions hold for one segment.
-        self.persist.on_new_data();
+        self.persist.due = false;
         self.override_sws = false;
         if self.pass_ahead(start, self.nxt) {
             self.board.note_early();
@@ -217,7 +191,7 @@ impl Sender {
 
     /// Returns whether nothing but new data, its windows and its pacing decides on the next segment.
     pub(super) fn admits_series(&self) -> bool {
-        self.ahead.is_none() && !self.is_cwr_due() && !self.persist.is_due() && self.app_limited_since.is_none()
+        self.ahead.is_none() && !self.cwr_due && !self.persist.due && self.app_limited_since.is_none()
     }
 
     /// Adds `count` segments of `len` bytes of new data from SND.NXT on, which do not end the queued data. Returns the
@@ -238,22 +212,9 @@ impl Sender {
         NewPair { first_tx, second_tx, start, middle, end: self.nxt }
     }
 
-    pub(super) fn retransmit(&mut self, index: u64) -> TxId {
-        self.board.retransmit(index)
-    }
-
     pub(super) fn on_transmission(&mut self, now: Time, round_trip: Option<Span>) {
         self.last_sent = Some(now);
         self.outflow.note(now, round_trip);
-    }
-
-    /// Returns the time for which segments may be joined to a burst.
-    pub(super) fn patience(&self, now: Time, round_trip: Option<Span>) -> Span {
-        self.outflow.patience(now, round_trip)
-    }
-
-    pub(super) fn restart_idle_time(&mut self, now: Time) {
-        self.last_sent = Some(now);
     }
 
     /// Records that the application has no data to send. A writer that waits for buffer space has more, so it does not
@@ -298,14 +259,9 @@ impl Sender {
 
     /// Releases the data below SND.UNA; a window probe that was in flight is acknowledged with it.
     pub(super) fn release_acknowledged(&mut self) {
-        self.persist.on_una_advanced();
+        self.persist.in_flight = false;
         let end = self.buffer.end();
         self.buffer.advance(self.una.min(end));
-    }
-
-    /// Permits a segment of any size, because the override timeout has expired (RFC 9293, section 3.8.6.2.1).
-    pub(super) fn override_silly_window(&mut self) {
-        self.override_sws = true;
     }
 
     /// Returns whether a segment that the peer's window shortens to `len` bytes may be sent (RFC 9293, section
@@ -323,19 +279,6 @@ impl Sender {
             self.cwr_due = true;
         }
         responds
-    }
-
-    /// Returns whether the new segment that is sent next carries CWR, and records that it does.
-    pub(super) fn take_cwr(&mut self) -> bool {
-        std::mem::take(&mut self.cwr_due)
-    }
-
-    pub(super) fn resegment(&mut self, mss: u16) {
-        self.board.resegment(mss);
-    }
-
-    pub(super) fn resegment_to(&mut self, last: u64, mss: u16) {
-        self.board.resegment_to(last, mss);
     }
 
     /// Clears all SACK state because the receiver reneged (RFC 2018, section 8).
@@ -363,18 +306,6 @@ impl Sender {
         self.buffer.slices(segment.payload(), each);
     }
 
-    pub(super) fn una(&self) -> u64 {
-        self.una
-    }
-
-    pub(super) fn nxt(&self) -> u64 {
-        self.nxt
-    }
-
-    pub(super) fn window(&self) -> u64 {
-        self.window
-    }
-
     /// Returns the lowest and the highest acceptable acknowledgment (RFC 5961, section 5.2). They are signed, because
     /// old ones may precede the stream.
     pub(super) fn acceptable_acks(&self) -> (i64, i64) {
@@ -382,18 +313,9 @@ impl Sender {
         (oldest, self.sent_to() as i64)
     }
 
-    pub(super) fn board(&self) -> &Scoreboard {
-        &self.board
-    }
-
-    /// Returns the scoreboard, for loss detection to mark segments in it.
-    pub(super) fn board_mut(&mut self) -> &mut Scoreboard {
-        &mut self.board
-    }
-
     /// Returns the bytes that wait for retransmission.
     pub(super) fn lost_bytes(&self) -> u64 {
-        self.board.inspect(Scoreboard::lost_bytes, |_| 0)
+        self.board.inspect(|board| board.lost_bytes, |_| 0)
     }
 
     pub(super) fn has_outstanding(&self) -> bool {
@@ -407,7 +329,7 @@ impl Sender {
 
     /// Returns FlightSize (RFC 5681, section 2), without data that the peer had received before SND.NXT reached it.
     pub(super) fn flight_size(&self) -> u64 {
-        (self.nxt - self.una).saturating_sub(self.board.passed_bytes())
+        (self.nxt - self.una).saturating_sub(self.board.passed_bytes)
     }
 
     pub(super) fn room(&self) -> usize {
@@ -439,37 +361,8 @@ impl Sender {
         self.unsent().min(self.usable_window()) >= u64::from(len)
     }
 
-    pub(super) fn queued_end(&self) -> u64 {
-        self.buffer.end()
-    }
-
-    pub(super) fn is_buffer_empty(&self) -> bool {
-        self.buffer.is_empty()
-    }
-
-    pub(super) fn is_buffer_full(&self) -> bool {
-        self.buffer.free() == 0
-    }
-
-    pub(super) fn nodelay(&self) -> bool {
-        self.nodelay
-    }
-
-    /// Records that the newest segment is shorter than the MSS.
-    pub(super) fn note_short(&mut self) {
-        self.short_end = self.nxt;
-    }
-
     pub(super) fn has_short_in_flight(&self) -> bool {
         self.short_end > self.una
-    }
-
-    pub(super) fn is_fin_queued(&self) -> bool {
-        self.fin_queued
-    }
-
-    pub(super) fn is_fin_sent(&self) -> bool {
-        self.fin_sent
     }
 
     pub(super) fn has_unsent_fin(&self) -> bool {
@@ -489,18 +382,10 @@ impl Sender {
         self.fin_sent && self.una == self.nxt
     }
 
-    pub(super) fn is_cwr_due(&self) -> bool {
-        self.cwr_due
-    }
-
     /// Returns whether the response to an ECE is not confirmed yet: CWR is due, or data in flight at the reduction is
     /// outstanding.
     pub(super) fn is_responding_to_ece(&self) -> bool {
         self.cwr_due || self.una <= self.ece_answered_until
-    }
-
-    pub(super) fn last_sent(&self) -> Option<Time> {
-        self.last_sent
     }
 
     /// Returns the time since the last transmission. With a closed window only probes are sent, which do not end an

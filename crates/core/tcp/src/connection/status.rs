@@ -42,14 +42,13 @@ impl Status<'_> {
     #[must_use]
     pub fn info(&self, now: Time) -> Info {
         let mut info = self.cc.peek(|sending| {
-            let now = now.max(self.timers.now());
+            let now = now.max(self.timers.now);
             let stats = self.stats;
             let incidents = stats.incidents();
-            let echoes = self.ext.ecn_check.counts();
             let snapshot = sending.controller.snapshot();
             Info {
                 state: self.life.state,
-                initial_sequence: self.numbers.initial(),
+                initial_sequence: self.numbers.initial,
                 congestion: sending.controller.name(),
                 phase: snapshot.phase,
                 startup: snapshot.startup,
@@ -59,20 +58,20 @@ impl Status<'_> {
                 delivery_rate: self.cc.rate.latest,
                 bandwidth: snapshot.bandwidth,
                 pacing_rate: sending.pacer.rate(),
-                in_flight: Bytes(self.loss.pipe(self.snd.board())),
-                unacked_segments: self.snd.board().len() as u64,
+                in_flight: Bytes(self.loss.pipe(&self.snd.board)),
+                unacked_segments: self.snd.board.len() as u64,
                 mss: self.pmtu.mss(),
-                plpmtu: self.pmtu.current(),
-                srtt: self.rtt.srtt(),
-                rttvar: self.rtt.rttvar(),
-                latest_rtt: self.rtt.latest(),
-                rtt_samples: u64::from(self.rtt.samples()),
-                min_rtt: self.rtt.min(),
+                plpmtu: self.pmtu.current,
+                srtt: self.rtt.srtt,
+                rttvar: self.rtt.rttvar,
+                latest_rtt: self.rtt.latest,
+                rtt_samples: u64::from(self.rtt.samples),
+                min_rtt: self.rtt.min,
                 rto: self.rtt.rto(),
-                backoff: self.rtt.backoff(),
-                peer_window: Bytes(self.snd.window()),
-                recv_buffer: Bytes(self.rcv.capacity()),
-                unread: Bytes::from(self.rcv.unread()),
+                backoff: self.rtt.backoff,
+                peer_window: Bytes(self.snd.window),
+                recv_buffer: Bytes(self.rcv.capacity),
+                unread: Bytes::from(self.rcv.data.unread),
                 unsent: Bytes(self.snd.unsent()),
                 options: self.negotiated.options(),
                 arrival_times: self.ext.arrivals.is_some(),
@@ -101,13 +100,13 @@ impl Status<'_> {
                 paws_dropped: incidents.paws_dropped,
                 windows_shrunk: incidents.windows_shrunk,
                 ce_in: incidents.ce_in,
-                echoes_asked: echoes.asked,
-                echoes_missing: echoes.missing,
-                host_error: self.peer.host_errors.last(),
-                host_errors: self.peer.host_errors.count(),
+                echoes_asked: self.ext.ecn_check.marked,
+                echoes_missing: self.ext.ecn_check.missing,
+                host_error: self.peer.host_errors.last.map(|(error, _)| error),
+                host_errors: self.peer.host_errors.count,
                 r1_reached: self.is_past_r1(),
                 user_timeout: self.config.user_timeout,
-                peer_user_timeout: self.peer.user_timeout.remote(),
+                peer_user_timeout: self.peer.user_timeout.remote,
                 delivered: self.cc.rate.delivered,
                 limited: self.cc.limits.spent(now, self.life.state.is_synchronized()),
                 age: now - self.life.created_at,
@@ -134,8 +133,8 @@ impl Status<'_> {
             && unsent < BATCH
             && !self.life.resets
             && (writes_next || self.snd.has_outstanding())
-            && !self.snd.is_fin_queued()
-            && !self.rcv.acks.is_due()
+            && !self.snd.fin_queued
+            && !self.rcv.acks.due
     }
 
     /// Returns the number of bytes that [`Writer::write`](super::Writer::write) would accept.
@@ -154,7 +153,7 @@ impl Status<'_> {
     /// to end it next.
     #[must_use]
     pub fn may_end_next(&self) -> bool {
-        self.life.state == State::CloseWait && self.rcv.unread() == 0
+        self.life.state == State::CloseWait && self.rcv.data.unread == 0
     }
 
     /// Returns whether nothing more can be written: the stream was shut down or the connection is over.
@@ -166,13 +165,13 @@ impl Status<'_> {
     /// Returns the number of bytes that can be read.
     #[must_use]
     pub fn unread(&self) -> usize {
-        self.rcv.unread()
+        self.rcv.data.unread
     }
 
     /// Returns whether a read would not return [`Blocked::WouldBlock`].
     #[must_use]
     pub fn is_readable(&self) -> bool {
-        self.rcv.unread() > 0 || self.life.empty_read(self.rcv) != Err(Blocked::WouldBlock)
+        self.rcv.data.unread > 0 || self.life.empty_read(self.rcv) != Err(Blocked::WouldBlock)
     }
 
     /// Returns the error that ended the connection, or `None` if it is open or was closed normally.
@@ -209,7 +208,7 @@ impl Status<'_> {
     /// Returns whether the Nagle algorithm is disabled.
     #[must_use]
     pub fn nodelay(&self) -> bool {
-        self.snd.nodelay()
+        self.snd.nodelay
     }
 
     /// Returns whether arriving data is discarded, and a RST follows what is queued.
@@ -241,12 +240,12 @@ impl Status<'_> {
     /// Returns the state of this connection to keep during TIME-WAIT.
     pub(crate) fn time_wait_record(&self) -> TimeWaitRecord {
         TimeWaitRecord {
-            snd_nxt: self.numbers.sequence(self.snd.nxt()),
+            snd_nxt: self.numbers.sequence(self.snd.nxt),
             rcv_nxt: self.numbers.acknowledgment(self.rcv.next()),
-            ts_recent: self.negotiated.timestamps.then_some(self.rcv.ts_recent()),
+            ts_recent: self.negotiated.timestamps.then_some(self.rcv.ts_recent),
             clock: self.numbers.clock,
             window: u16::MAX,
-            expires: self.timers.get(Timer::Linger).unwrap_or(self.timers.now()),
+            expires: self.timers.get(Timer::Linger).unwrap_or(self.timers.now),
             lasts: self.config.time_wait,
             answered_at: None,
         }
@@ -263,6 +262,6 @@ impl Status<'_> {
         if !self.config.moderation || self.rcv.acks.is_each_acknowledged(self.config.ack_every()) {
             return Span::ZERO;
         }
-        self.rcv.inflow.patience(now, self.rtt.srtt())
+        self.rcv.inflow.patience(now, self.rtt.srtt)
     }
 }

@@ -85,17 +85,13 @@ impl Timer {
 
 #[derive(Clone, Debug)]
 pub(super) struct Timers {
-    now: Time,
+    pub(super) now: Time,
     deadlines: [Time; Timer::COUNT],
 }
 
 impl Timers {
     pub(super) fn new(now: Time) -> Self {
         Self { now, deadlines: [Time::MAX; Timer::COUNT] }
-    }
-
-    pub(super) fn now(&self) -> Time {
-        self.now
     }
 
     /// Advances the clock and returns its time. A `now` before the latest one seen is replaced by that one.
@@ -193,7 +189,7 @@ impl Connection {
                 self.engine().on_idle(now);
                 self.life.rested_at = now;
             }
-            Timer::Ack => self.rcv.acks.request(),
+            Timer::Ack => self.rcv.acks.due = true,
             Timer::Persist => {
                 if self.pending().on_persist(now) {
                     self.finish(Some(ConnectionError::TimedOut));
@@ -235,11 +231,11 @@ impl Connection {
             self.retransmit_syn(now);
             return;
         }
-        let Some((index, _)) = self.snd.board().front() else { return };
+        let Some((index, _)) = self.snd.board.front() else { return };
         // R2: close the connection if the peer is silent (RFC 9293, section 3.8.3).
         let silence = self.peer.silence(now);
         let only_fin =
-            matches!(self.life.state, State::LastAck | State::Closing) && self.snd.una() >= self.snd.queued_end();
+            matches!(self.life.state, State::LastAck | State::Closing) && self.snd.una >= self.snd.buffer.end();
         let may_give_up = silence >= R2 && self.config.user_timeout.is_none();
         match self.loss.on_timeout(self.life.resets, only_fin, may_give_up) {
             TimeoutStep::Retransmit => {}
@@ -249,7 +245,7 @@ impl Connection {
         // Mark segments lost. A black hole reduces the path MTU.
         let flight = self.snd.flight_size();
         self.recovery().begin_timeout(now, index, silence);
-        if self.pmtu.on_timeout(now, self.loss.timeouts()) {
+        if self.pmtu.on_timeout(now, self.loss.timeouts) {
             self.control_loop().change_mss(now);
         }
         // RFC 6298, steps 5.4 to 5.6: retransmit the first segment, back off the timer and restart it.
@@ -271,7 +267,7 @@ impl Engine<'_> {
     /// Frees memory of an idle connection that is kept only to send the next data sooner, and arms the timer of the next
     /// step.
     fn on_idle(&mut self, now: Time) {
-        let idle = self.snd.last_sent().map_or(Span::MAX, |last| now - last);
+        let idle = self.snd.last_sent.map_or(Span::MAX, |last| now - last);
         let path = self.cc.path(self.snd, self.loss, self.rtt, self.pmtu.mss());
         self.cc.drop_if_dispensable(self.config, &path, idle);
         let quiet_at = self.rcv.inflow.last().map(|last| last + self.rtt.base_rto());
@@ -311,7 +307,7 @@ impl Connection {
             && self.peer.was_heard_after(self.life.rested_at)
             && (self.snd.holds_empty_parts() || self.rcv.holds_empty_parts())
         {
-            self.timers.arm(Timer::Idle, self.timers.now() + self.rtt.base_rto());
+            self.timers.arm(Timer::Idle, self.timers.now + self.rtt.base_rto());
         }
     }
 }

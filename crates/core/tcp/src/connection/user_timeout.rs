@@ -23,16 +23,12 @@ const UPPER_LIMIT: Span = Span::from_secs(3600);
 #[derive(Clone, Copy, Debug)]
 pub(super) struct UserTimeout {
     local: Option<Span>,
-    remote: Option<Span>,
+    pub(super) remote: Option<Span>,
 }
 
 impl UserTimeout {
     pub(super) fn new(config: &Config) -> Self {
         Self { local: config.user_timeout, remote: None }
-    }
-
-    pub(super) fn remote(&self) -> Option<Span> {
-        self.remote
     }
 
     pub(super) fn advice(&self, config: &Config) -> Option<Advice> {

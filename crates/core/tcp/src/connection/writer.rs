@@ -28,7 +28,7 @@ impl Writer<'_> {
         self.life.admit_writer(self.snd)?;
         let taken = self.snd.write(data, self.layout);
         if taken == 0 && !data.is_empty() {
-            self.snd.block_writer();
+            self.snd.writer_blocked = true;
             return Err(Blocked::WouldBlock);
         }
         Ok(taken)
@@ -43,7 +43,7 @@ impl Writer<'_> {
         self.life.admit_writer(self.snd)?;
         let taken = self.snd.write_bytes(data, self.layout);
         if taken == 0 && data.has_remaining() {
-            self.snd.block_writer();
+            self.snd.writer_blocked = true;
             return Err(Blocked::WouldBlock);
         }
         Ok(taken)
@@ -57,13 +57,13 @@ impl Writer<'_> {
             Err(blocked) => blocked == Blocked::WouldBlock,
         };
         if waits {
-            self.snd.block_writer();
+            self.snd.writer_blocked = true;
         }
         !waits
     }
 
     /// Disables or enables the Nagle algorithm.
     pub fn set_nodelay(&mut self, nodelay: bool) {
-        self.snd.set_nodelay(nodelay);
+        self.snd.nodelay = nodelay;
     }
 }

@@ -182,7 +182,7 @@ fn a_saved_path_is_checked_out_once() {
         Taken::Damaged => "damaged",
         Taken::TooOld => "too old",
         Taken::CheckedOut(path) => {
-            assert_eq!(Some(path.value()), saved(100_000).saved);
+            assert_eq!(Some(path.value), saved(100_000).saved);
             "checked out"
         }
     };

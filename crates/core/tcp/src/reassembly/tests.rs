@@ -87,7 +87,7 @@ fn in_order_data_passes_through_uncopied() {
     let at = data.as_ptr();
     let inserted = buffer.insert(1, data, FREE);
     assert_eq!(inserted, Inserted { new_bytes: 1_448, advanced: true, in_order: true, ..Inserted::default() });
-    assert_eq!((buffer.next(), buffer.unread()), (1_449, 1_448));
+    assert_eq!((buffer.next, buffer.unread), (1_449, 1_448));
     assert_eq!(buffer.read(1_000).map(|read| (read.as_ptr(), read.len())), Some((at, 1_000)));
     assert_eq!(buffer.read(1_000).map(|read| read.len()), Some(448));
     assert_eq!(buffer.read(1_000), None);
@@ -104,13 +104,13 @@ fn filling_a_hole_delivers_the_waiting_range() {
     let expected = Inserted { new_bytes: 5, duplicate: Some(3..6), advanced: true, ..Inserted::default() };
     assert_eq!(filling, expected);
     assert_eq!(read_all(&mut buffer), [[1; 5], [9; 5], [2; 5], [2; 5]].concat());
-    assert_eq!((buffer.next(), buffer.out_of_order(), buffer.ranges().len()), (21, 0, 0));
+    assert_eq!((buffer.next, buffer.out_of_order, buffer.ranges().len()), (21, 0, 0));
 }
 
 /// Inserts `from..to`; returns RCV.NXT and the blocks of the acknowledgment with the D-SACK block first.
 fn acknowledge(buffer: &mut Reassembly, from: u64, to: u64) -> (u64, Vec<Range<u64>>) {
     let duplicate = buffer.insert(from, bytes((to - from) as usize, 0), FREE).duplicate;
-    (buffer.next(), duplicate.into_iter().chain(buffer.recent_ranges()).collect())
+    (buffer.next, duplicate.into_iter().chain(buffer.recent_ranges()).collect())
 }
 
 /// RFC 2883, sections 4.1.1 to 4.1.3.
@@ -159,7 +159,7 @@ fn sack_blocks_come_newest_first_as_in_rfc_2018() {
     buffer.insert(6_500, bytes(500, 0), FREE);
     assert_eq!(blocks(&buffer), [6_000..7_500, 8_000..8_500]);
     buffer.insert(5_500, bytes(500, 0), FREE);
-    assert_eq!((buffer.next(), blocks(&buffer)), (7_500, vec![8_000..8_500]));
+    assert_eq!((buffer.next, blocks(&buffer)), (7_500, vec![8_000..8_500]));
 }
 
 #[test]
@@ -231,8 +231,8 @@ fn a_32_mib_window_with_every_second_segment_missing_is_reassembled() {
     for segment in (0..segments).step_by(2).collect::<Vec<_>>().into_iter().rev() {
         buffer.insert(segment * MSS as u64, bytes(MSS, 1), FREE);
     }
-    assert_eq!(buffer.next(), segments * MSS as u64);
-    assert_eq!((buffer.out_of_order(), buffer.chunk_bytes), (0, 0));
+    assert_eq!(buffer.next, segments * MSS as u64);
+    assert_eq!((buffer.out_of_order, buffer.chunk_bytes), (0, 0));
     while buffer.read(usize::MAX).is_some() {}
     assert!(buffer.memory() <= GATHER_BLOCK + READY_MIN * size_of::<StreamPart>());
 }
@@ -281,7 +281,7 @@ impl Model {
 fn check(buffer: &Reassembly, model: &Model) {
     let ranges: Vec<Range<u64>> = buffer.ranges().collect();
     assert_eq!(ranges, model.ranges());
-    assert_eq!((buffer.next(), buffer.out_of_order()), (model.next, model.held.len()));
+    assert_eq!((buffer.next, buffer.out_of_order), (model.next, model.held.len()));
     let mut covered = Vec::new();
     for (&start, chunk) in &buffer.chunks {
         covered.extend((start..).zip(chunk.iter().copied()));
@@ -425,9 +425,9 @@ fn run(first: u64, ops: Vec<Op>, limits: Limits) {
                 assert_eq!(&into[..length], &rest[..most.min(rest.len())]);
             }
         }
-        assert_eq!(buffer.unread(), model.delivered.len() - read.len());
+        assert_eq!(buffer.unread, model.delivered.len() - read.len());
         check_chunks(&chunks, &unused);
-        assert!(buffer.memory() >= buffer.unread() + buffer.out_of_order());
+        assert!(buffer.memory() >= buffer.unread + buffer.out_of_order);
         check(&buffer, &model);
     }
     read.extend(read_all(&mut buffer));
@@ -463,16 +463,16 @@ fn in_order_data_is_charged_with_the_buffers_that_it_keeps() {
             let whole = message(len);
             // One or two segments of each message are new.
             for part in [&whole[..each], &whole[2 * each..3 * each]] {
-                let inserted = buffer.insert(buffer.next(), whole.slice_ref(part), FREE);
+                let inserted = buffer.insert(buffer.next, whole.slice_ref(part), FREE);
                 buffer.pin(&whole, inserted.new_bytes);
                 unread += each;
             }
         }
         let held = 100 * (64 << 10);
         assert!((held..held + held / 50).contains(&buffer.memory()), "{} of {held}", buffer.memory());
-        assert_eq!(buffer.unread(), unread);
+        assert_eq!(buffer.unread, unread);
         // Half of the buffers are left when half of the data has been read.
-        while buffer.unread() > unread / 2 {
+        while buffer.unread > unread / 2 {
             assert!(buffer.read(1_000).is_some() && buffer.read_into(&mut [0; 100]) > 0);
         }
         assert!(buffer.memory().abs_diff(held / 2) < held / 20, "{}", buffer.memory());
@@ -488,9 +488,9 @@ fn in_order_data_is_charged_with_the_buffers_that_it_keeps() {
     }
     assert_eq!(buffer.pin_cost, 64 << 10);
     let short = message(2_000);
-    buffer.insert(buffer.next(), short.clone(), FREE);
+    buffer.insert(buffer.next, short.clone(), FREE);
     buffer.pin(&short, 2_000);
-    buffer.insert(buffer.next(), short.slice(..100), FREE);
+    buffer.insert(buffer.next, short.slice(..100), FREE);
     buffer.pin(&whole, 100);
     assert_eq!((buffer.pin_cost, buffer.pins.len()), ((64 << 10) + 2_000, 2));
 }

@@ -1,8 +1,6 @@
 //! Data that was sent ahead, before the congestion window reached it: octets that the peer already has are skipped, all others
 //! are retransmitted.
 
-use longhaul_units::Time;
-
 use super::{COPIED, EARLY, NIL, PASSED, SACKED};
 use crate::{Record, Scoreboard};
 
@@ -22,11 +20,6 @@ impl Record {
 
 #[expect(clippy::multiple_inherent_impl, reason = "one file per operation")]
 impl Scoreboard {
-    /// Returns the bytes above SND.UNA that were never in flight because the peer had them.
-    pub(crate) fn passed_bytes(&self) -> u64 {
-        self.passed_bytes
-    }
-
     /// Appends a segment that the peer already has, in the current burst. It is treated as SACKed when segments are
     /// selected for transmission or loss detection, but it does not count in the SACKed bytes.
     pub(crate) fn push_passed(&mut self, start: u64, len: u16) {
@@ -49,11 +42,6 @@ impl Scoreboard {
         if let Some(index) = self.tail.checked_sub(1).filter(|index| *index >= self.head) {
             self.record_mut(index).flags |= EARLY | COPIED;
         }
-    }
-
-    /// Sets the latest send time of transmissions that can have been answered by now.
-    pub(crate) fn set_horizon(&mut self, at: Time) {
-        self.horizon = at;
     }
 
     /// Returns whether the newest transmission is old enough to be the delivered one (as in RFC 8985, section 6.2,

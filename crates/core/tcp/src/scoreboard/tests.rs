@@ -23,15 +23,15 @@ fn a_block_counts_only_whole_segments() {
     let mut board = filled(10, 100);
     assert_eq!(board.sack(150, 450, |_, _| {}), 200); // segments 201..301 and 301..401
     assert_eq!(board.sack(101, 501, |_, _| {}), 200); // and the two beside them
-    assert_eq!((board.sacked_bytes(), board.in_flight()), (400, 600));
+    assert_eq!((board.sacked_bytes, board.in_flight), (400, 600));
     assert_eq!(board.acknowledge(501, Told::All, |_, _| {}), 100);
-    assert_eq!((board.sacked_bytes(), board.in_flight(), board.len()), (0, 500, 5));
+    assert_eq!((board.sacked_bytes, board.in_flight, board.len()), (0, 500, 5));
 }
 
 #[test]
 fn retransmissions_move_to_the_end_of_the_send_time_list() {
     let mut board = filled(4, 100);
-    let first = board.head_index();
+    let first = board.head;
     board.mark_lost(first);
     assert_eq!(board.next_lost(), Some(first));
     assert_eq!(board.oldest_sent(), Some(first + 1));
@@ -40,17 +40,17 @@ fn retransmissions_move_to_the_end_of_the_send_time_list() {
     assert_eq!(board.next_lost(), None);
     board.sack(101, 401, |_, _| {});
     assert_eq!(board.oldest_sent(), Some(first));
-    assert_eq!(board.in_flight(), 100);
+    assert_eq!(board.in_flight, 100);
 }
 
 #[test]
 fn resegmenting_keeps_bytes_flags_and_order() {
     let mut board = filled(4, 1000);
     board.sack(1001, 2001, |_, _| {});
-    board.mark_lost(board.head_index());
+    board.mark_lost(board.head);
     board.resegment(400);
     assert_eq!(board.len(), 12);
-    assert_eq!((board.lost_bytes(), board.sacked_bytes(), board.in_flight()), (1000, 1000, 2000));
+    assert_eq!((board.lost_bytes, board.sacked_bytes, board.in_flight), (1000, 1000, 2000));
     assert_eq!(board.acknowledge(4001, Told::All, |_, _| {}), 3000);
 }
 
@@ -63,15 +63,15 @@ fn only_records_up_to_a_lost_probe_are_written() {
     board.push(1, 1400, false, false);
     board.push(1401, 1500, false, true);
     board.push_series(2901, 1400, 100_000);
-    let probe = board.head_index() + 1;
+    let probe = board.head + 1;
     board.mark_lost(probe);
     assert_eq!(board.resegment_to(probe, 1400), 3);
     let pieces = [(1, 1400), (1401, 1400), (2801, 100), (2901, 1400)];
-    let head = board.head_index();
+    let head = board.head;
     for (index, piece) in (head..).zip(pieces) {
         assert_eq!(board.get(index).map(|record| (record.start, record.len)), Some(piece));
     }
-    assert_eq!((board.next_lost(), board.lost_bytes(), board.len()), (Some(head + 1), 1500, 100_003));
+    assert_eq!((board.next_lost(), board.lost_bytes, board.len()), (Some(head + 1), 1500, 100_003));
     assert_eq!((board.resegment_to(head + 1, 1400), board.resegment(1400)), (0, 0));
     assert_eq!(board.resegment(700), 1 + 200_004);
 }
@@ -82,7 +82,7 @@ fn a_flipped_pair_is_in_order_of_sending_in_the_list() {
     let mut board = filled(1, 100);
     board.begin_burst(Burst::new(Time::ZERO + Span::from_secs(1)));
     let (first_sent, second_sent) = board.push_flipped(101, 100, 99);
-    let head = board.head_index();
+    let head = board.head;
     assert!(first_sent < second_sent && board.last_tx() == second_sent);
     let of = |board: &Scoreboard, i| board.get(head + i).map(|r| (r.start, r.len, r.tx, r.is_flipped())).unwrap();
     assert_eq!(of(&board, 1), (101, 100, second_sent, true));
@@ -90,7 +90,7 @@ fn a_flipped_pair_is_in_order_of_sending_in_the_list() {
     board.acknowledge(101, Told::All, |_, _| {});
     assert_eq!(board.oldest_sent(), Some(head + 2));
     board.sack(201, 300, |_, _| {});
-    assert_eq!((board.oldest_sent(), board.in_flight()), (Some(head + 1), 100));
+    assert_eq!((board.oldest_sent(), board.in_flight), (Some(head + 1), 100));
 }
 
 /// A segment that the peer already had counts as SACKed when segments are selected for transmission or loss
@@ -100,23 +100,23 @@ fn skipped_data_is_in_no_counter() {
     let mut board = filled(2, 100);
     board.push_passed(201, 5000);
     board.push(5201, 100, false, false);
-    let head = board.head_index();
-    assert_eq!((board.in_flight(), board.sacked_bytes(), board.passed_bytes(), board.lost_bytes()), (300, 0, 5000, 0));
+    let head = board.head;
+    assert_eq!((board.in_flight, board.sacked_bytes, board.passed_bytes, board.lost_bytes), (300, 0, 5000, 0));
     assert!(board.get(head + 2).is_some_and(|record| record.is_passed() && record.is_sacked()));
     assert_eq!(board.last_unsacked().map(|(index, _)| index), Some(head + 3));
     assert_eq!((board.next_in_doubt(0), board.mark_lost(head + 2)), (None, false), "no SACK above says anything");
     assert_eq!(board.sack(201, 5301, |_, _| {}), 100);
     // Acknowledge a part of the segment, which no honest peer does, and then all of it.
     let mut told = 0;
-    assert_eq!((board.acknowledge(301, Told::All, |_, _| told += 1), board.passed_bytes(), told), (200, 4900, 2));
+    assert_eq!((board.acknowledge(301, Told::All, |_, _| told += 1), board.passed_bytes, told), (200, 4900, 2));
     board.resegment(1000);
-    assert_eq!((board.len(), board.passed_bytes(), board.sacked_bytes()), (6, 4900, 100));
+    assert_eq!((board.len(), board.passed_bytes, board.sacked_bytes), (6, 4900, 100));
     let mut reneged = board.clone();
-    assert_eq!((board.acknowledge(5201, Told::All, |_, _| told += 1), board.passed_bytes(), told), (0, 0, 2));
+    assert_eq!((board.acknowledge(5201, Told::All, |_, _| told += 1), board.passed_bytes, told), (0, 0, 2));
     reneged.renege();
-    assert_eq!((reneged.passed_bytes(), reneged.sacked_bytes(), reneged.in_flight()), (0, 0, 5000));
-    assert!(reneged.mark_lost(reneged.head_index()));
-    assert_eq!((reneged.next_lost(), reneged.lost_bytes()), (Some(reneged.head_index()), 1000));
+    assert_eq!((reneged.passed_bytes, reneged.sacked_bytes, reneged.in_flight), (0, 0, 5000));
+    assert!(reneged.mark_lost(reneged.head));
+    assert_eq!((reneged.next_lost(), reneged.lost_bytes), (Some(reneged.head), 1000));
     assert_eq!(reneged.acknowledge(5301, Told::All, |_, _| told += 1), 5000);
 }
 
@@ -131,9 +131,9 @@ fn the_send_time_tells_which_of_two_copies_was_delivered() {
         board.push(1 + 100 * k as u64, 100, false, false);
         board.note_early();
     }
-    board.set_horizon(at(20));
+    board.horizon = at(20);
     board.sack(101, 301, |record, _| assert!(record.is_early() && record.is_copied()));
-    let early: Vec<_> = (0..3).filter_map(|k| board.get(board.head_index() + k)).map(Record::is_early).collect();
+    let early: Vec<_> = (0..3).filter_map(|k| board.get(board.head + k)).map(Record::is_early).collect();
     assert_eq!(early, [true, false, true]);
 }
 

@@ -13,13 +13,13 @@ const LAYOUT: Layout = Layout { header: 24, payload: 1448 };
 
 /// Writes data as if the sender had sent only full-sized segments from the start.
 fn write(buffer: &mut SendBuffer, data: &[u8]) -> usize {
-    let next = 1 + (buffer.end() - 1) / u64::from(LAYOUT.payload) * u64::from(LAYOUT.payload);
+    let next = 1 + (buffer.end - 1) / u64::from(LAYOUT.payload) * u64::from(LAYOUT.payload);
     buffer.write(data, LAYOUT, next)
 }
 
 /// Writes one chunk, and returns what is left.
 fn write_bytes(buffer: &mut SendBuffer, mut data: Bytes) -> Bytes {
-    let next = buffer.end();
+    let next = buffer.end;
     buffer.write_chunk(&mut data, usize::MAX, LAYOUT, next);
     data
 }
@@ -119,9 +119,9 @@ fn the_capacity_limits_the_data_accepted() {
     assert_eq!(write_bytes(&mut buffer, Bytes::from(vec![2; 6_000])).len(), 2_000);
     assert_eq!((buffer.len(), buffer.free()), (10_000, 0));
     assert_eq!(write(&mut buffer, &[3]), 0);
-    buffer.set_capacity(5_000);
+    buffer.capacity = 5_000;
     buffer.advance(1 + 6_000);
-    assert_eq!((buffer.len(), buffer.free(), buffer.capacity()), (4_000, 1_000, 5_000));
+    assert_eq!((buffer.len(), buffer.free(), buffer.capacity), (4_000, 1_000, 5_000));
 }
 
 #[test]
@@ -130,10 +130,10 @@ fn acknowledgments_outside_the_data_are_clamped() {
     write(&mut buffer, &[7; 50]);
     buffer.advance(30);
     buffer.advance(2);
-    assert_eq!(buffer.start(), 30);
+    assert_eq!(buffer.start, 30);
     // The FIN takes the sequence number after the data.
     buffer.advance(52);
-    assert_eq!((buffer.start(), buffer.end(), buffer.is_empty()), (51, 51, true));
+    assert_eq!((buffer.start, buffer.end, buffer.is_empty()), (51, 51, true));
     assert_eq!(buffer.slices(0..u64::MAX, |_| panic!("there is no data")), 0);
 }
 
@@ -178,13 +178,13 @@ fn blocks_are_reused_and_memory_shrinks_with_the_load() {
     write(&mut buffer, &vec![0; 32 << 20]);
     let loaded = buffer.memory();
     assert!((32 << 20..33 << 20).contains(&loaded), "{loaded}");
-    buffer.advance(buffer.end());
+    buffer.advance(buffer.end);
     let mut buffer = buffer.rest().map(SendBuffer::from_kept).unwrap();
     assert_eq!(buffer.memory(), 0);
     // In the steady state, while the window slides, no block is allocated.
     write(&mut buffer, &vec![0; 4 << 20]);
     for round in 0..64 {
-        buffer.advance(buffer.start() + (1 << 20));
+        buffer.advance(buffer.start + (1 << 20));
         let before = buffer.memory();
         write(&mut buffer, &vec![0; 1 << 20]);
         // The number of blocks depends on where the data begins within its first block.
@@ -284,11 +284,11 @@ proptest! {
                     reading = reading.clamp(start, end);
                 }
                 Op::SetCapacity(bytes) => {
-                    buffer.set_capacity(bytes);
+                    buffer.capacity = bytes;
                     capacity = bytes;
                 }
             }
-            prop_assert_eq!((buffer.start(), buffer.end()), (start, end));
+            prop_assert_eq!((buffer.start, buffer.end), (start, end));
             prop_assert_eq!(buffer.len(), (end - start) as usize);
             prop_assert_eq!(buffer.free(), capacity.saturating_sub(buffer.len()));
             let held: usize = buffer.pieces.iter().map(Piece::cost).sum();

@@ -21,14 +21,14 @@ fn every_second_full_sized_segment_is_acknowledged() {
     for (segments, is_delayed, is_due) in [(0, false, false), (1, true, false), (2, false, true), (40, false, true)] {
         let mut acks = later();
         (0..segments).for_each(|_| assert_eq!(acks.on_data(FULL, 2, true), AckTime::InBatch));
-        assert_eq!((acks.end_batch(2, true), acks.is_due()), (is_delayed, is_due), "{segments}");
+        assert_eq!((acks.end_batch(2, true), acks.due), (is_delayed, is_due), "{segments}");
         acks.on_ack_sent(1);
-        assert!(!acks.is_due() && !acks.end_batch(2, true), "nothing is left to acknowledge");
+        assert!(!acks.due && !acks.end_batch(2, true), "nothing is left to acknowledge");
     }
     // Without delay, each batch is acknowledged.
     let mut acks = later();
     acks.on_data(FULL, 2, true);
-    assert!(!acks.end_batch(2, false) && acks.is_due());
+    assert!(!acks.end_batch(2, false) && acks.due);
 }
 
 /// A segment is full-sized if none was larger, or if it has the default MSS. Small ones count at the start only.
@@ -39,7 +39,7 @@ fn small_segments_are_not_full_sized() {
             acks.on_data(Arrived { len, place: Place::Next }, 3, true);
         }
         acks.end_batch(3, true);
-        acks.is_due()
+        acks.due
     };
     assert!(is_due(later(), [100, 100, 100]) && is_due(later(), [1000, 536, 536]));
     assert!(!is_due(later(), [1000, 535, 536]) && !is_due(later(), [101, 100, 101]));
@@ -51,17 +51,17 @@ fn small_segments_are_not_full_sized() {
 fn out_of_order_data_is_acknowledged_at_once() {
     let mut acks = later();
     let outcomes: Vec<AckTime> = (0..3).map(|_| acks.on_data(BEYOND_HOLE, 2, true)).collect();
-    assert_eq!((outcomes, acks.is_due()), (vec![AckTime::InBatch, AckTime::InBatch, AckTime::Now], true));
+    assert_eq!((outcomes, acks.due), (vec![AckTime::InBatch, AckTime::InBatch, AckTime::Now], true));
     assert!(acks.needs_pure_ack(true) && !acks.needs_pure_ack(false));
     assert_eq!(later().on_data(BEYOND_HOLE, 2, false), AckTime::Now, "without SACK, each duplicate ACK counts");
     let mut acks = later();
-    acks.report_duplicate(1, 1001);
+    acks.dsack = Some((1, 1001));
     assert_eq!(acks.on_data(BEYOND_HOLE, 2, true), AckTime::Now);
     assert!(acks.needs_pure_ack(false));
-    assert_eq!((acks.take_dsack(), acks.take_dsack()), (Some((1, 1001)), None));
+    assert_eq!((acks.dsack.take(), acks.dsack.take()), (Some((1, 1001)), None));
     let mut acks = later();
-    acks.set_probe_echo(Some(7));
-    assert_eq!((acks.on_data(BEYOND_HOLE, 2, true), acks.take_probe_echo()), (AckTime::Now, Some(7)));
+    acks.probe_echo = Some(7);
+    assert_eq!((acks.on_data(BEYOND_HOLE, 2, true), acks.probe_echo.take()), (AckTime::Now, Some(7)));
 }
 
 /// Segments that continue a SACK block need no ACK of their own within a receive batch.
@@ -72,7 +72,7 @@ fn one_ack_reports_a_run_beyond_a_hole() {
     let mut outcomes = vec![acks.on_data(BEYOND_HOLE, 2, true)];
     outcomes.extend((0..100).map(|_| run(&mut acks)));
     outcomes.push(acks.on_data(BEYOND_HOLE, 2, true));
-    assert!(outcomes.iter().all(|due| *due == AckTime::InBatch) && acks.is_due());
+    assert!(outcomes.iter().all(|due| *due == AckTime::InBatch) && acks.due);
     assert_eq!(acks.on_data(BEYOND_HOLE, 2, true), AckTime::Now, "the third block");
     acks.on_ack_sent(1);
     // The block that continues after an ACK is one of the next three.
@@ -97,7 +97,7 @@ fn acks_report_changed_blocks_and_repeat_one() {
     assert_eq!([due(&[]), due(&[other]), due(&[other, same]), due(&[other, other])], [0, 1, 1, 2]);
     let mut acks = later();
     acks.on_data(BEYOND_HOLE, 2, true);
-    acks.report_duplicate(1, 1001);
+    acks.dsack = Some((1, 1001));
     assert_eq!(acks.blocks_due(), 2, "the D-SACK block comes first");
     assert_eq!([due(&[other, same, same]), due(&[other, same, other]), due(&[next, next, other])], [2, 3, 2]);
 }
@@ -116,7 +116,7 @@ fn ce_is_echoed_until_cwr() {
     let mut acks = AckSchedule::new();
     let mut echo = |cwr, ce| {
         acks.on_ecn(cwr, ce);
-        let echo = (!acks.echo_flag().is_empty(), acks.is_due());
+        let echo = (!acks.echo_flag().is_empty(), acks.due);
         acks.on_ack_sent(0);
         echo
     };
@@ -130,12 +130,12 @@ fn an_ack_covers_what_arrived_before_it() {
     let mut acks = AckSchedule::new();
     acks.on_ack_sent(100);
     acks.request_up_to(100);
-    assert!(!acks.is_due());
+    assert!(!acks.due);
     acks.request_up_to(101);
-    assert!(acks.is_due() && acks.last_sent() == 100);
-    acks.enqueue(Header::default());
+    assert!(acks.due && acks.last_sent == 100);
+    acks.queue.push_back(Header::default());
     acks.close();
-    assert!(!acks.is_due() && acks.queue.is_empty());
+    assert!(!acks.due && acks.queue.is_empty());
 }
 
 /// Returns which of `count` full-sized in-order segments trigger an ACK in the middle of a batch.

@@ -79,7 +79,7 @@ impl AckRequests {
 
     fn take_request(&mut self, rate: AckRate, data: bool, acks: &mut AckSchedule) {
         match rate.segments() {
-            0 if data => acks.request_immediate(),
+            0 if data => acks.immediate = true,
             0 => {}
             ratio @ 1..=MAX_RATIO => {
                 add(&mut self.info.heeded, 1);
@@ -103,8 +103,8 @@ impl Extension for AckRequests {
             self.take_request(rate, heard.has_data, &mut engine.rcv.acks);
         }
         // When a hole is filled, one ACK covers all data above it.
-        if let Some(round_trip) = engine.rtt.srtt().filter(|_| engine.snd.board().sacked_bytes() == 0) {
-            let acked = heard.ack.saturating_sub(engine.snd.una());
+        if let Some(round_trip) = engine.rtt.srtt.filter(|_| engine.snd.board.sacked_bytes == 0) {
+            let acked = heard.ack.saturating_sub(engine.snd.una);
             let covered = acked.checked_div(u64::from(engine.pmtu.mss())).unwrap_or(0);
             self.on_covered(heard.now, covered, round_trip);
         }
@@ -122,7 +122,7 @@ impl Extension for AckRequests {
             if let Some(rate) = self.next(out.now, ratio, sent) {
                 let mut header = engine.textless_header(out.now);
                 header.options.ack_rate = Some(rate);
-                engine.rcv.acks.enqueue(header);
+                engine.rcv.acks.queue.push_back(header);
             }
         }
         Filled::Nothing(None)

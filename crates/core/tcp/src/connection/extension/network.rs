@@ -353,7 +353,7 @@ impl Extension for Network {
     fn on_segment(&mut self, heard: &Heard<'_>, engine: &mut Engine<'_>) {
         let Some(option) = heard.header.options.network.filter(|_| engine.negotiated.network) else { return };
         if self.take_option(option, heard.meta.ttl) && heard.state.is_synchronized() {
-            engine.rcv.acks.request();
+            engine.rcv.acks.due = true;
         }
     }
 
@@ -365,7 +365,7 @@ impl Extension for Network {
     /// 4782, section 4.4).
     fn settle(&mut self, engine: &mut Engine<'_>) -> bool {
         if self.is_settled {
-            self.deny_unanswered_request(engine.snd.una());
+            self.deny_unanswered_request(engine.snd.una);
         } else {
             self.is_settled = true;
             self.end_handshake();
@@ -373,16 +373,16 @@ impl Extension for Network {
         if let Some((rate, nonce)) = self.report.take() {
             let request = Request::QuickStartReport { rate, nonce };
             let forward = Some(Forward { ttl: engine.config.ttl, stamps: 0, request });
-            let mut header = engine.textless_header(engine.timers.now());
+            let mut header = engine.textless_header(engine.timers.now);
             header.options.network = Some(NetworkOption { forward, feedback: None });
-            engine.rcv.acks.enqueue(header);
+            engine.rcv.acks.queue.push_back(header);
         }
         self.answer.is_some()
     }
 
     fn send_new(&mut self, out: &mut SendLoop<'_>, fill: &mut Fill<'_>, room: u64) -> Option<FillStep> {
         let Some(NetworkHeader::QuickStart { rate }) = out.cc.control.header else { return None };
-        if out.snd.unsent() == 0 || !self.may_ask(fill.now, out.rtt.srtt()) {
+        if out.snd.unsent() == 0 || !self.may_ask(fill.now, out.rtt.srtt) {
             return None;
         }
         let (now, ttl) = (fill.now, out.config.ttl);

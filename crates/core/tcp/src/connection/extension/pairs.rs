@@ -188,28 +188,28 @@ impl Pairs {
         let mss = u64::from(out.pmtu.mss());
         self.flight.is_none()
             && !out.loss.in_episode()
-            && out.snd.board().sacked_bytes() == 0
-            && !out.snd.is_cwr_due()
-            && !out.snd.persist.is_due()
+            && out.snd.board.sacked_bytes == 0
+            && !out.snd.cwr_due
+            && !out.snd.persist.due
             && out.snd.unsent_before_ahead() > 3 * mss
             && out.snd.usable_window() >= 3 * mss
-            && room.saturating_add(out.loss.pipe(out.snd.board())) >= LEAST_WINDOW * mss
-            && (self.separated == Some(out.snd.nxt()) || self.probe.may_send(now))
+            && room.saturating_add(out.loss.pipe(&out.snd.board)) >= LEAST_WINDOW * mss
+            && (self.separated == Some(out.snd.nxt) || self.probe.may_send(now))
     }
 
     fn send_separator(&mut self, out: &mut SendLoop<'_>, fill: &mut Fill<'_>, len: u16) {
-        let before = out.loss.pipe(out.snd.board());
+        let before = out.loss.pipe(&out.snd.board);
         let NewSegment { tx, start, .. } = out.snd.send_new(len, false);
         fill.push(fill.template.flags, out.numbers.sequence(start), start, len);
         out.loss.on_new_data();
         out.stats.bytes_sent += u64::from(len);
         out.control_loop().report_sent(fill.now, tx, len, before, SegmentKind::Data);
-        self.separated = Some(out.snd.nxt());
+        self.separated = Some(out.snd.nxt);
     }
 
     fn send_first(&mut self, out: &mut SendLoop<'_>, fill: &mut Fill<'_>, first: u16, second: u16) {
         let ecn = out.ecn();
-        let before = out.loss.pipe(out.snd.board());
+        let before = out.loss.pipe(&out.snd.board);
         let NewPair { first_tx, second_tx, start, middle, end } = out.snd.send_flipped(second, first);
         fill.admits(first, ecn);
         fill.push(fill.template.flags, out.numbers.sequence(middle), middle, first);
@@ -262,13 +262,13 @@ impl Extension for Pairs {
             return None;
         }
         let [separator, first, second] = SHORTER.map(|bytes| out.pmtu.mss().saturating_sub(bytes).max(1));
-        if self.separated == Some(out.snd.nxt()) {
+        if self.separated == Some(out.snd.nxt) {
             if !fill.batch.is_empty() {
                 return Some(FillStep::Last);
             }
             if room < u64::from(first) + u64::from(second) {
                 // Wait for ACKs of the data in flight, which make room.
-                return (out.loss.pipe(out.snd.board()) > 0).then_some(FillStep::Stop(SendLimit::Cwnd));
+                return (out.loss.pipe(&out.snd.board) > 0).then_some(FillStep::Stop(SendLimit::Cwnd));
             }
             self.send_first(out, fill, first, second);
         } else if room < u64::from(separator) {

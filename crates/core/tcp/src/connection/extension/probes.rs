@@ -109,11 +109,11 @@ impl Probes {
         let (edge, value) = (snd.window_edge(), clock.value(now));
         let plan = self.open_plan()?;
         // With probe echoes, each probe needs a TSval of its own: wait for the next tick if this one is taken.
-        let is_sent = snd.last_sent().is_some_and(|at| clock.value(at) == value);
+        let is_sent = snd.last_sent.is_some_and(|at| clock.value(at) == value);
         let is_taken = self.echoed && (is_sent || self.last_value == Some(value));
         let at = if is_taken { self.next_at.max(now + clock.tick()) } else { self.next_at };
-        let chosen = self.choose(&plan, snd.board());
-        let record = chosen.and_then(|index| Some((index, *snd.board().get(index)?)));
+        let chosen = self.choose(&plan, &snd.board);
+        let record = chosen.and_then(|index| Some((index, *snd.board.get(index)?)));
         // After the peer has shrunk its window, a segment beyond it would not be answered.
         let fits =
             |record: &Record| record.len > 0 && record.len <= mss && record.start + u64::from(record.len) <= edge;
@@ -137,7 +137,7 @@ impl Probes {
             // Knuth's linear congruential generator (The Art of Computer Programming, 3.3.4, line 26). It need not be
             // unpredictable.
             self.random = self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            let index = board.head_index() + (self.random >> 33).checked_rem(len)?;
+            let index = board.head + (self.random >> 33).checked_rem(len)?;
             board.get(index).is_some_and(|record| !record.is_sacked()).then_some(index)
         });
         drawn.or_else(|| board.last_unsacked_below(u64::MAX))
@@ -317,7 +317,7 @@ impl Extension for Probes {
     /// Sends the next probe if one is due. None is sent before the first RTT sample.
     fn send(&mut self, turn: Turn, engine: &mut Engine<'_>, out: &mut Outgoing<'_>) -> Filled {
         let now = out.now;
-        if turn != Turn::Last || engine.rtt.srtt().is_none() {
+        if turn != Turn::Last || engine.rtt.srtt.is_none() {
             return Filled::Nothing(None);
         }
         let clock = engine.numbers.clock;
@@ -330,7 +330,7 @@ impl Extension for Probes {
         }
         let (start, end, value) = (record.start, record.start + u64::from(record.len), clock.value(now));
         self.on_sent(ProbeRecord { value, start, end, sent_at: now, generation: self.generation }, plan.gap);
-        engine.snd.board_mut().note_copy(index);
+        engine.snd.board.note_copy(index);
         let mut header = engine.data_header(now, start);
         header.flags |= Flags::PSH | if record.is_fin() { Flags::FIN } else { Flags::NONE };
         out.batch.dscp = plan.dscp;
@@ -338,7 +338,7 @@ impl Extension for Probes {
         // queue drops the probe instead.
         out.batch.ecn = Ecn::NotEct;
         out.batch.push(&header, start, record.len);
-        let before = engine.loss.pipe(engine.snd.board());
+        let before = engine.loss.pipe(&engine.snd.board);
         engine.send_loop().control_loop().report_sent(now, TxId(0), record.len, before, SegmentKind::Probe);
         Filled::Beside
     }

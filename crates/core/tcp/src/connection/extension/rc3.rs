@@ -102,7 +102,7 @@ impl Rc3 {
             } else {
                 out.batch.push_like_last(sequence, start, len, 1);
             }
-            let before = send_loop.loss.pipe(send_loop.snd.board());
+            let before = send_loop.loss.pipe(&send_loop.snd.board);
             send_loop.control_loop().report_sent(out.now, TxId(0), len, before, SegmentKind::Probe);
             sent += 1;
             next = tail.next(send_loop.snd);
@@ -114,7 +114,7 @@ impl Rc3 {
 impl Extension for Rc3 {
     fn on_ack(&mut self, ack: &AckFacts<'_>, snd: &mut Sender, claims: &mut Claims) {
         // An ACK that data beyond SND.NXT has triggered is no duplicate ACK.
-        claims.has_own_cause |= snd.has_ahead() && ack.sack.is_beyond(snd.nxt());
+        claims.has_own_cause |= snd.has_ahead() && ack.sack.is_beyond(snd.nxt);
         claims.owns_dsack |= ack.dsack.is_some_and(|(left, right)| snd.was_sent_ahead(left, right));
         if let Some(bytes) = snd.take_arrived_ahead() {
             claims.has_own_cause = true;
@@ -138,7 +138,7 @@ impl Extension for Rc3 {
     fn send(&mut self, turn: Turn, engine: &mut Engine<'_>, out: &mut Outgoing<'_>) -> Filled {
         use State::{CloseWait, Closing, Established, FinWait1, LastAck};
         let Some(plan) = self.open_plan().filter(|_| turn == Turn::Last) else { return Filled::Nothing(None) };
-        let silent = engine.rtt.srtt().is_none() || engine.rtt.backoff() > 0;
+        let silent = engine.rtt.srtt.is_none() || engine.rtt.backoff > 0;
         if silent || !matches!(engine.life.state, Established | CloseWait | FinWait1 | Closing | LastAck) {
             return Filled::Nothing(None);
         }

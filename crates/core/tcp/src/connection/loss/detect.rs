@@ -205,7 +205,7 @@ impl SackCounting {
             if !record.is_retransmitted() || record.tx <= episode_tx {
                 marking.mark(index);
             }
-            if index == marking.board.head_index() {
+            if index == marking.board.head {
                 break;
             }
             index -= 1;
@@ -219,7 +219,7 @@ impl SackCounting {
         let enough = u64::from(DUP_THRESH - 1) * u64::from(mss);
         let (mut bytes, mut ranges) = (0, 0);
         let mut above = None;
-        let mut index = board.sacked_top();
+        let mut index = board.sacked_top;
         while bytes <= enough && ranges < DUP_THRESH {
             index = board.last_sacked_below(index)?;
             let record = board.get(index).filter(|r| r.start >= self.judged_to)?;
@@ -261,10 +261,6 @@ pub(crate) struct DuplicateAcks {
 }
 
 impl DuplicateAcks {
-    pub(super) fn reset(&mut self) {
-        *self = Self::default();
-    }
-
     /// Counts an ACK. `flight_size` is FlightSize in bytes.
     pub(super) fn count(&mut self, ack: &AckOutcome, mss: u16, in_episode: bool, flight_size: u64) {
         let mss = u64::from(mss);

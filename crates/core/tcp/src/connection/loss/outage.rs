@@ -33,15 +33,15 @@ impl Loss {
     /// silent for the time of `silence`.
     pub(super) fn consider_outage(&mut self, now: Time, snd: &Sender, srtt: Option<Span>, silence: Span) {
         let Some(round_trip) = srtt else { return };
-        let was_clean = self.phase == Phase::Open && snd.board().sacked_bytes() == 0 && self.duplicates.emulated == 0;
-        if was_clean && silence >= round_trip && snd.window() > 0 {
+        let was_clean = self.phase == Phase::Open && snd.board.sacked_bytes == 0 && self.duplicates.emulated == 0;
+        if was_clean && silence >= round_trip && snd.window > 0 {
             self.outage = Some(Outage { since: now, next_probe: now, is_heard: false });
         }
     }
 
     /// Schedules the next probe relative to the timeout, which retransmits the first segment itself.
     pub(super) fn put_off_outage_probe(&mut self, now: Time, rtt: &RttEstimator) {
-        let interval = (rtt.latest().unwrap_or(Span::ZERO) * ROUND_TRIPS).max(MIN_INTERVAL);
+        let interval = (rtt.latest.unwrap_or(Span::ZERO) * ROUND_TRIPS).max(MIN_INTERVAL);
         if let Some(outage) = &mut self.outage {
             outage.next_probe = now + interval;
         }
@@ -69,13 +69,13 @@ impl Loss {
     /// segments.
     pub(crate) fn hear_in_outage(&mut self, now: Time, snd: &mut Sender, rtt: &mut RttEstimator, timers: &mut Timers) {
         let Some(outage) = self.outage.as_mut().filter(|outage| !outage.is_heard && outage.since < now) else { return };
-        if snd.window() == 0 {
+        if snd.window == 0 {
             // The peer's window is closed, so there is no outage.
             self.outage = None;
             return;
         }
         outage.is_heard = true;
-        rtt.reset_backoff();
+        rtt.backoff = 0;
         timers.arm(Timer::Rto, now + rtt.rto());
         self.probe_outage(now, snd, rtt, timers);
     }

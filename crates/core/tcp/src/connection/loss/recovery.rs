@@ -1,6 +1,6 @@
 //! Recovery: what is marked lost, and when an episode begins and ends.
 
-use super::detect::Marking;
+use super::detect::{DuplicateAcks, Marking};
 use super::spurious::Begin;
 use super::{AckOutcome, Losses, Phase};
 use crate::connection::{Recovery, Timer};
@@ -26,10 +26,10 @@ impl Recovery<'_> {
             let (mss, in_episode) = (self.pmtu.mss(), self.loss.in_episode());
             self.loss.duplicates.count(ack, mss, in_episode, self.snd.flight_size());
         }
-        self.loss.tail.on_ack(self.snd.una(), ack);
-        let before = self.snd.board().lost_bytes();
+        self.loss.tail.on_ack(self.snd.una, ack);
+        let before = self.snd.board.lost_bytes;
         let retransmission_lost = self.mark_losses(at, ack);
-        let newly_lost = self.snd.board().lost_bytes().saturating_sub(before);
+        let newly_lost = self.snd.board.lost_bytes.saturating_sub(before);
         self.count_lost(newly_lost);
         (newly_lost, self.update_episode(newly_lost, retransmission_lost))
     }
@@ -38,12 +38,12 @@ impl Recovery<'_> {
     fn mark_losses(&mut self, at: Time, ack: &AckOutcome) -> bool {
         let (mss, una, window) = (
             self.pmtu.mss(),
-            self.snd.una(),
-            self.loss.reordering_window(self.snd.board().sacked_bytes(), self.pmtu.mss(), self.rtt),
+            self.snd.una,
+            self.loss.reordering_window(self.snd.board.sacked_bytes, self.pmtu.mss(), self.rtt),
         );
         let lists = self.cc.segments_mut();
         let mut marking =
-            Marking { board: self.snd.board_mut(), lists, observed: self.observers.lost(), mtu_probe_bytes: 0 };
+            Marking { board: &mut self.snd.board, lists, observed: self.observers.lost(), mtu_probe_bytes: 0 };
         let loss = &mut *self.loss;
         let mut retransmission_lost = false;
         match loss.detection {
@@ -59,10 +59,10 @@ impl Recovery<'_> {
         }
         if marking.mtu_probe_bytes > 0 {
             loss.mtu_probe_lost += marking.mtu_probe_bytes;
-            self.pmtu.on_probe_lost(self.timers.now());
+            self.pmtu.on_probe_lost(self.timers.now);
         }
         self.observers.report_lost(
-            self.timers.now(),
+            self.timers.now,
             self.numbers,
             match self.loss.detection {
                 Detection::RackTlp => LossTrigger::TimeThreshold,
@@ -75,9 +75,9 @@ impl Recovery<'_> {
     /// Marks segments lost when RACK's reordering window ends (RFC 8985, section 6.3). Returns the bytes, and the state of the
     /// episode, if there are any.
     pub(crate) fn on_reorder_timeout(&mut self, now: Time) -> Option<(u64, Episode)> {
-        let before = self.snd.board().lost_bytes();
+        let before = self.snd.board.lost_bytes;
         let again = self.mark_losses(now, &AckOutcome::default());
-        let lost = self.snd.board().lost_bytes().saturating_sub(before);
+        let lost = self.snd.board.lost_bytes.saturating_sub(before);
         self.count_lost(lost);
         (lost > 0).then(|| (lost, self.update_episode(lost, again)))
     }
@@ -86,18 +86,18 @@ impl Recovery<'_> {
     /// silent for the time of `silence`.
     pub(crate) fn begin_timeout(&mut self, now: Time, index: u64, silence: Span) {
         // RFC 2018, section 8: a SACKed first segment was discarded by the receiver.
-        if self.snd.board().get(index).is_some_and(|front| front.is_sacked()) {
+        if self.snd.board.get(index).is_some_and(|front| front.is_sacked()) {
             self.snd.renege();
         }
         let first = !matches!(self.loss.phase, Phase::Timeout(_));
         if first {
-            self.loss.consider_outage(now, self.snd, self.rtt.srtt(), silence);
+            self.loss.consider_outage(now, self.snd, self.rtt.srtt, silence);
         }
         self.loss.put_off_outage_probe(now, self.rtt);
         // Start F-RTO on the first timeout.
-        self.begin_episode(Phase::Timeout(self.snd.nxt()), first);
-        self.loss.spurious.on_timeout(first, self.snd.board().last_tx());
-        self.loss.duplicates.reset();
+        self.begin_episode(Phase::Timeout(self.snd.nxt), first);
+        self.loss.spurious.on_timeout(first, self.snd.board.last_tx());
+        self.loss.duplicates = DuplicateAcks::default();
         self.ext.each().for_each(|extension| extension.on_timeout());
         self.mark_timed_out(now, index);
     }
@@ -105,27 +105,27 @@ impl Recovery<'_> {
     /// Marks the first segment lost, and with RACK those that are overdue. Without RACK or after a second timeout,
     /// marks all outstanding segments lost.
     fn mark_timed_out(&mut self, now: Time, first: u64) {
-        let before = self.snd.board().lost_bytes();
-        if let Some(record) = self.snd.board().get(first).copied()
-            && self.snd.board_mut().mark_lost(first)
+        let before = self.snd.board.lost_bytes;
+        if let Some(record) = self.snd.board.get(first).copied()
+            && self.snd.board.mark_lost(first)
         {
             self.observers.note_lost(&record);
         }
         let all = self.loss.detection != Detection::RackTlp || self.loss.timeouts > 1;
-        let wait = self.loss.rack.rtt + (self.rtt.min().unwrap_or(Span::ZERO) / 4);
-        while let Some(index) = self.snd.board().oldest_sent() {
-            let Some(record) = self.snd.board().get(index).copied() else { break };
-            if !all && self.snd.board().burst_of(&record).sent_at + wait > now {
+        let wait = self.loss.rack.rtt + (self.rtt.min.unwrap_or(Span::ZERO) / 4);
+        while let Some(index) = self.snd.board.oldest_sent() {
+            let Some(record) = self.snd.board.get(index).copied() else { break };
+            if !all && self.snd.board.burst_of(&record).sent_at + wait > now {
                 break;
             }
-            if self.snd.board_mut().mark_lost(index) {
+            if self.snd.board.mark_lost(index) {
                 self.observers.note_lost(&record);
             }
             if record.is_mtu_probe() {
                 self.pmtu.on_probe_lost(now);
             }
         }
-        let lost = self.snd.board().lost_bytes().saturating_sub(before);
+        let lost = self.snd.board.lost_bytes.saturating_sub(before);
         self.count_lost(lost);
         self.observers.report_lost(now, self.numbers, LossTrigger::Timeout);
     }
@@ -141,11 +141,11 @@ impl Recovery<'_> {
     fn update_episode(&mut self, newly_lost: u64, retransmission_lost: bool) -> Episode {
         // The loss of a path MTU probe is no sign of congestion (RFC 8899, section 3).
         let congestion = newly_lost > std::mem::take(&mut self.loss.mtu_probe_lost);
-        let was_needed = self.loss.tail.take_needed_retransmission();
-        let una = self.snd.una();
+        let was_needed = std::mem::take(&mut self.loss.tail.was_needed);
+        let una = self.snd.una;
         match self.loss.phase {
             Phase::Open if congestion || was_needed => {
-                self.begin_episode(Phase::Recovery(self.snd.nxt()), false);
+                self.begin_episode(Phase::Recovery(self.snd.nxt), false);
                 self.loss.grant.forced = congestion;
                 Episode::Enter
             }
@@ -153,14 +153,14 @@ impl Recovery<'_> {
             Phase::Recovery(point) if una >= point => {
                 self.end_episode();
                 if congestion {
-                    self.begin_episode(Phase::Recovery(self.snd.nxt()), false);
+                    self.begin_episode(Phase::Recovery(self.snd.nxt), false);
                     self.loss.grant.forced = true;
                     return Episode::Enter;
                 }
                 Episode::Exit
             }
             Phase::Recovery(_) if retransmission_lost => {
-                self.begin_episode(Phase::Recovery(self.snd.nxt()), false);
+                self.begin_episode(Phase::Recovery(self.snd.nxt), false);
                 Episode::Again
             }
             Phase::Recovery(_) => Episode::In,
@@ -177,46 +177,46 @@ impl Recovery<'_> {
         if is_first {
             self.ext.ecn_check.on_episode();
         }
-        self.loss.spurious.begin(Begin { una: self.snd.una(), timeout, is_first });
+        self.loss.spurious.begin(Begin { una: self.snd.una, timeout, is_first });
         self.loss.phase = phase;
         self.loss.grant.extra = 0;
-        self.loss.episode_tx = self.snd.board().last_tx();
-        self.loss.tail.forget();
+        self.loss.episode_tx = self.snd.board.last_tx();
+        self.loss.tail.in_flight = None;
         self.loss.sack.begin_episode();
         self.cc.congestion_seen = true;
         self.timers.stop(Timer::Probe);
         self.stats.incidents_mut().recoveries += 1;
         let timeout = matches!(phase, Phase::Timeout(_));
-        self.observers.report(self.timers.now(), || ConnectionEvent::RecoveryStarted { timeout });
+        self.observers.report(self.timers.now, || ConnectionEvent::RecoveryStarted { timeout });
     }
 
     fn end_episode(&mut self) {
         self.loss.phase = Phase::Open;
-        self.loss.spurious.end_episode();
-        self.loss.duplicates.reset();
+        self.loss.spurious.frto = None;
+        self.loss.duplicates = DuplicateAcks::default();
         (self.loss.grant.forced, self.loss.grant.extra) = (false, 0);
         self.loss.rack.on_episode_end();
-        self.observers.report(self.timers.now(), || ConnectionEvent::RecoveryEnded);
+        self.observers.report(self.timers.now, || ConnectionEvent::RecoveryEnded);
     }
 
     /// Looks for proof that the episode was spurious, before the ACK is reported to the controller. If there is one,
     /// reports it to the controller and returns `true`.
     fn check_spurious(&mut self, now: Time, ack: &AckOutcome) -> bool {
         self.process_dsack(ack);
-        let Some(timeout) = self.loss.spurious.check(ack, self.rtt.min()) else {
+        let Some(timeout) = self.loss.spurious.check(ack, self.rtt.min) else {
             self.loss.advance_frto(ack, self.negotiated.sack || self.snd.can_send(self.pmtu.mss()));
             return false;
         };
-        self.snd.board_mut().forgive();
+        self.snd.board.forgive();
         self.loss.on_spurious();
         self.stats.incidents_mut().spurious_recoveries += 1;
         self.observers.report(now, || ConnectionEvent::RecoveryUndone { timeout });
         if !timeout {
             // Eifel's proof precedes the D-SACK. Without a larger reordering window the next ACK would mark the same
             // data lost.
-            self.loss.rack.widen(self.snd.una(), self.snd.nxt());
+            self.loss.rack.widen(self.snd.una, self.snd.nxt);
         }
-        let event = PathEvent::Spurious { now, timeout, in_flight: Bytes(self.loss.pipe(self.snd.board())) };
+        let event = PathEvent::Spurious { now, timeout, in_flight: Bytes(self.loss.pipe(&self.snd.board)) };
         let path = self.cc.path(self.snd, self.loss, self.rtt, self.pmtu.mss());
         self.cc.controller.on_event(&event, &path);
         true
@@ -228,7 +228,7 @@ impl Recovery<'_> {
         let Some((left, right)) = ack.dsack else { return };
         self.stats.incidents_mut().dsacks += 1;
         if self.loss.spurious.on_dsack((left, right)) && !ack.is_swapped {
-            self.loss.rack.widen(self.snd.una(), self.snd.nxt());
+            self.loss.rack.widen(self.snd.una, self.snd.nxt);
         }
     }
 }

@@ -52,7 +52,7 @@ enum Eifel {
 /// F-RTO (RFC 5682): the timeout was spurious if data sent before it is acknowledged without having been
 /// retransmitted.
 #[derive(Clone, Copy, Debug)]
-struct Frto {
+pub(super) struct Frto {
     /// The last transmission before the timeout.
     before: TxId,
     /// SND.UNA has advanced once since the timeout.
@@ -72,9 +72,9 @@ pub(super) struct Begin {
 pub(crate) struct SpuriousDetection {
     /// Boxed, because most connections are not in recovery.
     undo: Option<Box<Undo>>,
-    frto: Option<Frto>,
+    pub(super) frto: Option<Frto>,
     /// The end of the highest data ever retransmitted.
-    retransmitted_to: u64,
+    pub(crate) retransmitted_to: u64,
     /// Bytes ever retransmitted that no D-SACK has reported.
     unreported: u64,
     /// The minimum RTT before the ACK being processed.
@@ -82,11 +82,6 @@ pub(crate) struct SpuriousDetection {
 }
 
 impl SpuriousDetection {
-    /// Returns the end of the highest data ever retransmitted.
-    pub(crate) fn retransmitted_to(&self) -> u64 {
-        self.retransmitted_to
-    }
-
     /// Begins an episode. Eifel is disabled while retransmissions of an earlier episode are unacknowledged, because
     /// their answers cannot be told from those of this one. After a second reduction the first one cannot be undone.
     pub(super) fn begin(&mut self, begin: Begin) {
@@ -100,10 +95,6 @@ impl SpuriousDetection {
     /// Starts F-RTO on the first of several consecutive timeouts. `last` is the last transmission before it.
     pub(super) fn on_timeout(&mut self, first: bool, last: TxId) {
         self.frto = first.then_some(Frto { before: last, second_step: false });
-    }
-
-    pub(super) fn end_episode(&mut self) {
-        self.frto = None;
     }
 
     pub(super) fn on_retransmit(&mut self, record: &Record, value: u32) {
@@ -127,7 +118,7 @@ impl SpuriousDetection {
     }
 
     /// Returns whether the delivery of `record` shows that the timeout was spurious (RFC 5682, section 3.1, step 3b).
-    pub(super) fn proves(&self, record: &Record) -> bool {
+    pub(crate) fn proves(&self, record: &Record) -> bool {
         self.frto.is_some_and(|f| !record.is_retransmitted() && !record.is_copied() && record.tx <= f.before)
     }
 
@@ -185,10 +176,6 @@ impl SpuriousDetection {
         self.frto = probes.then_some(Frto { second_step: true, ..frto });
         Some(probes)
     }
-
-    fn is_in_second_step(&self) -> bool {
-        self.frto.is_some_and(|frto| frto.second_step)
-    }
 }
 
 #[expect(clippy::multiple_inherent_impl, reason = "one file per mechanism")]
@@ -212,6 +199,6 @@ impl Loss {
     /// Returns whether retransmissions wait for F-RTO's second ACK. Without SACK only that ACK is conclusive, and
     /// only if nothing is retransmitted before it (RFC 5682, section 2.1, steps 2b and 3b).
     pub(crate) fn awaits_second_ack(&self, sack: bool) -> bool {
-        !sack && self.spurious.is_in_second_step()
+        !sack && self.spurious.frto.is_some_and(|frto| frto.second_step)
     }
 }

@@ -16,16 +16,16 @@ const BLIND_PROBE_TIMEOUT: Span = Span::from_secs(1);
 
 /// State of tail loss probes (RFC 8985, section 7.1).
 #[derive(Clone, Copy, Debug)]
-pub(super) struct TailLossProbe {
-    in_flight: Option<InFlight>,
+pub(crate) struct TailLossProbe {
+    pub(super) in_flight: Option<InFlight>,
     /// An RTT sample was taken since the last probe (RFC 8985, section 7.3).
-    allowed: bool,
+    pub(crate) allowed: bool,
     /// A probe has retransmitted a segment that was lost.
-    was_needed: bool,
+    pub(super) was_needed: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct InFlight {
+pub(super) struct InFlight {
     end: u64,
     retransmission: bool,
 }
@@ -41,27 +41,8 @@ impl TailLossProbe {
         self.allowed && self.in_flight.is_none()
     }
 
-    /// Permits another probe after an RTT sample.
-    pub(super) fn allow(&mut self) {
-        self.allowed = true;
-    }
-
-    pub(super) fn forget(&mut self) {
-        self.in_flight = None;
-    }
-
     pub(super) fn send(&mut self, end: u64, retransmission: bool) {
         self.in_flight = Some(InFlight { end, retransmission });
-    }
-
-    /// Records that another kind of probe retransmitted a lost segment, which counts like a TLP (RFC 8985, section
-    /// 7.4).
-    pub(super) fn note_needed_retransmission(&mut self) {
-        self.was_needed = true;
-    }
-
-    pub(super) fn take_needed_retransmission(&mut self) -> bool {
-        std::mem::take(&mut self.was_needed)
     }
 
     /// Checks whether an ACK up to `una` shows that the probe retransmitted a lost segment (RFC 8985, section 7.4.2).
@@ -78,7 +59,7 @@ impl TailLossProbe {
 
 /// Returns the probe timeout (RFC 8985, section 7.2).
 pub(super) fn deadline(now: Time, rtt: &RttEstimator, outstanding: usize, timers: &Timers) -> Time {
-    let mut wait = match rtt.srtt() {
+    let mut wait = match rtt.srtt {
         Some(srtt) => (srtt * 2).max(MIN_PROBE_TIMEOUT),
         None => BLIND_PROBE_TIMEOUT,
     };
@@ -97,8 +78,8 @@ impl Loss {
         let window = snd.usable_window();
         if snd.unsent() > 0 && window >= u64::from(mss).min(snd.unsent()) {
             self.grant.extra = 1;
-            self.tail.send(snd.nxt(), false);
-        } else if let Some((index, record)) = snd.board().last_unsacked() {
+            self.tail.send(snd.nxt, false);
+        } else if let Some((index, record)) = snd.board.last_unsacked() {
             self.tail.send(record.end(), true);
             self.grant.probe = Some(index);
         }

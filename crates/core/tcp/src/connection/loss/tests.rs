@@ -29,7 +29,7 @@ fn sack(board: &mut Scoreboard, nth: u64, mut each: impl FnMut(&Record, Time)) {
 }
 
 fn lost(board: &Scoreboard) -> Vec<u64> {
-    (board.head_index()..).map_while(|i| board.get(i)).filter(|r| r.is_lost()).map(|r| r.start / 1000).collect()
+    (board.head..).map_while(|i| board.get(i)).filter(|r| r.is_lost()).map(|r| r.start / 1000).collect()
 }
 
 fn marking(board: &mut Scoreboard) -> Marking<'_> {
@@ -64,7 +64,7 @@ fn segments_that_are_in_flight_again_hide_none_from_rack() {
     };
     // The retransmission of the first segment was marked lost as well, and the recovery was spurious.
     let mut forgiven = board(6);
-    let head = forgiven.head_index();
+    let head = forgiven.head;
     forgiven.mark_lost(head);
     forgiven.begin_burst(Burst::new(at(200)));
     forgiven.retransmit(head);
@@ -149,9 +149,9 @@ fn eifel_needs_an_answer_sooner_than_the_minimum_rtt() {
         let (mut spurious, mut board) = (SpuriousDetection::default(), board(2));
         assert_eq!(spurious.check(&AckOutcome::default(), Some(RTT)), None);
         spurious.begin(Begin { una: 1, timeout: false, is_first: true });
-        board.mark_lost(board.head_index());
+        board.mark_lost(board.head);
         board.begin_burst(Burst::new(at(200)));
-        board.retransmit(board.head_index());
+        board.retransmit(board.head);
         let front = *board.front().unwrap().1;
         spurious.on_retransmit(&front, 77);
         spurious.on_delivered(&front, at(200), at(200 + answer_after));
@@ -169,10 +169,10 @@ fn a_tail_loss_probe_was_needed_unless_it_is_reported_as_a_duplicate() {
         tail.send(5001, true);
         assert!(!tail.may_send());
         tail.on_ack(4001, &AckOutcome { dsack, ..AckOutcome::default() });
-        assert!(!tail.take_needed_retransmission());
+        assert!(!std::mem::take(&mut tail.was_needed));
         tail.on_ack(6001, &AckOutcome { dsack, una_advanced: 2000, ..AckOutcome::default() });
-        assert_eq!(tail.take_needed_retransmission(), was_needed);
-        assert!(tail.may_send() && !tail.take_needed_retransmission());
+        assert_eq!(std::mem::take(&mut tail.was_needed), was_needed);
+        assert!(tail.may_send() && !std::mem::take(&mut tail.was_needed));
     }
 }
 
@@ -186,7 +186,7 @@ fn timeouts_lead_to_the_end_only_of_a_silent_peer() {
             loss.unanswered = if heard { 0 } else { loss.unanswered };
             loss.on_timeout(resets, only_fin, may_give_up)
         });
-        steps.find(|step| *step != TimeoutStep::Retransmit).map(|step| (loss.timeouts(), step))
+        steps.find(|step| *step != TimeoutStep::Retransmit).map(|step| (loss.timeouts, step))
     };
     let gone = TimeoutStep::End(Some(ConnectionError::TimedOut));
     assert_eq!(nth(100, false, false, true, false), Some((16, gone)));

@@ -31,10 +31,10 @@ fn probe(pmtu: &mut Pmtu, now: Time) -> Option<u16> {
 #[test]
 fn the_search_begins_with_common_links_and_then_bisects() {
     let mut pmtu = pmtu(8972, false);
-    assert_eq!((pmtu.current(), pmtu.mss(), pmtu.announced_mss()), (1232, 1208, 8960));
+    assert_eq!((pmtu.current, pmtu.mss(), pmtu.announced_mss()), (1232, 1208, 8960));
     assert_eq!(probe(&mut pmtu, at(0)), Some(1472), "Ethernet");
     assert!(pmtu.on_probe_delivered());
-    assert_eq!((pmtu.current(), probe(&mut pmtu, at(0))), (1472, Some(8972)), "jumbo frames");
+    assert_eq!((pmtu.current, probe(&mut pmtu, at(0))), (1472, Some(8972)), "jumbo frames");
     pmtu.on_probe_lost(at(0));
     assert_eq!(probe(&mut pmtu, at(0)), Some(4324), "the only common size in between, FDDI");
     assert!(pmtu.on_probe_delivered());
@@ -54,7 +54,7 @@ fn a_size_is_refused_for_longer_with_each_loss() {
             pmtu.on_probe_lost(at(0));
         }
     }
-    assert_eq!(pmtu.current(), 1392);
+    assert_eq!(pmtu.current, 1392);
     for (refused_at, again_at) in [(0, 16), (16, 32)] {
         assert_eq!(due(&pmtu, at(again_at) - Span::from_nanos(1)), None, "refused at {refused_at} s");
         assert_eq!(probe(&mut pmtu, at(again_at)), Some(1412));
@@ -85,14 +85,14 @@ fn a_black_hole_reduces_the_size_to_the_base_and_to_the_minimum() {
     probe(&mut ethernet, at(0));
     assert!(ethernet.on_probe_delivered());
     let reductions: Vec<(u32, u16)> =
-        (1..10).filter_map(|n| ethernet.on_timeout(at(1), n).then_some((n, ethernet.current()))).collect();
+        (1..10).filter_map(|n| ethernet.on_timeout(at(1), n).then_some((n, ethernet.current))).collect();
     assert_eq!(reductions, [(2, 1232), (5, 508)]);
     // After a delivery, the count begins anew. The next probes are those below the size that was not delivered.
-    assert!(!ethernet.on_timeout(at(1), 3) && ethernet.current() == 508);
+    assert!(!ethernet.on_timeout(at(1), 3) && ethernet.current == 508);
     assert_eq!(due(&ethernet, at(1)), Some(1412));
     // An IPv6 path carries the base size, and so does one whose size the application has set.
     for mut fixed in [pmtu(1472, true), pmtu(1232, false)] {
-        assert!((1..10).all(|n| !fixed.on_timeout(at(1), n)) && fixed.current() == 1232);
+        assert!((1..10).all(|n| !fixed.on_timeout(at(1), n)) && fixed.current == 1232);
     }
 }
 
@@ -100,7 +100,7 @@ fn a_black_hole_reduces_the_size_to_the_base_and_to_the_minimum() {
 fn the_peers_mss_and_the_address_family_bound_the_search() {
     let mut ipv4 = pmtu(1472, false);
     let mut up_to = |limit| {
-        ipv4.set_peer_mss(limit);
+        ipv4.peer_mss = limit;
         due(&ipv4, at(0))
     };
     assert_eq!(
@@ -121,5 +121,5 @@ fn an_error_of_the_first_hop_refuses_the_size() {
     pmtu.on_too_long(at(0));
     assert_eq!(probe(&mut pmtu, at(0)), Some(1472), "without a probe the error means nothing");
     pmtu.on_too_long(at(0));
-    assert_eq!((due(&pmtu, at(0)), pmtu.refusals, pmtu.current()), (Some(1412), MAX_PROBES, 1232));
+    assert_eq!((due(&pmtu, at(0)), pmtu.refusals, pmtu.current), (Some(1412), MAX_PROBES, 1232));
 }

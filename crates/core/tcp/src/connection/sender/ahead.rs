@@ -217,7 +217,7 @@ impl Sender {
     /// the delivery of data is attributed that was sent ahead and again within the window.
     pub(crate) fn set_ahead_horizon(&mut self, at: Time) {
         if self.ahead.is_some() {
-            self.board.set_horizon(at);
+            self.board.horizon = at;
         }
     }
 

@@ -14,9 +14,9 @@ fn at(millis: u64) -> Time {
 /// Returns the send side of an established connection whose peer offers `window` bytes.
 fn sender(window: u64, config: &Config) -> Sender {
     let mut snd = Sender::new(config);
-    snd.on_syn();
+    snd.nxt = 1;
     snd.on_peer_syn(MSS, window);
-    snd.on_syn_acknowledged();
+    snd.una = 1;
     snd
 }
 
@@ -27,7 +27,7 @@ fn queue(snd: &mut Sender, bytes: usize) {
 
 /// Sends `segments` full-sized segments.
 fn send(snd: &mut Sender, segments: u64) {
-    snd.begin_burst(Burst::new(at(0)));
+    snd.board.begin_burst(Burst::new(at(0)));
     (0..segments).for_each(|_| assert!(!snd.send_new(MSS, false).fin));
 }
 
@@ -42,7 +42,7 @@ fn the_newest_segment_sets_the_window() {
     queue(&mut snd, 10_000);
     send(&mut snd, 10);
     snd.begin_window_updates(100, 1);
-    let changes = |snd: &mut Sender, field| (snd.update_window(field).changed, snd.window());
+    let changes = |snd: &mut Sender, field| (snd.update_window(field).changed, snd.window);
     assert_eq!(changes(&mut snd, field(99, 1, 30_000)), (false, 20_000), "an older segment");
     assert_eq!(changes(&mut snd, field(100, 1, 30_000)), (true, 30_000), "the same sequence number");
     assert_eq!(changes(&mut snd, field(100, 1, 30_000)), (false, 30_000), "the same window again");
@@ -73,7 +73,7 @@ fn the_usable_window_is_what_the_peer_offers_beyond_the_data_sent() {
     assert_eq!((snd.usable_window(), snd.unsent(), snd.flight_size()), (500, 3000, 2000));
     // A closed window is no negative one.
     assert!(snd.update_window(field(1, 1, 0)).shrank);
-    assert_eq!((snd.usable_window(), snd.window_edge(), snd.nxt()), (0, 1, 2001));
+    assert_eq!((snd.usable_window(), snd.window_edge(), snd.nxt), (0, 1, 2001));
 }
 
 /// RFC 5961, section 5.2: SND.UNA - MAX.SND.WND =< SEG.ACK =< SND.NXT.
@@ -102,12 +102,12 @@ fn a_tiny_mss_of_the_peer_is_raised() {
 fn the_last_segment_carries_the_fin() {
     let mut snd = sender(10_000, &Config::default());
     queue(&mut snd, 1500);
-    snd.queue_fin();
+    snd.fin_queued = true;
     send(&mut snd, 1);
     assert!(snd.has_unsent_fin() && !snd.fin_acknowledged());
     let last = snd.send_new(500, false);
-    assert_eq!((last.start, last.fin, snd.nxt()), (1001, true, 1502));
-    assert!(snd.is_fin_sent() && !snd.has_unsent_fin());
+    assert_eq!((last.start, last.fin, snd.nxt), (1001, true, 1502));
+    assert!(snd.fin_sent && !snd.has_unsent_fin());
     snd.acknowledge(1501, 1000, Told::All, |_, _| {});
     assert!(!snd.fin_acknowledged(), "the data is acknowledged, the FIN is not");
     snd.acknowledge(1502, 1000, Told::All, |_, _| {});
@@ -140,12 +140,12 @@ fn a_writer_is_woken_for_a_quarter_of_the_buffer() {
     let mut snd = sender(100_000, &config);
     queue(&mut snd, 4000);
     send(&mut snd, 4);
-    assert!(snd.is_buffer_full());
+    assert!(snd.buffer.free() == 0);
     let mut free_up_to = |ack, blocks| {
         snd.acknowledge(ack, 1000, Told::All, |_, _| {});
         snd.release_acknowledged();
         if blocks {
-            snd.block_writer();
+            snd.writer_blocked = true;
         }
         snd.wake_writer()
     };
@@ -155,8 +155,8 @@ fn a_writer_is_woken_for_a_quarter_of_the_buffer() {
     // There has to be a need for data as well: at most half of the limit is unsent.
     let mut snd = sender(100_000, &Config { notsent_lowat: Some(2000), ..Config::default() });
     queue(&mut snd, 2000);
-    snd.block_writer();
-    snd.begin_burst(Burst::new(at(0)));
+    snd.writer_blocked = true;
+    snd.board.begin_burst(Burst::new(at(0)));
     snd.send_new(999, false);
     assert!(!snd.wake_writer());
     snd.send_new(1, false);
@@ -170,8 +170,8 @@ fn ece_is_answered_once_per_window() {
     queue(&mut snd, 10_000);
     send(&mut snd, 5);
     assert!(snd.respond_to_ece());
-    assert!(!snd.respond_to_ece() && snd.is_cwr_due());
-    assert!(snd.take_cwr() && !snd.take_cwr());
+    assert!(!snd.respond_to_ece() && snd.cwr_due);
+    assert!(std::mem::take(&mut snd.cwr_due) && !std::mem::take(&mut snd.cwr_due));
     send(&mut snd, 2);
     snd.acknowledge(5001, 1000, Told::All, |_, _| {});
     assert!(snd.is_responding_to_ece() && !snd.respond_to_ece(), "up to the data in flight at the reduction");
@@ -184,7 +184,7 @@ fn ece_is_answered_once_per_window() {
 fn segments_shortened_by_the_window_wait() {
     let mut snd = sender(1001, &Config::default());
     assert!(!snd.admits_shortened(499) && snd.admits_shortened(500));
-    snd.override_silly_window();
+    snd.override_sws = true;
     assert!(!snd.admits_shortened(0), "there has to be some room");
     assert!(snd.admits_shortened(1) && snd.admits_shortened(1), "until the segment is sent");
     queue(&mut snd, 1);
@@ -218,7 +218,7 @@ fn idle_time_and_pauses_are_measured() {
     snd.on_app_limited(at(40));
     assert_eq!(snd.end_pause(at(50)), Span::from_millis(20), "from the first report on");
     assert_eq!(snd.end_pause(at(60)), Span::ZERO);
-    snd.block_writer();
+    snd.writer_blocked = true;
     snd.on_app_limited(at(70));
     assert_eq!(snd.end_pause(at(80)), Span::ZERO, "a writer that waits has more data");
 }

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use longhaul_wire::{CheshireCodec, Codec, Flags};
 
-use super::super::ecn_check::{EchoCounts, EcnCheck};
+use super::super::ecn_check::EcnCheck;
 use super::super::loss::Phase;
 use super::*;
 use crate::connection::Connection;
@@ -132,7 +132,7 @@ fn an_echo_before_the_mark_arrives_is_a_mark_of_the_network() {
     let mut check = asking();
     assert!(!check.on_ack(10, true), "congestion");
     assert!(!check.on_ack(20, false));
-    assert_eq!((check.counts(), check.is_due()), (EchoCounts { asked: 1, missing: 0 }, true), "no result");
+    assert_eq!((check.marked, check.missing, check.is_due()), (1, 0, true), "no result");
     // After the marked segment is SACKed, an echo is attributed to our mark.
     check.on_sent(30, 40);
     check.on_delivered(true);
@@ -163,7 +163,7 @@ fn fifty_round_trips_without_loss_make_a_check_due() {
 fn a_retransmitted_mark_gives_no_answer() {
     let mut check = asking();
     check.on_delivered(false);
-    assert!(!check.on_ack(20, false) && check.counts() == EchoCounts { asked: 1, missing: 0 });
+    assert!(!check.on_ack(20, false) && (check.marked, check.missing) == (1, 0));
     assert!(check.is_due());
 }
 
@@ -215,7 +215,10 @@ fn only_new_data_is_marked() {
     assert_eq!(suspected(|_| (), 1448, true), Ecn::Ect0);
     assert_eq!(suspected(|c| assert!(c.snd.respond_to_ece()), 1448, false), Ecn::Ect0);
     assert_eq!(suspected(|c| c.negotiated.sack = false, 1448, false), Ecn::Ect0);
-    assert_eq!(suspected(|c| assert!(c.snd.respond_to_ece() && c.snd.take_cwr()), 1448, false), Ecn::Ect0);
+    assert_eq!(
+        suspected(|c| assert!(c.snd.respond_to_ece() && std::mem::take(&mut c.snd.cwr_due)), 1448, false),
+        Ecn::Ect0
+    );
     assert_eq!(suspected(|c| c.loss.phase = Phase::Recovery(9), 1448, false), Ecn::Ect0);
     assert_eq!(suspected(|c| c.loss.phase = Phase::Timeout(9), 1448, false), Ecn::Ect0);
     assert_eq!(suspected(|c| c.negotiated.ecn = false, 1448, false), Ecn::NotEct);

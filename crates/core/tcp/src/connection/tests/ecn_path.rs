@@ -78,11 +78,11 @@ fn the_arrival_of_a_window_probe_says_nothing_about_the_path() {
     let note = |net: &mut Net, start| {
         net.ends[0].drive(net.now, ids.0, |c| c.ext.ecn_check.on_arrival(start, true, start + 1)).unwrap();
     };
-    let una = |net: &Net| net.ends[0].connection(ids.0).unwrap().snd.una();
+    let una = |net: &Net| net.ends[0].connection(ids.0).unwrap().snd.una;
     net.run_until(Span::from_secs(60), |net| {
         while let Some(Ok(1..)) = net.ends[0].drive(net.now, ids.0, |c| c.write(&[7; 10_000])) {}
         net.pump();
-        net.ends[0].connection(ids.0).unwrap().snd.persist.is_in_flight()
+        net.ends[0].connection(ids.0).unwrap().snd.persist.in_flight
     });
     let (probe, later) = (una(&net), 1 << 30);
     note(&mut net, later);

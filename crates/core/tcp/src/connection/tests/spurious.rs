@@ -220,11 +220,11 @@ impl Script {
         while self.fire(at) {}
         self.now = at;
         let connection = self.connection();
-        let wire = |bytes: u64| seq::to_wire(connection.numbers.iss, 1 + bytes);
+        let wire = |bytes: u64| seq::to_wire(connection.numbers.initial.iss, 1 + bytes);
         let seq = connection.numbers.acknowledgment(connection.rcv.next());
         let mut header = Header { flags: Flags::ACK, window: u16::MAX, seq, ack: wire(una), ..Header::default() };
         header.options.timestamps = connection.negotiated.timestamps.then(|| Timestamps {
-            value: connection.rcv.ts_recent(),
+            value: connection.rcv.ts_recent,
             echo: connection.numbers.clock.value(self.begun + Span::from_millis(echo)),
         });
         for (left, right) in blocks {

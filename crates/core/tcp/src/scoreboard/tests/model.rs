@@ -102,7 +102,7 @@ impl Twins {
             Op::Sack(from, len) => self.sack(self.una + from, (self.una + from + len).min(self.nxt)),
             Op::Ack(by) => self.acknowledge((self.una + by).min(self.nxt)),
             Op::Lose(nth) => {
-                let index = self.board.head_index() + nth;
+                let index = self.board.head + nth;
                 if self.board.get(index).is_some() {
                     self.board.mark_lost(index);
                     let segment = &mut self.model[nth as usize];
@@ -123,7 +123,7 @@ impl Twins {
                 self.model = self.model.iter().flat_map(|segment| segment.pieces(mss.into())).collect();
             }
             Op::ResegmentTo(nth, mss) => {
-                let index = self.board.head_index() + nth;
+                let index = self.board.head + nth;
                 if self.board.get(index).is_some() {
                     self.board.resegment_to(index, mss);
                     let rest = self.model.split_off(nth as usize + 1);
@@ -198,7 +198,7 @@ impl Twins {
 
     fn retransmit(&mut self) {
         let first = self.model.iter().position(|segment| segment.lost);
-        let index = first.map(|place| place as u64 + self.board.head_index());
+        let index = first.map(|place| place as u64 + self.board.head);
         assert_eq!(self.board.next_lost(), index);
         if let Some((place, index)) = first.zip(index) {
             self.board.begin_burst(Burst::new(self.now));
@@ -209,11 +209,11 @@ impl Twins {
 
     pub(crate) fn agree(&self) {
         let (board, model) = (&self.board, &self.model);
-        assert_eq!(board.in_flight(), self.bytes(Segment::is_in_flight));
-        assert_eq!(board.sacked_bytes(), self.bytes(|segment| segment.sacked && !segment.passed));
-        assert_eq!(board.passed_bytes(), self.bytes(|segment| segment.passed));
-        assert_eq!(board.lost_bytes(), self.bytes(|segment| segment.lost));
-        let index = |place: usize| board.head_index() + place as u64;
+        assert_eq!(board.in_flight, self.bytes(Segment::is_in_flight));
+        assert_eq!(board.sacked_bytes, self.bytes(|segment| segment.sacked && !segment.passed));
+        assert_eq!(board.passed_bytes, self.bytes(|segment| segment.passed));
+        assert_eq!(board.lost_bytes, self.bytes(|segment| segment.lost));
+        let index = |place: usize| board.head + place as u64;
         let unsacked = model.iter().rposition(|segment| !segment.sacked);
         assert_eq!(board.last_unsacked_below(u64::MAX), unsacked.map(index));
         let top = model.iter().rposition(|segment| segment.sacked);

@@ -31,9 +31,9 @@ fn board() -> Scoreboard {
 
 /// Retransmits the first segment at `millis`.
 fn retransmit(board: &mut Scoreboard, millis: u64) {
-    board.mark_lost(board.head_index());
+    board.mark_lost(board.head);
     board.begin_burst(Burst::new(at(millis)));
-    board.retransmit(board.head_index());
+    board.retransmit(board.head);
 }
 
 fn first(board: &Scoreboard) -> (Record, Burst) {
@@ -74,7 +74,7 @@ fn an_older_echo_is_ambiguous_below_the_ack_only() {
 #[test]
 fn a_copy_is_told_by_its_timestamp() {
     let mut board = board();
-    board.note_copy(board.head_index());
+    board.note_copy(board.head);
     let (record, burst) = first(&board);
     let ambiguity = |echoed| ack(400, echoed).of(&record, &burst);
     assert_eq!(ambiguity(0), Ambiguity { is_ambiguous: false, is_copy: false, is_asked: false }, "the original's");
@@ -106,7 +106,7 @@ fn samples_come_from_segments_that_were_sent_once() {
             retransmit(&mut board, millis);
         }
         let ambiguity = Ambiguity { is_ambiguous: false, is_copy: false, is_asked: false };
-        for index in board.head_index()..board.head_index() + 3 {
+        for index in board.head..board.head + 3 {
             let record = *board.get(index).unwrap();
             delivery.add(&record, board.burst_of(&record), ambiguity);
         }
