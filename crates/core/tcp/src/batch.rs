@@ -105,7 +105,12 @@ impl Batch {
         // 60 bytes hold any header: 12 bytes of fixed fields and up to 40 bytes of options.
         let len = CheshireCodec::emit(header, room).unwrap_or(0);
         self.headers.truncate(at + len);
-        self.note(len, payload_start, payload_len);
+        let size = len + usize::from(payload_len);
+        if self.segments.is_empty() {
+            self.segment_size = size;
+        }
+        self.len += size;
+        self.segments.push(SegmentRef { header_len: len as u8, payload_len, payload_start });
     }
 
     /// Adds `count` segments of `payload` bytes each, whose headers differ from the last one only in the sequence numbers,
@@ -133,14 +138,5 @@ impl Batch {
             payload_start,
         }));
         self.len += count * (len + usize::from(payload));
-    }
-
-    fn note(&mut self, header_len: usize, payload_start: u64, payload_len: u16) {
-        let size = header_len + usize::from(payload_len);
-        if self.segments.is_empty() {
-            self.segment_size = size;
-        }
-        self.len += size;
-        self.segments.push(SegmentRef { header_len: header_len as u8, payload_len, payload_start });
     }
 }

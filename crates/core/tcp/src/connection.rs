@@ -53,7 +53,6 @@ mod observe;
 mod opening;
 mod output;
 mod parts;
-mod pending;
 mod persist;
 mod pmtu;
 mod rate;
@@ -67,15 +66,15 @@ mod sender;
 mod status;
 #[cfg(test)]
 mod tests;
+#[cfg_attr(not(test), expect(clippy::indexing_slicing, reason = "each timer has a deadline"))]
 mod timers;
-mod trains;
 mod user_timeout;
 mod writer;
 
 pub use segment::{Payload, SegmentMeta};
 
 use congestion::CongestionDriver;
-use extension::{Extensions, Heard};
+use extension::Extensions;
 pub(crate) use handshake::{Start, reset_for};
 pub(crate) use lifecycle::Pressure;
 pub use lifecycle::{Blocked, Event};
@@ -86,16 +85,16 @@ use moderation::Flow;
 use numbers::Numbers;
 use observe::Observers;
 pub use output::Due;
-use parts::{Acking, Checks, ControlLoop, Engine, Headers, Opening, Pending, Receiving, Recovery, SendLoop, Watch};
+use parts::{Acking, Checks, ControlLoop, Engine, Headers, Opening, Receiving, Recovery, SendLoop, Watch};
 use pmtu::Pmtu;
 pub use reader::Reader;
 use receiver::Receiver;
 pub(crate) use reclaimable::{Reclaim, Reclaimable};
 use segment::Incoming;
+pub(crate) use segment::Train;
 use sender::Sender;
 pub use status::Status;
 use timers::{Timer, Timers};
-pub(crate) use trains::Train;
 pub use writer::Writer;
 
 /// Options and extensions agreed on in the handshake.
@@ -185,7 +184,7 @@ impl Connection {
             snd: Sender::new(&config),
             rcv: Receiver::new(&config, now),
             rtt: RttEstimator::new(config.min_rto),
-            loss: Loss::new(),
+            loss: Loss::default(),
             cc: CongestionDriver::new(&config, Bytes::from(pmtu.payload(0)), now),
             pmtu,
             ext: Extensions::default(),
@@ -288,20 +287,12 @@ impl Connection {
 
     /// Shuts down this side for writing: a FIN follows the queued data. Further calls have no effect.
     pub fn shutdown(&mut self) {
-        if self.snd.fin_queued {
+        if self.snd.fin_queued || !self.life.state.can_send() {
             return;
         }
-        match self.life.state {
-            State::SynSent => {
-                // RFC 9293, section 3.10.4: in SYN-SENT with no data queued, the connection is deleted.
-                if self.snd.buffer.is_empty() {
-                    self.finish(None);
-                    return;
-                }
-            }
-            State::SynReceived | State::Established => {}
-            State::CloseWait => {}
-            _ => return,
+        // RFC 9293, section 3.10.4: in SYN-SENT with no data queued, the connection is deleted.
+        if self.life.state == State::SynSent && self.snd.buffer.is_empty() {
+            return self.finish(None);
         }
         self.snd.fin_queued = true;
         self.advance_closing();
@@ -347,15 +338,11 @@ impl Connection {
 
     /// Aborts the connection and sends a RST to the peer (RFC 9293, section 3.10.5).
     pub fn abort(&mut self) {
-        if matches!(self.life.state, State::Closed) {
-            return;
+        match self.life.state {
+            State::Closed => {}
+            State::Listen | State::SynSent | State::TimeWait => self.finish(Some(ConnectionError::Aborted)),
+            _ => self.reset(self.timers.now),
         }
-        if self.life.state.is_synchronized() && self.life.state != State::TimeWait
-            || self.life.state == State::SynReceived
-        {
-            return self.reset(self.timers.now);
-        }
-        self.finish(Some(ConnectionError::Aborted));
     }
 
     /// Discards what has arrived, and sends a RST: at once if nothing is queued, else once that is acknowledged. Until then,
@@ -415,10 +402,10 @@ impl Connection {
             // During the handshake the timer is that of the SYN.
             self.arm_retransmission(now);
         }
-        if self.cc.sending().is_some() {
+        if self.cc.sending.made().is_some() {
             self.control_loop().refresh();
         } else {
-            self.cc.configure(&self.config);
+            self.cc.sending.kept.config = Arc::clone(&self.config);
         }
     }
 

@@ -12,7 +12,6 @@
 //! The effect of unverified addresses is bounded: no answer is larger than the segment it answers, a SYN-ACK is sent
 //! at most three times unless the SYN is repeated, and beyond the backlog SYNs are answered with stateless SYN
 //! cookies.
-#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -25,21 +24,20 @@ use longhaul_wire::Header;
 use crate::connection::Start;
 use crate::keys::Keys;
 use crate::{
-    Config, Connection, EndpointConfig, Event, HostError, IncomingObservers, PathCache, SegmentMeta, State,
-    TimestampClock, Tuple, seq,
+    Config, Connection, EndpointConfig, Event, HostError, IncomingObservers, SegmentMeta, State, TimestampClock, Tuple,
+    seq,
 };
 
-mod abandoning;
 mod cookie;
 mod directory;
 mod group;
 mod limits;
-mod observe;
 mod opening;
 mod prehashed;
 mod receiving;
 mod reflect;
 mod settling;
+mod slots;
 mod stray;
 mod table;
 #[cfg(test)]
@@ -50,6 +48,7 @@ mod transmitting;
 pub use group::EndpointGroup;
 use group::{Membership, Share};
 use reflect::Reflector;
+use slots::{Slot, Slots};
 use stray::Buckets;
 use table::Table;
 use time_wait::TimeWait;
@@ -137,27 +136,6 @@ pub struct EndpointStats {
     pub probes_answered: u64,
 }
 
-struct Slot {
-    tuple: Tuple,
-    connection: Connection,
-    generation: u32,
-    /// Its place among the slots in use.
-    place: u32,
-    /// Whether the slot is in the queue of connections that may have data to send.
-    queued: bool,
-    /// Whether the application holds the connection or will get it from `accept`.
-    held: bool,
-    /// Whether this is a passive open that the application has not accepted yet.
-    pending: bool,
-    /// The connections of the peer's address, if the peer opened this one.
-    share: Option<Arc<Share>>,
-    memory: usize,
-    /// Memory charged to the peer's address.
-    charged: usize,
-    /// Metrics cache to update when the connection has finished sending.
-    path_cache: Option<PathCache>,
-}
-
 struct Listener {
     config: Arc<Config>,
     ready: VecDeque<ConnId>,
@@ -167,8 +145,7 @@ struct Listener {
 pub struct Endpoint {
     config: EndpointConfig,
     keys: Keys,
-    slots: Vec<Option<Box<Slot>>>,
-    free: Vec<(u32, u32)>,
+    slots: Slots,
     table: Table,
     membership: Membership,
     listener: Option<Listener>,
@@ -182,8 +159,6 @@ pub struct Endpoint {
     reflector: Reflector,
     buckets: Buckets,
     memory: usize,
-    /// The slots in use.
-    live: Vec<u32>,
     stats: EndpointStats,
     /// The shortest patience of the connections that received something since it was taken.
     read_patience: Option<Span>,
@@ -202,8 +177,7 @@ impl Endpoint {
     fn with(config: EndpointConfig, now: Time, membership: Membership) -> Self {
         let keys = Keys::new(&config.secret);
         Self {
-            slots: Vec::new(),
-            free: Vec::new(),
+            slots: Slots::default(),
             table: Table::new(keys.clone()),
             membership,
             listener: None,
@@ -216,7 +190,6 @@ impl Endpoint {
             reflector: Reflector::default(),
             buckets: Buckets::new(),
             memory: 0,
-            live: Vec::new(),
             stats: EndpointStats::default(),
             read_patience: None,
             now,
@@ -238,7 +211,7 @@ impl Endpoint {
     /// Stops answering SYNs and resets connections that were not accepted.
     pub fn unlisten(&mut self, now: Time) {
         let Some(listener) = self.listener.take() else { return };
-        self.membership.remove_ready(listener.ready.len());
+        self.membership.counts().ready.subtract(listener.ready.len());
         // This includes connections in the handshake, because the application could never get them.
         for id in self.ids(|slot| slot.pending) {
             self.set_accepted(id);
@@ -247,28 +220,39 @@ impl Endpoint {
         }
     }
 
+    /// Prepares for the endpoint to be dropped: connections that did not finish sending get a RST, which
+    /// [`poll_transmit`](Self::poll_transmit) returns. If the FIN was sent, or only the peer's window keeps it, there is
+    /// no RST: the peer can do without our last acknowledgment, and a RST could make it discard unread data. If data has
+    /// not been sent, the peer would wait forever, so it gets a RST, and so does a peer whose data is discarded.
+    pub fn abandon(&mut self, now: Time) {
+        self.unlisten(now);
+        let ours = |state| matches!(state, State::FinWait1 | State::Closing | State::LastAck | State::TimeWait);
+        for id in self.ids(|_| true) {
+            self.drive(now, id, |connection| {
+                if connection.status().discards() || !(ours(connection.state()) && connection.engine().hurry_fin()) {
+                    connection.abort();
+                }
+            });
+        }
+    }
+
     /// Returns the connections that satisfy `which`.
     fn ids(&self, which: impl Fn(&Slot) -> bool) -> Vec<ConnId> {
-        let slots = self.slots.iter().enumerate();
-        let slots = slots.filter_map(|(index, slot)| slot.as_deref().map(|slot| (index, slot)));
-        slots
-            .filter(|(_, s)| which(s))
-            .map(|(index, s)| ConnId { slot: index as u32, generation: s.generation })
-            .collect()
+        self.slots.iter().filter(|slot| which(slot)).map(|slot| slot.id).collect()
     }
 
     /// Returns the next connection that has completed the handshake.
     pub fn accept(&mut self) -> Option<ConnId> {
         let listener = self.listener.as_mut()?;
         let id = listener.ready.pop_front()?;
-        self.membership.remove_ready(1);
+        self.membership.counts().ready.subtract(1);
         self.set_accepted(id);
         Some(id)
     }
 
     fn set_accepted(&mut self, id: ConnId) {
-        if self.slot_mut(id).is_some_and(|slot| std::mem::take(&mut slot.pending)) {
-            self.membership.remove_pending();
+        if self.slots.of_mut(id).is_some_and(|slot| std::mem::take(&mut slot.pending)) {
+            self.membership.counts().pending.subtract(1);
         }
     }
 
@@ -295,33 +279,29 @@ impl Endpoint {
     /// Returns a connection unless the endpoint has forgotten it.
     #[must_use]
     pub fn connection(&self, id: ConnId) -> Option<&Connection> {
-        let slot = self.slots.get(id.slot as usize)?.as_deref()?;
-        (slot.generation == id.generation).then_some(&slot.connection)
+        Some(&self.slots.of(id)?.connection)
     }
 
     fn connection_mut(&mut self, id: ConnId) -> Option<&mut Connection> {
-        let slot = self.slots.get_mut(id.slot as usize)?.as_deref_mut()?;
-        (slot.generation == id.generation).then_some(&mut slot.connection)
+        Some(&mut self.slots.of_mut(id)?.connection)
     }
 
     /// Returns the state of a connection.
     #[must_use]
     pub fn state(&self, id: ConnId) -> Option<State> {
-        let slot = self.slots.get(id.slot as usize)?.as_deref()?;
-        (slot.generation == id.generation).then(|| slot.connection.state())
+        Some(self.slots.of(id)?.connection.state())
     }
 
     /// Returns the addresses of a connection.
     #[must_use]
     pub fn tuple(&self, id: ConnId) -> Option<Tuple> {
-        let slot = self.slots.get(id.slot as usize)?.as_deref()?;
-        (slot.generation == id.generation).then_some(slot.tuple)
+        Some(self.slots.of(id)?.tuple)
     }
 
     /// Lets the application act on a connection; returns `None` if the endpoint has forgotten it.
     pub fn drive<R>(&mut self, now: Time, id: ConnId, act: impl FnOnce(&mut Connection) -> R) -> Option<R> {
         let now = self.advance(now);
-        let connection = &mut self.slot_mut(id)?.connection;
+        let connection = self.connection_mut(id)?;
         connection.begin_call(now);
         let result = act(connection);
         self.settle(id.slot);
@@ -331,7 +311,7 @@ impl Endpoint {
     /// Releases a connection: it is closed in an orderly way if it is still open, and then forgotten.
     pub fn release(&mut self, now: Time, id: ConnId) {
         let now = self.advance(now);
-        let Some(slot) = self.slot_mut(id) else { return };
+        let Some(slot) = self.slots.of_mut(id) else { return };
         slot.connection.begin_call(now);
         slot.held = false;
         slot.connection.orphan();
@@ -341,19 +321,19 @@ impl Endpoint {
     /// Returns the number of connections, including those that are closing, without TIME-WAIT records.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.live.len()
+        self.slots.len()
     }
 
     /// Returns whether there are neither connections nor TIME-WAIT records.
     #[must_use]
     pub fn is_idle(&self) -> bool {
-        self.live.is_empty() && self.time_wait.len() == 0
+        self.is_empty() && self.time_wait.len() == 0
     }
 
     /// Returns whether there is no connection (TIME-WAIT records may remain).
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.live.is_empty()
+        self.slots.len() == 0
     }
 
     /// Returns the number of TIME-WAIT records.
@@ -378,7 +358,7 @@ impl Endpoint {
     pub fn handle_host_error(&mut self, now: Time, tuple: Tuple, error: HostError) {
         let now = self.advance(now);
         if let Some(index) = self.find_slot(&tuple) {
-            if let Some(slot) = self.slots.get_mut(index as usize).and_then(Option::as_deref_mut) {
+            if let Some(slot) = self.slots.get_mut(index) {
                 slot.connection.handle_host_error(now, error);
             }
             self.settle(index);
@@ -390,7 +370,7 @@ impl Endpoint {
         let now = self.advance(now);
         self.time_wait.expire(now);
         while let Some(index) = self.wheel.pop_expired(now) {
-            if let Some(slot) = self.slots.get_mut(index as usize).and_then(Option::as_deref_mut) {
+            if let Some(slot) = self.slots.get_mut(index) {
                 slot.connection.handle_timeout(now);
             }
             self.settle(index);
@@ -400,10 +380,7 @@ impl Endpoint {
     /// Returns the time of the next call of [`handle_timeout`](Self::handle_timeout), if any timer is set.
     #[must_use]
     pub fn poll_timeout(&mut self) -> Option<Time> {
-        match (self.wheel.next(), self.time_wait.next_expiry()) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
-        }
+        self.wheel.next().into_iter().chain(self.time_wait.next_expiry()).min()
     }
 
     /// Returns the next event.
@@ -427,32 +404,15 @@ impl Endpoint {
         least.filter(|least| seq::later(*least, iss)).unwrap_or(iss)
     }
 
-    fn slot_mut(&mut self, id: ConnId) -> Option<&mut Slot> {
-        let slot = self.slots.get_mut(id.slot as usize)?.as_deref_mut()?;
-        (slot.generation == id.generation).then_some(slot)
-    }
-
     /// Adds a connection, which the limits have admitted: with its share if the peer opened it.
     fn insert(&mut self, tuple: Tuple, mut connection: Connection, share: Option<Arc<Share>>) -> ConnId {
-        let (index, generation) = self.free.pop().unwrap_or((self.slots.len() as u32, 0));
         connection.opening().recall(self.now, tuple.remote.ip());
-        let path_cache = connection.config.path_cache.clone();
-        let (memory, charged, queued, held, pending) = (0, 0, false, true, share.is_some());
-        if pending {
-            self.membership.add_pending();
+        if share.is_some() {
+            self.membership.counts().pending.add(1);
         }
-        let place = self.live.len() as u32;
-        let slot =
-            Slot { tuple, connection, generation, place, queued, held, pending, share, memory, charged, path_cache };
-        if index as usize == self.slots.len() {
-            self.slots.push(None);
-        }
-        if let Some(place) = self.slots.get_mut(index as usize) {
-            *place = Some(Box::new(slot));
-        }
-        self.table.insert(tuple, index);
+        let id = self.slots.insert(tuple, connection, share);
+        self.table.insert(tuple, id.slot);
         self.membership.enter(&tuple);
-        self.live.push(index);
-        ConnId { slot: index, generation }
+        id
     }
 }

@@ -17,11 +17,11 @@ pub(crate) struct Stats {
     pub(crate) bytes_acked: u64,
     pub(crate) bytes_received: u64,
     /// Allocated by the first such event, which most connections never have.
-    incidents: Option<Box<Incidents>>,
+    pub(crate) incidents: Option<Box<Incidents>>,
 }
 
 /// Counters of losses and other rare events.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Incidents {
     pub(crate) segments_retransmitted: u64,
     pub(crate) bytes_retransmitted: u64,
@@ -39,25 +39,6 @@ pub(crate) struct Incidents {
     pub(crate) ce_in: u64,
 }
 
-impl Incidents {
-    const NONE: Self = Self {
-        segments_retransmitted: 0,
-        bytes_retransmitted: 0,
-        bytes_lost: 0,
-        duplicate_bytes_in: 0,
-        bytes_refused: 0,
-        timeouts: 0,
-        tail_probes: 0,
-        recoveries: 0,
-        spurious_recoveries: 0,
-        dsacks: 0,
-        challenge_acks: 0,
-        paws_dropped: 0,
-        windows_shrunk: 0,
-        ce_in: 0,
-    };
-}
-
 /// Shows all counters, whether or not they are allocated.
 impl fmt::Debug for Stats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -69,24 +50,20 @@ impl fmt::Debug for Stats {
             .field("bytes_sent", bytes_sent)
             .field("bytes_acked", bytes_acked)
             .field("bytes_received", bytes_received)
-            .field("incidents", self.incidents())
+            .field("incidents", &self.incidents())
             .finish()
     }
 }
 
 impl Stats {
-    pub(crate) fn incidents(&self) -> &Incidents {
-        self.incidents.as_deref().unwrap_or(&Incidents::NONE)
-    }
-
-    #[cfg(test)]
-    pub(crate) fn has_incidents(&self) -> bool {
-        self.incidents.is_some()
+    #[inline]
+    pub(crate) fn incidents(&self) -> Incidents {
+        self.incidents.as_deref().copied().unwrap_or_default()
     }
 
     /// Returns the counters to be changed. Segments without an incident should not get here.
     pub(crate) fn incidents_mut(&mut self) -> &mut Incidents {
-        self.incidents.get_or_insert_with(|| Box::new(Incidents::NONE))
+        self.incidents.get_or_insert_default()
     }
 }
 

@@ -5,6 +5,7 @@
 //! datagrams and deadlines. See [`Connection`] for the order of calls.
 #![forbid(unsafe_code)]
 #![warn(clippy::multiple_inherent_impl)]
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
 
 mod batch;
 #[cfg(feature = "_internals")]
@@ -23,7 +24,9 @@ mod path_cache;
 mod ranges;
 mod reassembly;
 mod rtt;
+#[cfg_attr(not(test), expect(clippy::indexing_slicing, reason = "indices into its own ring"))]
 mod scoreboard;
+#[cfg_attr(not(test), expect(clippy::indexing_slicing, reason = "positions in its own blocks"))]
 mod send_buffer;
 mod seq;
 mod state;

@@ -114,10 +114,9 @@ pub(crate) struct Learnt<T> {
 }
 
 /// Result of checking out a saved path.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) enum Taken {
     /// There is none.
-    #[default]
     Nothing,
     /// It was impossible and has been removed.
     Damaged,
@@ -176,17 +175,31 @@ impl PathCache {
 
     /// Returns a checked-out saved path with its old age, unless another connection has stored one in the meantime.
     pub(crate) fn give_back(&self, remote: IpAddr, congestion: &str, checked_out: Learnt<SavedPath>) {
-        let key = key(remote, congestion);
-        let entries = &mut *self.lock();
-        let old = entries.remove(&key).unwrap_or_default();
-        entries.make_room(self.0.config.capacity);
-        entries.insert(key, Entry { saved: old.saved.or(Some(checked_out)), ..old });
+        self.update(remote, congestion, |old| Entry { saved: old.saved.or(Some(checked_out)), ..old });
     }
 
     /// Stores metrics of the path to `remote` at `now` for the congestion controller of this name, as a connection
-    /// does at its end. For applications that know the path from other sources.
+    /// does at its end: they are merged into the entry. For applications that know the path from other sources.
     pub fn seed(&self, now: Time, remote: IpAddr, congestion: &str, metrics: &PathMetrics) {
-        self.learn(now, remote, congestion, metrics);
+        if *metrics == PathMetrics::default() {
+            return;
+        }
+        let rtt = metrics.srtt.map(|srtt| Rtt { srtt, rttvar: metrics.rttvar });
+        self.update(remote, congestion, |old| Entry {
+            ssthresh: self.merge(now, old.ssthresh, metrics.ssthresh, mean),
+            rtt: self.merge(now, old.rtt, rtt, Rtt::after),
+            saved: self.merge(now, old.saved, metrics.saved, |_, new| new),
+            drops_ect: self.merge(now, old.drops_ect, metrics.drops_ect.then_some(()), |(), ()| ()),
+            turn: 0,
+        });
+    }
+
+    /// Replaces the entry of a path, which is then the most recently updated one.
+    fn update(&self, remote: IpAddr, congestion: &str, change: impl FnOnce(Entry) -> Entry) {
+        let key = key(remote, congestion);
+        let entries = &mut *self.lock();
+        let old = entries.remove(&key).unwrap_or_default();
+        entries.insert(key, change(old), self.0.config.capacity);
     }
 
     /// Returns the number of entries, including those that are too old.
@@ -211,28 +224,6 @@ impl PathCache {
     pub fn copied(&self) -> Self {
         let entries = Mutex::new(self.lock().clone());
         Self(Arc::new(Shared { config: self.0.config, entries }))
-    }
-
-    /// Merges the metrics of a finished connection to `remote` into its entry.
-    pub(crate) fn learn(&self, now: Time, remote: IpAddr, congestion: &str, new: &PathMetrics) {
-        if *new == PathMetrics::default() {
-            return;
-        }
-        let key = key(remote, congestion);
-        let entries = &mut *self.lock();
-        let old = entries.remove(&key).unwrap_or_default();
-        let rtt = new.srtt.map(|srtt| Rtt { srtt, rttvar: new.rttvar });
-        entries.make_room(self.0.config.capacity);
-        entries.insert(
-            key,
-            Entry {
-                ssthresh: self.merge(now, old.ssthresh, new.ssthresh, mean),
-                rtt: self.merge(now, old.rtt, rtt, Rtt::after),
-                saved: self.merge(now, old.saved, new.saved, |_, new| new),
-                drops_ect: self.merge(now, old.drops_ect, new.drops_ect.then_some(()), |(), ()| ()),
-                turn: 0,
-            },
-        );
     }
 
     fn merge<T: Copy>(
@@ -276,14 +267,13 @@ impl Entries {
         Some(entry)
     }
 
-    fn make_room(&mut self, capacity: usize) {
-        while self.by_key.len() >= capacity.max(1) {
-            let Some((_, oldest)) = self.by_turn.pop_first() else { return };
+    /// Adds an entry that is not there, and makes room for it by removing the least recently updated ones.
+    fn insert(&mut self, key: Key, entry: Entry, capacity: usize) {
+        while self.by_key.len() >= capacity.max(1)
+            && let Some((_, oldest)) = self.by_turn.pop_first()
+        {
             self.by_key.remove(&oldest);
         }
-    }
-
-    fn insert(&mut self, key: Key, entry: Entry) {
         let (key, turn) = (Arc::new(key), self.turns);
         self.turns = turn.wrapping_add(1);
         self.by_turn.insert(turn, Arc::clone(&key));

@@ -1,14 +1,5 @@
 //! Receive buffer: in-order data that has not been read, and out-of-order data.
-#![cfg_attr(
-    not(test),
-    deny(
-        clippy::unwrap_used,
-        clippy::expect_used,
-        clippy::indexing_slicing,
-        clippy::arithmetic_side_effects,
-        clippy::panic
-    )
-)]
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
@@ -89,7 +80,7 @@ pub(crate) struct Inserted {
 /// Offsets are 64-bit stream offsets, as at the sender. The caller must keep segments within the advertised window.
 /// If bytes arrive more than once, the first copy is kept. In-order data is never refused, whatever the memory
 /// limit, so that a full buffer cannot cause a deadlock.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Reassembly {
     /// RCV.NXT.
     pub(crate) next: u64,
@@ -117,37 +108,18 @@ pub(crate) struct Reassembly {
 impl Reclaim for Reassembly {
     type Kept = u64;
 
-    fn rest(&mut self) -> Option<u64> {
-        if self.is_empty() {
-            return Some(self.next);
-        }
-        self.ready.shrink_to_fit();
-        self.pins.shrink_to_fit();
-        None
-    }
-
-    fn from_kept(next: u64) -> Self {
-        Self::new(next)
+    fn from_kept(next: &u64) -> Self {
+        Self { next: *next, ..Self::default() }
     }
 }
 
 impl Reassembly {
-    #[must_use]
-    pub(crate) fn new(next: u64) -> Self {
-        Self {
-            next,
-            ready: VecDeque::new(),
-            tail: BytesMut::new(),
-            unread: 0,
-            pins: VecDeque::new(),
-            pinned: 0,
-            pin_cost: 0,
-            chunks: BTreeMap::new(),
-            ranges: BTreeMap::new(),
-            out_of_order: 0,
-            chunk_bytes: 0,
-            recent: ArrayVec::new(),
-        }
+    /// Frees memory that recent load did not need. Returns whether the buffer is empty, and sets what is kept of it then.
+    pub(crate) fn rest(&mut self, kept: &mut u64) -> bool {
+        *kept = self.next;
+        self.ready.shrink_to_fit();
+        self.pins.shrink_to_fit();
+        self.is_empty()
     }
 
     /// Returns the memory used by the buffer in bytes: data, free space in blocks, receive buffers that

@@ -13,7 +13,7 @@ pub(crate) const MAX_RTO: Span = Span::from_secs(120);
 const GRANULARITY: Span = Span::from_millis(1);
 
 /// Round-trip time estimator of one path: SRTT, RTTVAR, RTO and minima (RFC 6298).
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct RttEstimator {
     pub(crate) srtt: Option<Span>,
     pub(crate) rttvar: Span,
@@ -28,16 +28,7 @@ pub(crate) struct RttEstimator {
 
 impl RttEstimator {
     pub(crate) fn new(min_rto: Span) -> Self {
-        Self {
-            srtt: None,
-            rttvar: Span::ZERO,
-            latest: None,
-            min: None,
-            min_rto,
-            initial: INITIAL_RTO,
-            backoff: 0,
-            samples: 0,
-        }
+        Self { min_rto, initial: INITIAL_RTO, ..Self::default() }
     }
 
     /// Updates the minima and the newest round-trip time, but not SRTT and RTTVAR.

@@ -115,7 +115,7 @@ impl Record {
 
 /// Send-time snapshot for delivery-rate sampling, shared by segments sent together
 /// (draft-cheng-iccrg-delivery-rate-estimation, section 3.1.2).
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Burst {
     pub(crate) sent_at: Time,
     /// Bytes delivered when the burst was sent.
@@ -135,17 +135,7 @@ pub(crate) struct Burst {
 
 impl Burst {
     pub(crate) fn new(sent_at: Time) -> Self {
-        Self {
-            sent_at,
-            delivered: 0,
-            delivered_at: sent_at,
-            first_sent_at: sent_at,
-            in_flight: 0,
-            lost: 0,
-            app_limited: false,
-            tag: 0,
-            live: 0,
-        }
+        Self { sent_at, delivered_at: sent_at, first_sent_at: sent_at, ..Self::default() }
     }
 }
 
@@ -183,7 +173,13 @@ impl Scoreboard {
 
     #[cfg(any(test, feature = "_internals"))]
     pub(crate) fn new() -> Self {
-        Self::from_kept(Self::UNUSED)
+        Self::from_kept(&Self::UNUSED)
+    }
+
+    /// Returns whether it is empty, and sets what is kept of it then.
+    pub(crate) fn rest(&mut self, kept: &mut (u64, u64)) -> bool {
+        *kept = (self.next_tx, self.head);
+        self.is_empty()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -224,19 +220,19 @@ impl Scoreboard {
 
     /// Returns the highest record below `index` that is not SACKed.
     pub(crate) fn last_unsacked_below(&self, index: u64) -> Option<u64> {
-        self.sacked.last_clear(self.head, index.min(self.tail))
+        self.sacked.last::<false>(self.head, index.min(self.tail))
     }
 
     /// Returns the highest SACKed record below `index`.
     pub(crate) fn last_sacked_below(&self, index: u64) -> Option<u64> {
-        self.sacked.last_set(self.head, index.min(self.tail))
+        self.sacked.last::<true>(self.head, index.min(self.tail))
     }
 
     /// Returns the lowest record in flight that starts at or after `offset` and has a SACKed record above it. Lost
     /// records are skipped one by one, because callers ask only when no segment waits for retransmission.
     pub(crate) fn next_in_doubt(&self, offset: u64) -> Option<u64> {
         let mut at = self.index_at_or_after(offset);
-        while let Some(index) = self.sacked.next_clear(at, self.sacked_top) {
+        while let Some(index) = self.sacked.next::<false>(at, self.sacked_top) {
             if !self.record(index).is_lost() {
                 return Some(index);
             }
@@ -433,7 +429,7 @@ impl Scoreboard {
         }
         let mut bytes = 0;
         let mut at = from;
-        while let Some(index) = if at < to { self.sacked.next_clear(at, to) } else { None } {
+        while let Some(index) = if at < to { self.sacked.next::<false>(at, to) } else { None } {
             let record = *self.record(index);
             self.deliver(index, &record);
             delivered(&record, self.burst_of(&record));
@@ -500,7 +496,7 @@ impl Scoreboard {
             return None;
         }
         let from = self.lost_hint.max(self.head);
-        let found = self.lost.next_set(from, self.tail);
+        let found = self.lost.next::<true>(from, self.tail);
         self.lost_hint = found.unwrap_or(self.tail);
         found
     }
@@ -509,7 +505,7 @@ impl Scoreboard {
     pub(crate) fn renege(&mut self) {
         let mut reneged = Vec::new();
         let mut from = self.head;
-        while let Some(index) = self.sacked.next_set(from, self.tail) {
+        while let Some(index) = self.sacked.next::<true>(from, self.tail) {
             let record = self.record_mut(index);
             record.flags &= !(SACKED | PASSED);
             self.in_flight += self.record(index).sequence_len();
@@ -517,7 +513,7 @@ impl Scoreboard {
             from = index + 1;
         }
         self.link_in_order(reneged);
-        self.sacked.clear_all();
+        self.sacked.bits.fill(0);
         (self.sacked_bytes, self.passed_bytes) = (0, 0);
         self.sacked_top = self.head;
     }
@@ -551,11 +547,7 @@ impl Scoreboard {
 impl Reclaim for Scoreboard {
     type Kept = (u64, u64);
 
-    fn rest(&mut self) -> Option<Self::Kept> {
-        self.is_empty().then_some((self.next_tx, self.head))
-    }
-
-    fn from_kept((next_tx, head): Self::Kept) -> Self {
+    fn from_kept(&(next_tx, head): &Self::Kept) -> Self {
         let ends = Self { oldest: NIL, newest: NIL, ..Self::default() };
         Self { next_tx, head, tail: head, lost_hint: head, sacked_top: head, ..ends }
     }

@@ -36,7 +36,7 @@ const SPARE_MIN: usize = 16 << 10;
 /// number of pieces.
 ///
 /// The capacity limits the data, not the memory; see [`memory`](Self::memory).
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct SendBuffer {
     pub(crate) capacity: usize,
     pub(crate) start: u64,
@@ -63,18 +63,8 @@ pub(crate) struct SendBuffer {
 impl Reclaim for SendBuffer {
     type Kept = (usize, u64);
 
-    fn rest(&mut self) -> Option<Self::Kept> {
-        if self.is_empty() {
-            return Some((self.capacity, self.start));
-        }
-        self.peak = self.len();
-        self.trim_spare();
-        self.spare.shrink_to_fit();
-        None
-    }
-
-    fn from_kept((capacity, start): Self::Kept) -> Self {
-        Self { start, end: start, ..Self::new(capacity) }
+    fn from_kept((capacity, start): &Self::Kept) -> Self {
+        Self { capacity: *capacity, start: *start, end: *start, block: BLOCK_MIN, ..Self::default() }
     }
 }
 
@@ -82,28 +72,19 @@ impl Reclaimable<SendBuffer> {
     /// Returns [`SendBuffer::end`].
     #[inline]
     pub(crate) fn end(&self) -> u64 {
-        self.inspect(|buffer| buffer.end, |(_, end)| end)
+        self.made().map_or(self.kept.1, |buffer| buffer.end)
     }
 }
 
 #[expect(clippy::multiple_inherent_impl, reason = "batches have their file")]
 impl SendBuffer {
-    /// Creates an empty buffer for up to `capacity` bytes of data, starting at offset 1.
-    #[must_use]
-    pub(crate) fn new(capacity: usize) -> Self {
-        Self {
-            capacity,
-            start: 1,
-            end: 1,
-            pieces: VecDeque::new(),
-            spare: Vec::new(),
-            spare_bytes: 0,
-            peak: 0,
-            piece_bytes: 0,
-            block: BLOCK_MIN,
-            dropped: 0,
-            cursor: Cell::new(0),
-        }
+    /// Frees memory that recent load did not need. Returns whether the buffer is empty, and sets what is kept of it then.
+    pub(crate) fn rest(&mut self, kept: &mut (usize, u64)) -> bool {
+        *kept = (self.capacity, self.start);
+        self.peak = self.len();
+        self.trim_spare();
+        self.spare.shrink_to_fit();
+        self.is_empty()
     }
 
     /// Returns the number of bytes in the buffer.

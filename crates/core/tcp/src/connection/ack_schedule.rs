@@ -1,11 +1,10 @@
 //! ACKs of received data: when they are sent and what they report (RFC 9293, section 3.8.6.3; RFC 5681, section 4.2;
 //! RFC 2018; RFC 2883).
-#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
 
 use std::collections::VecDeque;
 
 use longhaul_units::{Span, Time};
-use longhaul_wire::{CheshireCodec, Codec, Flags, Header};
+use longhaul_wire::{CheshireCodec, Codec, Header};
 
 use crate::Batch;
 
@@ -34,7 +33,7 @@ const MAX_CHANGED_BLOCKS: u32 = 3;
 /// 3.7.1: the default MSS).
 const FULL_SIZE: usize = 536;
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct AckSchedule {
     /// An ACK must be sent, with the next data segment or alone.
     pub(super) due: bool,
@@ -56,7 +55,7 @@ pub(super) struct AckSchedule {
     /// TSval of the segment that triggers the next ACK, if the ACK has to echo it.
     pub(super) probe_echo: Option<u32>,
     /// CE was received and the peer has not sent CWR yet (RFC 3168, section 6.1.3).
-    echo_congestion: bool,
+    pub(super) echo_congestion: bool,
     /// The largest segment received, which defines "full-sized" (RFC 9293, section 3.8.6.3).
     peer_segment: usize,
     /// ACKs whose content was fixed when they became due, oldest first.
@@ -93,23 +92,7 @@ pub(super) enum AckTime {
 
 impl AckSchedule {
     pub(super) fn new() -> Self {
-        Self {
-            due: false,
-            unacked_full: 0,
-            unacked: 0,
-            changed_blocks: 0,
-            last_sent: 0,
-            initial_acks: INITIAL_ACKS,
-            requested_every: 0,
-            requested_left: 0,
-            immediate: false,
-            dsack: None,
-            probe_echo: None,
-            echo_congestion: false,
-            peer_segment: 0,
-            queue: VecDeque::new(),
-            challenged_at: None,
-        }
+        Self { initial_acks: INITIAL_ACKS, ..Self::default() }
     }
 
     /// Requests an ACK if the last one does not cover `next`.
@@ -269,10 +252,6 @@ impl AckSchedule {
     /// duplicate, or a probe echo. `holes` means that out-of-order data has arrived.
     pub(super) fn needs_pure_ack(&self, holes: bool) -> bool {
         self.due && (holes || self.dsack.is_some() || self.probe_echo.is_some())
-    }
-
-    pub(super) fn echo_flag(&self) -> Flags {
-        if self.echo_congestion { Flags::ECE } else { Flags::NONE }
     }
 }
 

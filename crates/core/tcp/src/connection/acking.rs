@@ -1,5 +1,4 @@
 //! ACK processing on the send side.
-#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
 
 use arrayvec::ArrayVec;
 use longhaul_cc::{Ack, RateSample, RttSample};
@@ -35,7 +34,7 @@ pub(super) struct AckSegment<'a> {
 impl AckSegment<'_> {
     /// Returns when the host received it.
     pub(super) fn received_at(&self) -> Time {
-        self.meta.rx_time.unwrap_or(self.now).min(self.now)
+        self.meta.received_at(self.now)
     }
 
     fn echo(&self) -> Option<u32> {
@@ -53,17 +52,6 @@ struct PriorState {
     flight_size: u64,
     una_advanced: u64,
     window_changed: bool,
-}
-
-impl PriorState {
-    fn event(self, segment: &AckSegment<'_>) -> Ack<'static> {
-        let mut event = Ack::new(segment.now);
-        event.rx_time = segment.meta.rx_time;
-        event.coalesced = segment.meta.coalesced;
-        event.prior_in_flight = Bytes(self.in_flight);
-        event.flight_size = Bytes(self.flight_size);
-        event
-    }
 }
 
 type Samples = (Option<RttSample>, Option<RateSample>);
@@ -133,7 +121,9 @@ impl Connection {
         // End spurious recovery, and detect losses.
         let losses = self.recovery().on_ack(now, at, &outcome);
         // Report the ACK to the controller in one event.
-        let mut event = before.event(segment);
+        let mut event = Ack::new(now);
+        (event.rx_time, event.coalesced) = (segment.meta.rx_time, segment.meta.coalesced);
+        (event.prior_in_flight, event.flight_size) = (Bytes(before.in_flight), Bytes(before.flight_size));
         event.cumulative = Bytes(delivery.cumulative);
         event.delivered = Bytes(delivery.bytes);
         (event.newly_lost, event.episode) = (Bytes(losses.bytes), losses.episode);
@@ -147,7 +137,7 @@ impl Connection {
         if una_advanced > 0 {
             self.rtt.on_progress();
             self.loss.on_progress();
-            self.peer.on_progress();
+            self.peer.stalled_since = None;
             self.timers.stop(Timer::Rto);
         }
         self.arm_retransmission(now);
@@ -165,7 +155,7 @@ impl Connection {
                 self.timers.arm(Timer::Persist, now + self.snd.persist.interval(self.rtt.base_rto()));
             }
             // A peer that answers is not given up because of its closed window (RFC 9293, MUST-37).
-            self.peer.on_progress();
+            self.peer.stalled_since = None;
             self.peer.arm_user_timeout(now, &self.snd, self.config.user_timeout, &mut self.timers);
             return;
         }
@@ -229,18 +219,18 @@ impl<'a> Acking<'a> {
         let (mss, blocks) = (u64::from(self.pmtu.mss()), self.sack(segment).ranges());
         let (clock, min_rtt, asked_at) = (self.numbers.clock, self.rtt.min, self.ext.ecn_check.asked_at());
         let attribution = Attribution { at, ack, echo: segment.echo(), clock, min_rtt, asked_at };
-        let each = self.cc.sending().is_some_and(|sending| sending.lists_each_segment());
+        let each =
+            self.cc.sending.made().is_some_and(|sending| sending.segments.is_some() && sending.control.each_segment);
         let nxt = self.snd.nxt;
         // A window probe is not ECN-capable, so that its arrival says nothing.
         let is_ect = self.ext.ecn_check.codepoint(self.cc.control.ecn, self.negotiated.ecn) != Ecn::NotEct
             && !self.snd.persist.in_flight;
-        let takes_records = self.ext.takes_records();
+        let takes_records = self.ext.takes_records;
         let (ecn_check, extensions) = self.ext.on_delivery();
         let mut ecn_check = is_ect.then_some(ecn_check);
         let (loss, mut segments) = (&mut *self.loss, self.cc.segments_mut());
         // Segments of a run add nothing that its first and last segment do not show, unless one of them is looked for.
-        let reported: ArrayVec<u64, { Arrivals::CAPACITY }> =
-            reports.iter().map(|report| report.start as u64).collect();
+        let reported: ArrayVec<u64, { Arrivals::CAPACITY }> = reports.iter().map(|report| report.start).collect();
         let told = match each || asked_at.is_some() || takes_records {
             true => Told::All,
             false => Told::Ends { and: &reported },
@@ -293,7 +283,7 @@ impl<'a> Acking<'a> {
         }
         let sack = self.sack(segment);
         let (dsack, mut claims) = (sack.dsack(self.snd.nxt), Claims::default());
-        if self.ext.is_empty() {
+        if self.ext.list.is_empty() {
             return (dsack, claims);
         }
         let facts = AckFacts {
@@ -307,7 +297,7 @@ impl<'a> Acking<'a> {
             age,
             rto: self.rtt.rto(),
         };
-        self.ext.each().for_each(|extension| extension.on_ack(&facts, self.snd, &mut claims));
+        self.ext.list.iter_mut().for_each(|extension| extension.on_ack(&facts, self.snd, &mut claims));
         if claims.fills_hole {
             self.loss.on_probe_filled_hole();
         }

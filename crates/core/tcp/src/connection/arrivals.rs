@@ -1,5 +1,4 @@
 //! Arrival-times option: arrival times of the peer's data to be reported, and received reports on our data.
-#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
 
 use arrayvec::ArrayVec;
 use longhaul_units::{Span, Time};
@@ -19,24 +18,17 @@ pub(super) type Reports = ArrayVec<Report, { Arrivals::CAPACITY }>;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Report {
     /// Stream offset of the segment's first byte.
-    pub(super) start: i64,
-    /// Arrival time on the peer's clock, with a local origin.
+    pub(super) start: u64,
+    /// Arrival time: of our segments on the peer's clock, with a local origin.
     pub(super) at: Time,
-    /// Whether the peer's receive offload merged the segment with others.
+    /// Whether receive offload merged the segment with others.
     pub(super) coalesced: bool,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Unreported {
-    start: u64,
-    at: Time,
-    coalesced: bool,
 }
 
 /// State of the option in both directions.
 #[derive(Debug, Default)]
 pub(super) struct ArrivalTimes {
-    unreported: ArrayVec<Unreported, MAX_UNREPORTED>,
+    unreported: ArrayVec<Report, MAX_UNREPORTED>,
     /// Arrival time of the newest batch that receive offload merged.
     batch: Option<Time>,
     newest: Option<Newest>,
@@ -55,11 +47,7 @@ struct Newest {
 impl Reclaim for ArrivalTimes {
     type Kept = ();
 
-    fn rest(&mut self) -> Option<()> {
-        Some(())
-    }
-
-    fn from_kept((): ()) -> Self {
+    fn from_kept((): &()) -> Self {
         Self::default()
     }
 }
@@ -80,7 +68,7 @@ impl ArrivalTimes {
         if self.unreported.is_full() {
             self.unreported.remove(0);
         }
-        self.unreported.push(Unreported { start, at, coalesced });
+        self.unreported.push(Report { start, at, coalesced });
     }
 
     /// Adds unreported arrivals to an ACK, which keeps `blocks` SACK blocks, and trims the ACK to the available space. If
@@ -110,7 +98,7 @@ impl ArrivalTimes {
         for arrival in header.options.arrivals.iter() {
             let start = numbers.our_offset(arrival.seq, ack);
             if let Some(at) = self.unwrap_ticks(now, arrival.ticks).filter(|_| (1..nxt as i64).contains(&start)) {
-                let _ = reports.try_push(Report { start, at, coalesced: arrival.coalesced });
+                let _ = reports.try_push(Report { start: start as u64, at, coalesced: arrival.coalesced });
             }
         }
         reports
@@ -146,7 +134,7 @@ impl ArrivalTimes {
 }
 
 pub(super) fn of_segment(reports: &Reports, start: u64) -> Option<Report> {
-    reports.iter().rev().find(|report| report.start == start as i64).copied()
+    reports.iter().rev().find(|report| report.start == start).copied()
 }
 
 /// Returns the difference of two times, or `None` if `later` is earlier.

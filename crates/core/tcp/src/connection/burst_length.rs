@@ -1,5 +1,4 @@
 //! Length of the bursts to which the sender joins segments (`docs/decisions/0049-moderation.md`).
-#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
 
 use longhaul_units::Bytes;
 

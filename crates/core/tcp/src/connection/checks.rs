@@ -1,5 +1,4 @@
 //! Acceptability of a segment (RFC 9293, section 3.10.7.4, first step; RFC 5961, section 5.2; RFC 7323, section 5.3).
-#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
 
 use longhaul_units::{Span, Time};
 use longhaul_wire::{Flags, Header, Timestamps};

@@ -3,26 +3,22 @@
 //! path.
 //!
 //! Most of that state concerns sending only. After an idle period it is dropped, if the controller can be replaced by a new
-//! one, and made anew when it is needed, so that idle connections are small ([`origin`]).
+//! one, and made anew when it is needed, so that idle connections are small ([`Origin`]).
 
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use longhaul_cc::{
-    AckedSegment, BuildParams, Control, Controller, Detection, Granted, LostSegment, NeedError, Pace, Pacer, Path,
-    SendLimit,
+    AckedSegment, BuildParams, Control, Controller, Demands, Detection, Granted, LostSegment, NeedError, Pace, Pacer,
+    Path, PathEvent, SendLimit,
 };
 use longhaul_units::{Bytes, Rate, Span, Time};
-
-use origin::Origin;
 
 use super::burst_length::BurstLength;
 use super::metrics_cache::PathHistory;
 use super::rate::RateSampler;
-use super::{Loss, Sender};
+use super::{Loss, Reclaim, Reclaimable, Sender};
 use crate::{Config, RttEstimator};
-
-mod origin;
 
 /// Segments reported in the next ACK event. The buffers are reused from one ACK to the next.
 #[derive(Debug, Default)]
@@ -33,12 +29,28 @@ pub(super) struct SegmentLists {
 
 #[derive(Debug)]
 pub(super) struct CongestionDriver {
-    origin: Origin,
+    /// What controls sending.
+    pub(super) sending: Reclaimable<SendControl>,
     pub(super) rate: RateSampler,
     pub(super) history: PathHistory,
     pub(super) limits: LimitClock,
     pub(super) handshake_rtt: Option<Span>,
     pub(super) handshake_lossy: bool,
+}
+
+/// What makes another [`SendControl`] of a controller that can be replaced by a new one.
+#[derive(Debug)]
+pub(super) struct Origin {
+    pub(super) config: Arc<Config>,
+    created_at: Time,
+    /// The segment size assumed before the handshake.
+    mss: Bytes,
+    /// Whether the controller has other parameters than those for an unknown path.
+    is_altered: bool,
+    /// When the connection was established, and what was granted to the controller.
+    pub(super) established: Option<(Time, Granted)>,
+    /// The path when the last one was dropped.
+    path: Option<Box<Path>>,
 }
 
 #[derive(Debug)]
@@ -100,8 +112,10 @@ impl Pacing {
 
 impl CongestionDriver {
     pub(super) fn new(config: &Arc<Config>, mss: Bytes, now: Time) -> Self {
+        let config = Arc::clone(config);
+        let origin = Origin { config, created_at: now, mss, is_altered: false, established: None, path: None };
         Self {
-            origin: Origin::new(config, mss, now),
+            sending: Reclaimable::new(origin),
             rate: RateSampler::new(now),
             history: PathHistory::default(),
             limits: LimitClock::new(now),
@@ -110,36 +124,29 @@ impl CongestionDriver {
         }
     }
 
-    /// Returns what controls sending, unless it was dropped.
-    pub(super) fn sending(&self) -> Option<&SendControl> {
-        self.origin.sending()
-    }
-
     /// Returns the lists of segments for the next ACK event, if the controller requested them. Without a controller, nothing is
     /// outstanding that could be acknowledged or lost.
     pub(super) fn segments_mut(&mut self) -> Option<&mut SegmentLists> {
-        self.origin.sending_mut()?.segments.as_deref_mut()
-    }
-
-    pub(super) fn configure(&mut self, config: &Arc<Config>) {
-        self.origin.configure(config);
+        self.sending.made_mut()?.segments.as_deref_mut()
     }
 
     /// Passes what controls sending to `read`. If it was dropped, it remains so.
     pub(super) fn peek<T>(&self, read: impl FnOnce(&SendControl) -> T) -> T {
-        match self.sending() {
+        match self.sending.made() {
             Some(sending) => read(sending),
-            None => read(&self.origin.build()),
+            None => read(&SendControl::from_kept(&self.sending.kept)),
         }
-    }
-
-    pub(super) fn establish(&mut self, now: Time, granted: Granted) {
-        self.origin.establish(now, granted);
     }
 
     /// Drops what controls sending over `path` if that is dispensable after an idle period of `idle`.
     pub(super) fn drop_if_dispensable(&mut self, config: &Arc<Config>, path: &Path, idle: Span) {
-        self.origin.drop_if_dispensable(config, path, idle);
+        self.sending.rest(|sending, origin| {
+            let is_dispensable = !origin.is_altered && sending.controller.is_dispensable(idle);
+            if is_dispensable {
+                (origin.config, origin.path) = (Arc::clone(config), Some(Box::new(*path)));
+            }
+            is_dispensable
+        });
     }
 
     pub(super) fn path(&self, snd: &Sender, loss: &Loss, rtt: &RttEstimator, mss: u16) -> Path {
@@ -169,7 +176,8 @@ impl CongestionDriver {
     pub(super) fn rebuild(&mut self, config: &Config, params: &BuildParams) {
         self.controller = config.congestion.build(params);
         self.control = self.controller.control();
-        self.origin.keep();
+        // It is kept, because it was built for a known path.
+        self.sending.kept.is_altered = true;
     }
 
     pub(super) fn set_limit(&mut self, now: Time, limit: SendLimit, in_episode: bool) {
@@ -177,10 +185,11 @@ impl CongestionDriver {
         if limit == current {
             return;
         }
-        if let Some(sending) = self.origin.sending() {
+        if let Some(sending) = self.sending.made() {
             self.history.keep_ssthresh(&sending.control, current, limit, in_episode);
         }
-        self.limits.change(now, limit);
+        self.limits.account(now);
+        self.limits.current = limit;
     }
 
     /// Returns whether the controller's window limits the sender, or has in this round trip. It does not while a smaller one is
@@ -197,13 +206,33 @@ impl Deref for CongestionDriver {
     type Target = SendControl;
 
     fn deref(&self) -> &SendControl {
-        self.origin.get()
+        &self.sending
     }
 }
 
 impl DerefMut for CongestionDriver {
     fn deref_mut(&mut self) -> &mut SendControl {
-        self.origin.get_mut()
+        &mut self.sending
+    }
+}
+
+impl Reclaim for SendControl {
+    type Kept = Origin;
+
+    fn from_kept(origin: &Origin) -> Self {
+        let mut sending = Self::new(&origin.config, origin.mss, origin.created_at);
+        if let (Some((now, granted)), Some(path)) = (origin.established, &origin.path) {
+            // Another controller of this choice was content with what was granted.
+            let _ = sending.start(&granted, path);
+            sending.controller.on_event(&PathEvent::Established { now, granted }, path);
+            let (mss, srtt, min_rtt) = (path.mss, path.srtt, path.min_rtt);
+            sending.refresh(
+                now,
+                &origin.config,
+                Pacing { mss, srtt, min_rtt, recovering: false, patience: Span::ZERO },
+            );
+        }
+        sending
     }
 }
 
@@ -223,14 +252,16 @@ impl SendControl {
         }
     }
 
+    /// Returns what the controller needs, required or not.
+    pub(super) fn wants(&self) -> Demands {
+        let needs = self.controller.needs();
+        needs.required.union(needs.preferred)
+    }
+
     pub(super) fn start(&mut self, granted: &Granted, path: &Path) -> Result<(), NeedError> {
         self.segments = granted.segments.then(Box::default);
         self.mss = path.mss;
         self.controller.on_granted(granted, path)
-    }
-
-    pub(super) fn lists_each_segment(&self) -> bool {
-        self.segments.is_some() && self.control.each_segment
     }
 
     /// Reads the controller's answer, bounds it and sets the pacer. Must follow every event that is reported to the
@@ -339,13 +370,8 @@ impl LimitClock {
     }
 
     pub(super) fn account(&mut self, now: Time) {
-        self.spent[self.current as usize] += now - self.since;
+        self.spent = self.spent(now, true);
         self.since = now;
-    }
-
-    fn change(&mut self, now: Time, limit: SendLimit) {
-        self.account(now);
-        self.current = limit;
     }
 
     /// Returns the time spent under each limit until `now`. The time since the last change counts only while the
@@ -477,7 +503,8 @@ mod tests {
     #[test]
     fn limits_are_timed() {
         let mut clock = LimitClock::new(at(0));
-        clock.change(at(10), SendLimit::Cwnd);
+        clock.account(at(10));
+        clock.current = SendLimit::Cwnd;
         clock.account(at(15));
         let spent = |open| {
             let spent = clock.spent(at(35), open);

@@ -34,9 +34,9 @@ impl ControlLoop<'_> {
         };
         self.cc.refresh(self.timers.now, self.config, pacing);
         self.timers.set(Timer::Tick, self.cc.controller.next_tick());
-        if !self.ext.is_empty() {
+        if !self.ext.list.is_empty() {
             let (now, control) = (self.timers.now, self.cc.control);
-            self.ext.each().for_each(|extension| extension.follow(now, &control, self.snd));
+            self.ext.list.iter_mut().for_each(|extension| extension.follow(now, &control, self.snd));
         }
     }
 
@@ -83,7 +83,7 @@ impl ControlLoop<'_> {
             (event.acked, event.lost) = (&segments.acked, &segments.lost);
         }
         // Samples of extensions, and data in flight.
-        self.ext.each().for_each(|extension| extension.complete(&mut event));
+        self.ext.list.iter_mut().for_each(|extension| extension.complete(&mut event));
         event.total_delivered = Bytes(self.cc.rate.delivered);
         event.in_flight = Bytes(self.loss.pipe(&self.snd.board));
         let outstanding = self.snd.flight_size().saturating_sub(self.snd.board.sacked_bytes);

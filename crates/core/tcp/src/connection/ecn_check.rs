@@ -23,14 +23,14 @@ const MAX_MISSING: u64 = 2;
 const MAX_DROPPED: u8 = 3;
 
 /// State of the validation.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct EcnCheck {
     /// Reasons for a test since the peer last echoed a mark of ours.
     reasons: u32,
     /// Round trips since the last one that counted as a reason.
     rounds: u32,
-    /// Number of reasons required for the next test.
-    reasons_needed: u32,
+    /// Number of marks of ours that the peer has echoed.
+    echoed: u32,
     asked: Option<EchoTest>,
     /// Segments that were marked, and marks that were not echoed.
     pub(super) marked: u64,
@@ -51,22 +51,6 @@ struct EchoTest {
     delivered: bool,
 }
 
-impl Default for EcnCheck {
-    fn default() -> Self {
-        Self {
-            reasons: 0,
-            rounds: 0,
-            reasons_needed: 1,
-            asked: None,
-            marked: 0,
-            missing: 0,
-            next_flight: 0,
-            dropped: 0,
-            is_off: false,
-        }
-    }
-}
-
 impl EcnCheck {
     /// Counts a loss episode, which may be due to a path that drops instead of marking. Echoes in between do not
     /// reset the count: otherwise occasional echoes would conceal missing ones. Peers that echo our marks are tested
@@ -85,7 +69,10 @@ impl EcnCheck {
 
     /// Returns whether a test is due and none is in progress.
     pub(super) fn is_due(&self) -> bool {
-        self.reasons >= self.reasons_needed && self.asked.is_none() && !self.has_failed()
+        // The number of reasons that are needed doubles with each echo.
+        self.reasons >= 1_u32.checked_shl(self.echoed).unwrap_or(MOST).min(MOST)
+            && self.asked.is_none()
+            && !self.has_failed()
     }
 
     pub(super) fn on_sent(&mut self, start: u64, end: u64) {
@@ -113,8 +100,7 @@ impl EcnCheck {
         if echo {
             self.asked = None;
             if delivered {
-                self.reasons = 0;
-                self.reasons_needed = (self.reasons_needed * 2).min(MOST);
+                (self.reasons, self.echoed) = (0, self.echoed.saturating_add(1));
             }
             return delivered;
         }

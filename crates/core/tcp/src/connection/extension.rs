@@ -2,14 +2,13 @@
 //!
 //! The files of extensions lie in the folder `extension`. Most connections have none: each place that asks them is one
 //! test of an empty list.
-#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
 
 use std::fmt::Debug;
 use std::mem;
 
-use longhaul_cc::{Ack, AckFrequency, Control, Granted, Needs, NetworkHeaderKind, PathEvent};
+use longhaul_cc::{Ack, AckFrequency, Control, Demands, Granted, NetworkHeaderKind, PathEvent};
 use longhaul_units::{Span, Time};
-use longhaul_wire::{Flags, Header};
+use longhaul_wire::Header;
 
 use super::acking::{AckSegment, SackOption};
 use super::arrivals::{ArrivalTimes, Reports};
@@ -45,8 +44,9 @@ pub(super) trait Extension: Debug + Send {
         false
     }
 
-    /// Reads the options of an acceptable segment, before what it acknowledges is processed.
-    fn on_segment(&mut self, _heard: &Heard<'_>, _engine: &mut Engine<'_>) {}
+    /// Reads the options of an acceptable segment, SYNs included, before what it acknowledges is processed. It has arrived in
+    /// the given state.
+    fn on_segment(&mut self, _segment: &AckSegment<'_>, _state: State, _engine: &mut Engine<'_>) {}
 
     /// Returns whether it is told of each segment that an ACK newly delivers.
     fn takes_records(&self) -> bool {
@@ -111,17 +111,6 @@ pub(super) enum Carrier<'a> {
     PureAck,
 }
 
-/// Acceptable segment, SYNs included.
-#[derive(Clone, Copy)]
-pub(super) struct Heard<'a> {
-    pub(super) now: Time,
-    pub(super) meta: &'a SegmentMeta,
-    pub(super) header: &'a Header,
-    pub(super) state: State,
-    pub(super) has_data: bool,
-    pub(super) ack: u64,
-}
-
 /// What an ACK says.
 pub(super) struct AckFacts<'a> {
     pub(super) segment: &'a AckSegment<'a>,
@@ -183,9 +172,11 @@ pub(super) struct Extensions {
     pub(super) ecn_check: EcnCheck,
     /// State of the arrival-times option, if negotiated.
     pub(super) arrivals: Option<Reclaimable<ArrivalTimes>>,
-    list: List,
-    takes_records: bool,
-    is_active: bool,
+    pub(super) list: List,
+    /// Whether one of them is told of each segment that an ACK newly delivers.
+    pub(super) takes_records: bool,
+    /// Whether one of them sends segments not only in answer to others.
+    pub(super) is_active: bool,
 }
 
 pub(super) type List = Vec<Box<dyn Extension>>;
@@ -198,30 +189,10 @@ impl Extensions {
         }
     }
 
-    #[inline]
-    pub(super) fn is_empty(&self) -> bool {
-        self.list.is_empty()
-    }
-
     /// Returns the check of ECN, and the extensions that are told of each segment that an ACK delivers.
     #[inline]
     pub(super) fn on_delivery(&mut self) -> (&mut EcnCheck, &mut [Box<dyn Extension>]) {
         (&mut self.ecn_check, if self.takes_records { &mut self.list } else { &mut [] })
-    }
-
-    #[inline]
-    pub(super) fn each(&mut self) -> impl Iterator<Item = &mut Box<dyn Extension>> {
-        self.list.iter_mut()
-    }
-
-    #[inline]
-    pub(super) fn is_passive(&self) -> bool {
-        !self.is_active
-    }
-
-    #[inline]
-    pub(super) fn takes_records(&self) -> bool {
-        self.takes_records
     }
 
     #[inline]
@@ -243,14 +214,10 @@ impl Extensions {
         is_decorated
     }
 
-    pub(super) fn describe(&self, snd: &Sender, info: &mut Info) {
-        self.list.iter().for_each(|extension| extension.info(snd, info));
-    }
-
     /// Makes the extensions that our SYN offers because the controller needs them. Their nonces are drawn from the secret
     /// `seed`.
-    pub(super) fn offer(&mut self, needs: &Needs, seed: u64) {
-        if wanted_header(needs).is_some() {
+    pub(super) fn offer(&mut self, wants: &Demands, seed: u64) {
+        if wants.network_header.is_some() {
             self.list.push(Box::new(Network::new(seed)));
         }
     }
@@ -263,24 +230,22 @@ impl Extensions {
 
     /// Starts the extensions that the controller or the application needs and both sides support, and adds them to
     /// `granted`.
-    pub(super) fn start(&mut self, negotiated: Negotiated, needs: &Needs, config: &Config, granted: &mut Granted) {
+    pub(super) fn start(&mut self, negotiated: Negotiated, wants: &Demands, config: &Config, granted: &mut Granted) {
         granted.arrival_times = self.arrivals.is_some();
         self.list.retain_mut(|extension| extension.agree(negotiated, granted));
         // A peer that permits network feedback also honours ACK rate requests (`docs/wire.md`), and may request another
         // ACK frequency itself.
-        let wanted = wanted_frequency(needs);
         if negotiated.ack_rate || negotiated.network {
-            granted.ack_frequency = wanted != AckFrequency::Usual;
-            self.list.push(Box::new(AckRequests::new(wanted)));
+            granted.ack_frequency = wants.ack_frequency != AckFrequency::Usual;
+            self.list.push(Box::new(AckRequests::new(wants.ack_frequency)));
         }
         // The answer to a pair is read from SACK blocks.
-        let wants_pairs = config.probe_pairs || needs.required.pairs || needs.preferred.pairs;
-        granted.pairs = negotiated.sack && wants_pairs;
+        granted.pairs = negotiated.sack && (config.probe_pairs || wants.pairs);
         if granted.pairs {
             self.list.push(Box::<Pairs>::default());
         }
         // An answer to a probe is a D-SACK or an echoed timestamp.
-        granted.probes = wants_probes(needs) && negotiated.sack && negotiated.timestamps;
+        granted.probes = wants.probes && negotiated.sack && negotiated.timestamps;
         granted.probe_echo = negotiated.probe_echo;
         if granted.probes {
             self.list.push(Box::new(Probes::new(negotiated.probe_echo)));
@@ -299,39 +264,23 @@ pub(super) fn send_new(out: &mut SendLoop<'_>, fill: &mut Fill<'_>, room: u64) -
     step
 }
 
-fn wanted_frequency(needs: &Needs) -> AckFrequency {
-    needs.required.ack_frequency.max(needs.preferred.ack_frequency)
-}
-
-pub(super) fn offers_ack_rate(needs: &Needs, config: &Config) -> bool {
-    config.extensions && wanted_frequency(needs) != AckFrequency::Usual
-}
-
-pub(super) fn wants_probes(needs: &Needs) -> bool {
-    needs.required.probes || needs.preferred.probes
-}
-
-fn wanted_header(needs: &Needs) -> Option<NetworkHeaderKind> {
-    needs.required.network_header.or(needs.preferred.network_header)
-}
-
 /// Returns the kind of router feedback that our SYN offers: the one that the controller wants, if the application vouches for
 /// the routers.
-pub(super) fn offered_header(needs: &Needs, config: &Config) -> Option<NetworkHeaderKind> {
-    wanted_header(needs).filter(|_| config.extensions && config.routers_answer)
+pub(super) fn offered_header(wants: &Demands, config: &Config) -> Option<NetworkHeaderKind> {
+    wants.network_header.filter(|_| config.extensions && config.routers_answer)
 }
 
 impl Engine<'_> {
     #[cold]
-    pub(super) fn hear(&mut self, heard: &Heard<'_>) {
+    pub(super) fn hear(&mut self, segment: &AckSegment<'_>, state: State) {
         let mut list = mem::take(&mut self.ext.list);
-        list.iter_mut().for_each(|extension| extension.on_segment(heard, self));
+        list.iter_mut().for_each(|extension| extension.on_segment(segment, state, self));
         self.ext.list = list;
     }
 
     pub(super) fn hear_syn(&mut self, now: Time, meta: &SegmentMeta, header: &Header, state: State) {
-        if !self.ext.is_empty() && self.life.state != State::Closed {
-            self.hear(&Heard { now, meta, header, state, has_data: false, ack: 1 });
+        if !self.ext.list.is_empty() && self.life.state != State::Closed {
+            self.hear(&AckSegment { now, meta, header, start: 0, ack: 1, len: 0 }, state);
         }
     }
 
@@ -369,15 +318,9 @@ impl Engine<'_> {
 
     /// Returns the header of a segment without text that carries options of an extension.
     pub(super) fn textless_header(&mut self, now: Time) -> Header {
-        let flags = Flags::ACK | self.rcv.acks.echo_flag();
         let mut headers = self.headers();
         let offset = headers.textless_offset();
-        headers.header(now, flags, offset)
-    }
-
-    pub(super) fn data_header(&mut self, now: Time, start: u64) -> Header {
-        let flags = Flags::ACK | self.rcv.acks.echo_flag();
-        self.headers().header(now, flags, start)
+        headers.header(now, offset)
     }
 }
 
@@ -385,28 +328,28 @@ impl Engine<'_> {
 mod tests {
     use super::*;
 
-    fn started(negotiated: Negotiated, needs: &Needs, config: &Config) -> (Extensions, Granted) {
+    fn started(negotiated: Negotiated, wants: &Demands, config: &Config) -> (Extensions, Granted) {
         let (mut ext, mut granted) = (Extensions::default(), Granted::basic());
-        ext.start(negotiated, needs, config, &mut granted);
+        ext.start(negotiated, wants, config, &mut granted);
         (ext, granted)
     }
 
     /// What a controller needs is granted only if the peer supports the options on which it relies.
     #[test]
     fn extensions_need_the_options_they_rely_on() {
-        let (mut needs, config) = (Needs::default(), Config::default());
-        (needs.preferred.probes, needs.preferred.pairs) = (true, true);
+        let (mut wants, config) = (Demands::default(), Config::default());
+        (wants.probes, wants.pairs) = (true, true);
         for (sack, timestamps) in [(false, false), (false, true), (true, false), (true, true)] {
-            let (ext, granted) = started(Negotiated { sack, timestamps, ..Negotiated::default() }, &needs, &config);
+            let (ext, granted) = started(Negotiated { sack, timestamps, ..Negotiated::default() }, &wants, &config);
             assert_eq!((granted.pairs, granted.probes), (sack, sack && timestamps));
             // Copies and data of the tail are two extensions.
             assert_eq!(ext.list.len(), usize::from(sack) + 2 * usize::from(sack && timestamps));
         }
         let all = Negotiated { sack: true, timestamps: true, ack_rate: true, ..Negotiated::default() };
-        let (ext, granted) = started(all, &Needs::default(), &config);
+        let (ext, granted) = started(all, &Demands::default(), &config);
         assert!(!granted.pairs && !granted.probes && !granted.ack_frequency, "nothing is needed");
         assert_eq!(ext.list.len(), 1, "but the peer may request another ACK frequency");
         let config = Config { probe_pairs: true, ..Config::default() };
-        assert!(started(all, &Needs::default(), &config).1.pairs, "the application wants pairs");
+        assert!(started(all, &Demands::default(), &config).1.pairs, "the application wants pairs");
     }
 }

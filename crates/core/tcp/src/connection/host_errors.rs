@@ -5,7 +5,7 @@ use longhaul_units::{Span, Time};
 
 use super::liveness::KeepAliveStep;
 use super::{Sender, Timer, Timers};
-use crate::{HostError, RttEstimator, State, add};
+use crate::{HostError, RttEstimator, State};
 
 /// R1 in retransmissions, which is at least three (RFC 9293, section 3.8.3, SHLD-10).
 pub(super) const R1: u32 = 3;
@@ -64,15 +64,6 @@ impl HostErrors {
         self.port_probe = Some(port_probe);
         timers.arm(Timer::PortProbe, now + base_rto.max(PORT_PROBE_DELAY));
         KeepAliveStep::Probe
-    }
-
-    pub(super) fn unanswered(&self, heard_after: impl Fn(Time) -> bool) -> Option<HostError> {
-        self.last.filter(|(_, at)| !heard_after(*at)).map(|(error, _)| error)
-    }
-
-    pub(super) fn note(&mut self, error: HostError, now: Time) {
-        self.last = Some((error, now));
-        add(&mut self.count, 1);
     }
 }
 

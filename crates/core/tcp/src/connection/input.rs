@@ -1,5 +1,4 @@
 //! Segment arrival (RFC 9293, section 3.10.7.4; RFC 5961; RFC 7323).
-#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
 
 use longhaul_units::Time;
 use longhaul_wire::{Flags, Header};
@@ -9,8 +8,8 @@ use super::acking::AckSegment;
 use super::checks::Acceptability;
 use super::handshake::reset_for;
 use super::receiving::Text;
-use super::trains::{Train, may_lead};
-use super::{Engine, Heard, Incoming, Pressure, Timer};
+use super::segment::{Train, may_lead};
+use super::{Engine, Incoming, Pressure, Timer};
 use crate::{
     Connection, ConnectionError, ConnectionEvent, Event, HostError, Payload, Rejection, SegmentMeta, State, add,
 };
@@ -81,12 +80,13 @@ impl Connection {
         }
         let state = self.life.state;
         let Some(ack) = self.check_acknowledgment(now, meta, &segment) else { return false };
-        if !self.ext.is_empty() {
-            let (header, has_data) = (segment.header, !segment.payload.is_empty());
-            self.engine().hear(&Heard { now, meta, header, state, has_data, ack });
+        let (header, start, len) = (segment.header, segment.start.max(0) as u64, segment.payload.len());
+        let acknowledging = AckSegment { now, meta, header, start, ack, len };
+        if !self.ext.list.is_empty() {
+            self.engine().hear(&acknowledging, state);
         }
-        self.receiving().update_ts_recent(meta.rx_time.unwrap_or(now).min(now), &segment);
-        self.peer.on_segment(now);
+        self.receiving().update_ts_recent(meta.received_at(now), &segment);
+        self.peer.last_heard = now;
         self.snd.persist.unanswered = 0;
         self.loss.unanswered = 0;
         self.peer.host_errors.stop_probing(&mut self.timers);
@@ -94,11 +94,10 @@ impl Connection {
             self.peer.user_timeout.take_advice(advice, &mut self.config, self.rtt.rto());
         }
         self.peer.arm_keep_alive(now, &self.config, self.life.state, &mut self.timers);
-        let (header, start, len) = (segment.header, segment.start.max(0) as u64, segment.payload.len());
         let advances = ack > self.snd.una;
-        self.process_ack(&AckSegment { now, meta, header, start, ack, len });
+        self.process_ack(&acknowledging);
         self.loss.hear_in_outage(now, &mut self.snd, &mut self.rtt, &mut self.timers);
-        if !self.ext.is_empty() {
+        if !self.ext.list.is_empty() {
             self.engine().settle(now);
         }
         self.pmtu.note_episodes(self.stats.incidents().recoveries);
@@ -115,7 +114,7 @@ impl Connection {
         }
         let mut advances = false;
         if !segment.payload.is_empty() {
-            self.ext.note_arrival(segment.start, meta.rx_time.unwrap_or(now).min(now), meta.coalesced);
+            self.ext.note_arrival(segment.start, meta.received_at(now), meta.coalesced);
             advances = self.process_text(now, &segment);
         }
         // Eighth: check the FIN bit.
@@ -150,7 +149,7 @@ impl Connection {
                 return None;
             }
             self.snd.begin_window_updates(segment.start.max(0) as u64, ack as u64);
-            self.establish(now, meta.rx_time.unwrap_or(now).min(now), segment.header);
+            self.establish(now, meta.received_at(now), segment.header);
             if self.life.state == State::Closed {
                 return None;
             }
@@ -306,7 +305,7 @@ impl Connection {
         if let Some(ack) = self.checks().acknowledged_by(header) {
             self.snd.repeat_window(start, ack);
         }
-        self.ext.note_arrival(start as i64, meta.rx_time.unwrap_or(now).min(now), meta.coalesced);
+        self.ext.note_arrival(start as i64, meta.received_at(now), meta.coalesced);
         self.process_text(now, &Incoming { header, payload, start: start as i64 });
         true
     }
@@ -336,7 +335,7 @@ impl Connection {
         if let Some(ack) = self.checks().acknowledged_by(header) {
             self.snd.repeat_window(last, ack);
         }
-        let arrived_at = meta.rx_time.unwrap_or(now).min(now);
+        let arrived_at = meta.received_at(now);
         let starts = (start..end).step_by(train.payload.max(1).into());
         starts.for_each(|start| self.ext.note_arrival(start as i64, arrived_at, meta.coalesced));
         add(&mut self.stats.bytes_received, end.saturating_sub(start));
@@ -365,7 +364,8 @@ impl Connection {
         if self.life.state == State::Closed {
             return;
         }
-        self.peer.host_errors.note(error, now);
+        self.peer.host_errors.last = Some((error, now));
+        add(&mut self.peer.host_errors.count, 1);
         self.observers.report(now, || ConnectionEvent::HostError(error));
         match self.life.state {
             State::SynSent if error.is_about_path() => {

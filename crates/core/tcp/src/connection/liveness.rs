@@ -10,13 +10,13 @@ use crate::{Config, MIN_KEEP_ALIVE, State};
 #[derive(Debug)]
 pub(super) struct Liveness {
     /// When the last acceptable segment arrived.
-    last_heard: Time,
+    pub(super) last_heard: Time,
     /// Keep-alive probes sent since then.
     keep_alive_probes: u32,
     pub(super) host_errors: HostErrors,
     pub(super) user_timeout: UserTimeout,
     /// The time since which data has been outstanding without progress; the user timeout counts from here.
-    stalled_since: Option<Time>,
+    pub(super) stalled_since: Option<Time>,
 }
 
 /// Reaction to the keep-alive timer.
@@ -40,23 +40,6 @@ impl Liveness {
         }
     }
 
-    pub(super) fn on_segment(&mut self, now: Time) {
-        self.last_heard = now;
-    }
-
-    pub(super) fn silence(&self, now: Time) -> Span {
-        now - self.last_heard
-    }
-
-    pub(super) fn was_heard_after(&self, at: Time) -> bool {
-        at < self.last_heard
-    }
-
-    /// Starts a new series of keep-alive probes.
-    pub(super) fn restart_keep_alive(&mut self) {
-        self.keep_alive_probes = 0;
-    }
-
     /// Starts the keep-alive timer, because a segment arrived or the settings changed.
     pub(super) fn arm_keep_alive(&mut self, now: Time, config: &Config, state: State, timers: &mut Timers) {
         let Some(keep_alive) = config.keep_alive else {
@@ -64,13 +47,9 @@ impl Liveness {
             return;
         };
         if state.is_synchronized() && state != State::TimeWait {
-            self.restart_keep_alive();
+            self.keep_alive_probes = 0;
             timers.arm(Timer::KeepAlive, now + keep_alive.idle.max(MIN_KEEP_ALIVE));
         }
-    }
-
-    pub(super) fn is_unresponsive(&self, limit: u32) -> bool {
-        self.keep_alive_probes >= limit
     }
 
     /// Handles the keep-alive timer (RFC 9293, section 3.8.4). Outstanding data serves as a probe, with a timer of its own.
@@ -82,19 +61,15 @@ impl Liveness {
         timers: &mut Timers,
     ) -> KeepAliveStep {
         let Some(keep_alive) = config.keep_alive else { return KeepAliveStep::Wait };
-        if self.is_unresponsive(keep_alive.probes) {
+        if self.keep_alive_probes >= keep_alive.probes {
             return KeepAliveStep::GiveUp;
         }
         timers.arm(Timer::KeepAlive, now + keep_alive.interval.max(MIN_KEEP_ALIVE));
         if has_outstanding {
             return KeepAliveStep::Wait;
         }
-        self.on_keep_alive_probe();
-        KeepAliveStep::Probe
-    }
-
-    pub(super) fn on_keep_alive_probe(&mut self) {
         self.keep_alive_probes = self.keep_alive_probes.saturating_add(1);
+        KeepAliveStep::Probe
     }
 
     /// Returns the time since which data has been outstanding without progress; if there was none before, `now`.
@@ -121,11 +96,6 @@ impl Liveness {
         }
         timers.arm(Timer::User, until);
     }
-
-    /// Records that data was acknowledged, or that none is outstanding.
-    pub(super) fn on_progress(&mut self) {
-        self.stalled_since = None;
-    }
 }
 
 #[cfg(test)]
@@ -140,27 +110,22 @@ mod tests {
         Liveness::new(&Config::default(), at(10))
     }
 
-    #[test]
-    fn silence_counts_from_the_last_segment() {
-        let mut peer = liveness();
-        assert_eq!(peer.silence(at(15)), Span::from_secs(5), "from the start of the connection");
-        peer.on_segment(at(20));
-        assert_eq!(peer.silence(at(20)), Span::ZERO);
-        assert!(peer.was_heard_after(at(19)) && !peer.was_heard_after(at(20)));
-    }
-
     /// RFC 9293, section 3.8.4: one lost probe does not end a connection, unless the application wants that.
     #[test]
     fn keep_alive_probes_are_counted_up_to_the_limit() {
-        let mut peer = liveness();
-        assert!(peer.is_unresponsive(0) && !peer.is_unresponsive(1));
-        for sent in 1..=9 {
-            assert!(!peer.is_unresponsive(9));
-            peer.on_keep_alive_probe();
-            assert_eq!(peer.is_unresponsive(9), sent == 9);
+        let (mut peer, mut timers) = (liveness(), Timers::new(at(10)));
+        let config = Config { keep_alive: Some(crate::KeepAlive::default()), ..Config::default() };
+        for _ in 0..2 {
+            let mut steps = || peer.on_keep_alive(at(20), &config, false, &mut timers);
+            assert_eq!([(); 9].map(|()| steps()), [KeepAliveStep::Probe; 9]);
+            assert_eq!(steps(), KeepAliveStep::GiveUp);
+            peer.arm_keep_alive(at(30), &config, State::Established, &mut timers);
         }
-        peer.restart_keep_alive();
-        assert!(!peer.is_unresponsive(1));
+        assert_eq!(
+            peer.on_keep_alive(at(40), &config, true, &mut timers),
+            KeepAliveStep::Wait,
+            "data serves as a probe"
+        );
     }
 
     /// RFC 9293, section 3.8.3: the user timeout counts from the first data without progress, not from the newest.
@@ -168,12 +133,12 @@ mod tests {
     fn a_stall_begins_with_the_first_outstanding_data() {
         let (mut peer, mut timers) = (liveness(), Timers::new(at(10)));
         assert_eq!((peer.stall(at(30)), peer.stall(at(40))), (at(30), at(30)));
-        peer.on_progress();
+        peer.stalled_since = None;
         assert_eq!(peer.stall(at(50)), at(50));
         // A timeout of 20 s that ended at 70 s now ends at 75 s.
         peer.extend_user_timeout(at(75), Some(Span::from_secs(20)), &mut timers);
         assert_eq!(peer.stall(at(71)), at(55));
-        peer.on_progress();
+        peer.stalled_since = None;
         peer.extend_user_timeout(at(99), Some(Span::from_secs(20)), &mut timers);
         assert_eq!(peer.stall(at(80)), at(80), "nothing is outstanding");
     }

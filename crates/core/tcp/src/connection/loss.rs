@@ -56,7 +56,7 @@ pub(super) struct Grant {
 }
 
 /// Loss recovery state: the detectors, the current episode, and consecutive timeouts.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Loss {
     pub(super) detection: Detection,
     pub(super) phase: Phase,
@@ -78,24 +78,6 @@ pub(super) struct Loss {
 
 #[expect(clippy::multiple_inherent_impl, reason = "one file per mechanism")]
 impl Loss {
-    pub(super) fn new() -> Self {
-        Self {
-            detection: Detection::RackTlp,
-            phase: Phase::Open,
-            rack: Rack::default(),
-            sack: SackCounting::default(),
-            duplicates: DuplicateAcks::default(),
-            tail: TailLossProbe::default(),
-            spurious: SpuriousDetection::default(),
-            grant: Grant::default(),
-            episode_tx: TxId(0),
-            timeouts: 0,
-            unanswered: 0,
-            outage: None,
-            mtu_probe_lost: 0,
-        }
-    }
-
     /// Returns the bytes in flight: the scoreboard's value, less the data that duplicate ACKs indicate as delivered
     /// without SACK.
     pub(super) fn pipe(&self, board: &Scoreboard) -> u64 {
@@ -161,7 +143,7 @@ impl Loss {
             timers.stop(Timer::Reorder);
             timers.stop(Timer::User);
             timers.arm(Timer::Idle, now + rtt.base_rto());
-            peer.on_progress();
+            peer.stalled_since = None;
             return;
         }
         timers.stop(Timer::Idle);

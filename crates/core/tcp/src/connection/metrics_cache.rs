@@ -23,18 +23,11 @@ const WINDOW: [usize; 2] = [SendLimit::Cwnd as usize, SendLimit::Pacing as usize
 /// Factor by which the time limited by the window must exceed the time under all other limits.
 const MIN_LIMITED_RATIO: u64 = 3;
 
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct CachedMetrics {
-    /// Whether there is a cache and the controller can use a saved path.
-    asked: bool,
-    taken: Taken,
-}
-
 /// Path metrics found by the connection for the cache, and those it started with.
 #[derive(Clone, Debug, Default)]
 pub(super) struct PathHistory {
-    /// Only with a cache and a controller that uses saved paths.
-    cached: Option<Box<CachedMetrics>>,
+    /// What the cache has given out. Only with a cache and a controller that uses saved paths.
+    cached: Option<Box<Taken>>,
     /// ssthresh when the window last was the send limit.
     kept_ssthresh: Option<Bytes>,
     /// The highest delivery rate since the last loss.
@@ -44,13 +37,16 @@ pub(super) struct PathHistory {
 }
 
 impl PathHistory {
-    fn cached(&self) -> CachedMetrics {
-        self.cached.as_deref().copied().unwrap_or_default()
+    fn checked_out(&self) -> Option<Learnt<SavedPath>> {
+        match self.cached.as_deref() {
+            Some(Taken::CheckedOut(checked_out)) => Some(*checked_out),
+            _ => None,
+        }
     }
 
     /// Returns whether the controller was given the saved path of an earlier connection.
     pub(super) fn has_saved_path(&self) -> bool {
-        self.cached().path().is_some()
+        self.checked_out().is_some()
     }
 
     /// Records a delivery-rate sample, unless the application limited it.
@@ -85,31 +81,6 @@ fn settled_ssthresh(control: &Control, in_episode: bool) -> Option<Bytes> {
     (!in_episode).then(|| ssthresh.max(control.cwnd / 2))
 }
 
-impl CachedMetrics {
-    fn checked_out(&self) -> Option<Learnt<SavedPath>> {
-        match self.taken {
-            Taken::CheckedOut(checked_out) => Some(checked_out),
-            _ => None,
-        }
-    }
-
-    fn path(&self) -> Option<SavedPath> {
-        self.checked_out().map(|checked_out| checked_out.value)
-    }
-
-    fn info(&self, made: SavedPathUse) -> SavedPathInfo {
-        let mut info = SavedPathInfo::default();
-        match (self.taken, made) {
-            (Taken::TooOld, _) => info.too_old = 1,
-            (Taken::Damaged, _) => info.damaged = 1,
-            (Taken::CheckedOut(_), SavedPathUse::Used) => info.used = 1,
-            (Taken::CheckedOut(_), SavedPathUse::OtherPath) => info.other_path = 1,
-            _ => {}
-        }
-        info
-    }
-}
-
 #[expect(clippy::multiple_inherent_impl, reason = "its use of the metrics cache")]
 impl CongestionDriver {
     /// Returns the delivered data and rate, if sufficient for a jump (RFC 9959, section 3.1: four initial windows).
@@ -123,14 +94,21 @@ impl CongestionDriver {
     /// that they belong to another path, and they have not expired.
     fn kept_path(&self, cache: Option<&PathCache>, now: Time, is_lossless: bool) -> Option<Learnt<SavedPath>> {
         let cache = cache?;
-        let refused = self.sending()?.controller.saved_path_use() == SavedPathUse::OtherPath;
-        let checked_out = self.history.cached().checked_out();
-        checked_out.filter(|checked_out| is_lossless && !refused && cache.is_fresh(now, checked_out))
+        let refused = self.sending.made()?.controller.saved_path_use() == SavedPathUse::OtherPath;
+        self.history.checked_out().filter(|checked_out| is_lossless && !refused && cache.is_fresh(now, checked_out))
     }
 
     pub(super) fn saved_path_info(&self) -> Option<SavedPathInfo> {
-        let cached = self.history.cached();
-        cached.asked.then(|| cached.info(self.peek(|sending| sending.controller.saved_path_use())))
+        let taken = self.history.cached.as_deref()?;
+        let mut info = SavedPathInfo::default();
+        match (taken, self.peek(|sending| sending.controller.saved_path_use())) {
+            (Taken::TooOld, _) => info.too_old = 1,
+            (Taken::Damaged, _) => info.damaged = 1,
+            (Taken::CheckedOut(_), SavedPathUse::Used) => info.used = 1,
+            (Taken::CheckedOut(_), SavedPathUse::OtherPath) => info.other_path = 1,
+            _ => {}
+        }
+        Some(info)
     }
 
     /// Returns whether the window or the pacer was the send limit until `now` for a long time and for most of the time. A
@@ -155,12 +133,10 @@ impl Opening<'_> {
             // A SYN cookie may already have accepted ECN. In that case, this end still echoes the marks that it receives.
             self.negotiated.ecn &= self.life.handshake.as_ref().is_some_and(|handshake| handshake.repeated);
         }
-        let needs = self.cc.controller.needs();
-        if needs.required.saved_path || needs.preferred.saved_path {
-            let taken = cache.take_saved(now, remote, &name);
-            self.cc.history.cached = Some(Box::new(CachedMetrics { asked: true, taken }));
+        if self.cc.wants().saved_path {
+            self.cc.history.cached = Some(Box::new(cache.take_saved(now, remote, &name)));
         }
-        let saved = self.cc.history.cached().path();
+        let saved = self.cc.history.checked_out().map(|checked_out| checked_out.value);
         if known.ssthresh.is_some() || saved.is_some() {
             let mut params = build_params(self.config, Bytes::from(self.pmtu.payload(0)));
             // If the path's capacity is known, the ssthresh after the last loss must not stop the start-up scheme.

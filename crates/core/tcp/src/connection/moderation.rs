@@ -1,6 +1,5 @@
 //! Moderation: while data streams, several segments are sent or received per wake-up, as network cards do with
 //! interrupts (`docs/decisions/0049-moderation.md`).
-#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
 
 use longhaul_units::{Span, Time};
 

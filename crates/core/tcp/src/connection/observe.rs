@@ -94,8 +94,9 @@ impl Observers {
     pub(super) fn report_expired(&mut self, now: Time, timer: Timer) {
         let Some(observation) = &mut self.0 else { return };
         let Some(kind) = timer.kind() else { return };
-        if let Some(place) = TRACKED.iter().position(|(tracked, _)| *tracked == timer) {
-            observation.last.timers[place] = None;
+        let tracked = observation.last.timers.iter_mut().zip(TRACKED).find(|(_, (tracked, _))| *tracked == timer);
+        if let Some((last, _)) = tracked {
+            *last = None;
         }
         observation.report(now, &ConnectionEvent::TimerExpired(kind));
     }

@@ -1,10 +1,10 @@
 //! SYN and SYN-ACK: what this end offers, and what follows from the peer's (RFC 9293, section 3.10.7.3).
 
-use longhaul_cc::Needs;
+use longhaul_cc::{AckFrequency, Demands};
 use longhaul_units::Time;
-use longhaul_wire::{Flags, Header, Timestamps};
+use longhaul_wire::{Flags, Header, Options, Timestamps};
 
-use super::extension::{offered_header, offers_ack_rate, wants_probes};
+use super::extension::offered_header;
 use super::{Negotiated, Opening, Reclaimable, Timer};
 use crate::{Config, State};
 
@@ -19,26 +19,21 @@ impl Opening<'_> {
         }
     }
 
+    fn syn_header(&self, flags: Flags, options: Options) -> Header {
+        let window = self.rcv.syn_window(self.negotiated.syn_shift());
+        let options = Options { mss: Some(self.pmtu.announced_mss()), ..options };
+        Header { flags, window, seq: self.numbers.initial.iss, ack: 0, options }
+    }
+
     pub(super) fn syn(&self, now: Time) -> Header {
         let offers_ecn = self.config.ecn && !self.ext.ecn_check.has_failed();
         let ecn = if offers_ecn { Flags::ECE | Flags::CWR } else { Flags::NONE };
-        let mut header = Header {
-            flags: Flags::SYN | ecn,
-            window: self.rcv.syn_window(self.negotiated.syn_shift()),
-            seq: self.numbers.initial.iss,
-            ..Header::default()
-        };
+        let mut header = self.syn_header(Flags::SYN | ecn, offered(&self.cc.wants(), self.config));
         let options = &mut header.options;
-        options.mss = Some(self.pmtu.announced_mss());
         options.sack_permitted = self.config.sack;
         options.window_scale = self.config.window_scaling.then(|| self.config.window_shift());
         options.timestamps =
             self.config.timestamps.then(|| Timestamps { value: self.numbers.clock.value(now), echo: 0 });
-        options.microsecond_timestamps = self.config.extensions && self.config.timestamps;
-        options.scaled_window = requests_scaled_window(&self.cc.controller.needs(), self.config);
-        options.arrival_permitted = self.config.extensions && wants_arrivals(&self.cc.controller.needs(), self.config);
-        options.probe_permitted = offers_probe_echo(&self.cc.controller.needs(), self.config);
-        options.ack_rate_permitted = offers_ack_rate(&self.cc.controller.needs(), self.config);
         options.user_timeout = self.peer.user_timeout.advice(self.config);
         header
     }
@@ -46,16 +41,10 @@ impl Opening<'_> {
     pub(super) fn syn_ack(&mut self, now: Time) -> Header {
         let accepts_ecn = self.negotiated.ecn && !self.ext.ecn_check.has_failed();
         let ecn = if accepts_ecn { Flags::ECE } else { Flags::NONE };
-        let mut header = Header {
-            flags: Flags::SYN | Flags::ACK | ecn,
-            window: self.rcv.syn_window(self.negotiated.syn_shift()),
-            seq: self.numbers.initial.iss,
-            ack: self.numbers.acknowledgment(1),
-            ..Header::default()
-        };
+        let mut header = self.syn_header(Flags::SYN | Flags::ACK | ecn, Options::NONE);
+        header.ack = self.numbers.acknowledgment(1);
         let negotiated = *self.negotiated;
         let options = &mut header.options;
-        options.mss = Some(self.pmtu.announced_mss());
         options.sack_permitted = negotiated.sack;
         options.window_scale = negotiated.window_scaling.then_some(negotiated.recv_shift);
         options.timestamps = negotiated
@@ -78,11 +67,19 @@ impl Opening<'_> {
     pub(super) fn process_syn(&mut self, now: Time, syn: &Header) {
         self.numbers.initial.irs = syn.seq;
         let options = &syn.options;
-        let config = &*self.config;
+        let (config, is_active) = (&*self.config, self.life.state == State::SynSent);
+        // A request of the peer is granted. In an active open, extensions that our SYN did not request are ignored.
+        let requested = is_active.then(|| offered(&self.cc.wants(), config));
+        let grants = |extension: fn(&Options) -> bool| {
+            config.extensions && extension(options) && requested.as_ref().is_none_or(extension)
+        };
         // Negotiate the options that both sides support.
         let scaling = config.window_scaling && options.window_scale.is_some();
         let timestamps = config.timestamps && options.timestamps.is_some();
-        let microseconds = timestamps && config.extensions && options.microsecond_timestamps;
+        let microseconds = timestamps && grants(|options| options.microsecond_timestamps);
+        // In a simultaneous open neither side sends a SYN-ACK whose window could be scaled.
+        let scales = scaling && grants(|options| options.scaled_window);
+        let scaled = scales && is_active && syn.flags.contains(Flags::ACK);
         *self.negotiated = Negotiated {
             window_scaling: scaling,
             send_shift: if scaling { options.window_scale.unwrap_or(0) } else { 0 },
@@ -91,34 +88,17 @@ impl Opening<'_> {
             timestamps,
             ecn: config.ecn && ecn_setup(syn.flags),
             microseconds,
-            probe_echo: timestamps && config.extensions && options.probe_permitted,
-            network: config.extensions && options.network_permitted,
-            scaled_window: config.extensions && scaling && options.scaled_window,
-            whole_window: false,
-            ack_rate: config.extensions && options.ack_rate_permitted,
+            probe_echo: timestamps && grants(|options| options.probe_permitted),
+            network: grants(|options| options.network_permitted),
+            scaled_window: scales && !is_active,
+            // Segments after the handshake have scaled windows, so the accepting side learns the whole window from its ACK.
+            whole_window: scaled || !is_active,
+            ack_rate: grants(|options| options.ack_rate_permitted),
         };
+        self.ext.arrivals = grants(|options| options.arrival_permitted).then(|| Reclaimable::new(()));
         // Set the window that our SYN or SYN-ACK offers.
-        let answers = self.life.state == State::SynSent && syn.flags.contains(Flags::ACK);
-        let scaled = self.negotiated.scaled_window
-            && answers
-            && requests_scaled_window(&self.cc.controller.needs(), self.config);
-        // Segments after the handshake have scaled windows, so the accepting side learns the whole window from its ACK.
-        self.negotiated.whole_window = scaled || self.life.state == State::SynReceived;
-        // In a simultaneous open neither side sends a SYN-ACK whose window could be scaled.
-        self.negotiated.scaled_window &= self.life.state == State::SynReceived;
-        let shift = if self.negotiated.scaled_window { self.negotiated.recv_shift } else { 0 };
-        self.rcv.on_peer_syn(u64::from(self.rcv.syn_window(self.negotiated.syn_shift())) << shift, scaling);
-        // In an active open, ignore extensions that our SYN did not request.
-        self.negotiated.probe_echo &=
-            self.life.state != State::SynSent || offers_probe_echo(&self.cc.controller.needs(), self.config);
-        self.negotiated.ack_rate &=
-            self.life.state != State::SynSent || offers_ack_rate(&self.cc.controller.needs(), self.config);
-        self.negotiated.network &=
-            self.life.state != State::SynSent || offered_header(&self.cc.controller.needs(), self.config).is_some();
-        // A request of the peer is granted; an answer without a request is ignored.
-        let arrivals = config.extensions && options.arrival_permitted;
-        let asked = self.life.state != State::SynSent || wants_arrivals(&self.cc.controller.needs(), self.config);
-        self.ext.arrivals = (arrivals && asked).then(|| Reclaimable::new(()));
+        let shift = self.negotiated.syn_shift();
+        self.rcv.on_peer_syn(u64::from(self.rcv.syn_window(shift)) << shift, scaling);
         // Initialize the receive and send variables.
         if microseconds {
             self.numbers.clock.micros = true;
@@ -134,27 +114,20 @@ impl Opening<'_> {
     }
 }
 
-fn wants_arrivals(needs: &Needs, config: &Config) -> bool {
-    let (required, preferred) = (needs.required, needs.preferred);
-    config.arrival_times
-        || config.probe_pairs
-        || required.arrival_times
-        || preferred.arrival_times
-        || required.pairs
-        || preferred.pairs
-}
-
-/// Returns whether to request probe echoes. They cost the peer an ACK per out-of-order segment, so only a
-/// controller that sends probes requests them.
-fn offers_probe_echo(needs: &Needs, config: &Config) -> bool {
-    config.extensions && config.timestamps && config.sack && wants_probes(needs)
-}
-
-/// Returns whether to request a scaled window in the SYN-ACK, so that more than 64 KiB may be sent in the first
-/// round trip.
-fn requests_scaled_window(needs: &Needs, config: &Config) -> bool {
-    let wants = needs.required.whole_window || needs.preferred.whole_window;
-    wants && config.extensions && config.window_scaling
+/// Returns the experimental options that our SYN offers, because the controller or the application wants them.
+fn offered(wants: &Demands, config: &Config) -> Options {
+    let offers = |is_wanted: bool| config.extensions && is_wanted;
+    Options {
+        microsecond_timestamps: offers(config.timestamps),
+        // More than 64 KiB may then be sent in the first round trip.
+        scaled_window: offers(config.window_scaling && wants.whole_window),
+        arrival_permitted: offers(config.arrival_times || config.probe_pairs || wants.arrival_times || wants.pairs),
+        // Probe echoes cost the peer an ACK per out-of-order segment, so only a controller that sends probes requests them.
+        probe_permitted: offers(config.timestamps && config.sack && wants.probes),
+        network_permitted: offered_header(wants, config).is_some(),
+        ack_rate_permitted: offers(wants.ack_frequency != AckFrequency::Usual),
+        ..Options::NONE
+    }
 }
 
 /// Returns whether a SYN or SYN-ACK is ECN-setup (RFC 3168, section 6.1.1).

@@ -2,7 +2,6 @@
 
 use longhaul_cc::SendLimit;
 use longhaul_units::{Bytes, Time};
-use longhaul_wire::Flags;
 
 use super::Timer;
 use super::extension::{Carrier, Filled, Outgoing, Turn};
@@ -64,9 +63,9 @@ impl Connection {
             return Due::Batch;
         }
         let due = self.transmit_next(now, batch, max_segments);
-        if !self.ext.is_empty() && due != Due::Nothing {
+        if !self.ext.list.is_empty() && due != Due::Nothing {
             let stamp = self.numbers.clock.value(now);
-            self.ext.each().for_each(|extension| extension.on_batch(stamp));
+            self.ext.list.iter_mut().for_each(|extension| extension.on_batch(stamp));
         }
         due
     }
@@ -131,7 +130,7 @@ impl Connection {
         // If the pacer limits the next batch as well, that is for the next poll to note. A request of an ACK frequency that is
         // repeated after this batch can wait for the next one.
         let want = Bytes(self.cc.waiting_bytes(&self.snd, &self.loss).max(1));
-        let is_exhausted = !self.rcv.acks.has_any() && self.ext.is_passive() && self.cc.pacer.ready(now, want).is_ok();
+        let is_exhausted = !self.rcv.acks.has_any() && !self.ext.is_active && self.cc.pacer.ready(now, want).is_ok();
         if is_exhausted { Due::LastBatch } else { Due::Batch }
     }
 
@@ -171,8 +170,8 @@ impl Connection {
         let tag = self.cc.control.tag;
         let snapshot = self.cc.rate.snapshot(now, idle, tag);
         self.snd.board.begin_burst(snapshot);
-        let (flags, nxt) = (Flags::ACK | self.rcv.acks.echo_flag(), self.snd.nxt);
-        let mut template = self.headers().header(now, flags, nxt);
+        let nxt = self.snd.nxt;
+        let mut template = self.headers().header(now, nxt);
         self.ext.decorate(&mut template, Carrier::Data(&self.cc.control, self.config.ttl));
         batch.dscp = self.cc.control.dscp;
         let mut fill = Fill::new(now, template, batch, max_segments, budget);
@@ -180,7 +179,7 @@ impl Connection {
     }
 
     fn transmit_extension(&mut self, turn: Turn, now: Time, batch: &mut Batch, max_segments: usize) -> bool {
-        if self.ext.is_empty() {
+        if self.ext.list.is_empty() {
             return false;
         }
         match self.engine().send_for_extensions(turn, Outgoing { now, batch: &mut *batch, max_segments }) {

@@ -70,13 +70,6 @@ phases! { [Connection]: {
             observers: Observers }
     }
 
-    /// The parts that wait for an answer of the peer.
-    pending -> Pending {
-        reads: { config: Arc<Config>, life: Lifecycle, pmtu: Pmtu }
-        changes: { snd: Sender, rtt: RttEstimator, loss: Loss, cc: CongestionDriver, peer: Liveness, timers: Timers,
-            stats: Stats }
-    }
-
     /// All parts but the state machine, which it reads.
     engine -> Engine {
         reads: { config: Arc<Config>, life: Lifecycle, negotiated: Negotiated, numbers: Numbers }

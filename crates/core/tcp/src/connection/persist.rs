@@ -4,7 +4,6 @@
 //! A probe is the next octet of new data, sent beyond the right edge of the window, or the FIN if all data is sent. While
 //! it is unacknowledged, it is retransmitted from the scoreboard without being marked lost, because a missing answer is no
 //! sign of congestion. The retransmission timer is stopped meanwhile.
-#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
 
 use longhaul_units::{Span, Time};
 

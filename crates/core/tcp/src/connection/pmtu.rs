@@ -44,7 +44,7 @@ const RESOLUTION: u16 = 20;
 const RESOLUTION_PART: u16 = 32;
 
 /// Path MTU discovery, and the sizes of segments that follow from it and from what the peer accepts.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Pmtu {
     /// The peer's MSS, and the number of option bytes on each data segment.
     pub(super) peer_mss: u16,
@@ -102,22 +102,14 @@ impl Pmtu {
         let max = config.max_plpmtu.saturating_sub(cost).max(base);
         Self {
             peer_mss: 536,
-            options: 0,
             base,
             // If discovery is disabled, the application knows the path.
             least: if ipv6 || max == base { base } else { base.min(MIN_PLPMTU) },
             max,
             ipv6,
-            reduced_at: 0,
             current: base,
             refused: max.saturating_add(1),
-            refusals: 0,
-            refused_at: Time::ZERO,
-            probe: None,
-            before: None,
-            undone_refusals: 0,
-            episodes: 0,
-            next_at: None,
+            ..Self::default()
         }
     }
 

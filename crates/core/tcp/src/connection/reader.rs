@@ -23,8 +23,8 @@ impl Reader<'_> {
     /// # Errors
     /// Returns [`Blocked::WouldBlock`] if there is no data, or the error that ended the connection.
     pub fn read(&mut self, max: usize) -> Result<Bytes, Blocked> {
-        if let Some(data) = self.rcv.read(max) {
-            self.after_read();
+        if let Some(data) = self.rcv.data.read(max) {
+            self.after_read(data.len());
             return Ok(data);
         }
         self.life.empty_read(self.rcv).map(|()| Bytes::new())
@@ -36,7 +36,7 @@ impl Reader<'_> {
     /// # Errors
     /// See [`read`](Self::read).
     pub fn read_chunks(&mut self, chunks: &mut Chunks, max: usize) -> Result<usize, Blocked> {
-        let read = self.rcv.read_chunks(chunks, max);
+        let read = self.rcv.data.read_chunks(chunks, max);
         self.result(read, max == 0)
     }
 
@@ -45,7 +45,7 @@ impl Reader<'_> {
     /// # Errors
     /// See [`read`](Self::read).
     pub fn read_into(&mut self, buffer: &mut [u8]) -> Result<usize, Blocked> {
-        let read = self.rcv.read_into(buffer);
+        let read = self.rcv.data.read_into(buffer);
         self.result(read, buffer.is_empty())
     }
 
@@ -76,11 +76,12 @@ impl Reader<'_> {
 
     /// Consumes in-order data before `offset`, as far as reads have not consumed it already.
     pub fn consume_to(&mut self, offset: u64) {
-        let mut left = usize::try_from(offset.saturating_sub(self.rcv.consumed)).unwrap_or(usize::MAX);
-        while let Some(data) = self.rcv.read(left) {
-            left = left.saturating_sub(data.len());
+        let wanted = usize::try_from(offset.saturating_sub(self.rcv.consumed)).unwrap_or(usize::MAX);
+        let mut read = 0;
+        while let Some(data) = self.rcv.data.read(wanted - read) {
+            read += data.len();
         }
-        self.after_read();
+        self.after_read(read);
     }
 
     /// Returns the result of a read of `read` bytes, or of nothing if `wants_none`.
@@ -88,12 +89,13 @@ impl Reader<'_> {
         if read == 0 && !wants_none {
             return self.life.empty_read(self.rcv).map(|()| 0);
         }
-        self.after_read();
+        self.after_read(read);
         Ok(read)
     }
 
     /// Grows the receive buffer and announces a larger window, if the application has read enough.
-    fn after_read(&mut self) {
+    fn after_read(&mut self, bytes: usize) {
+        self.rcv.consumed += bytes as u64;
         let rtt = self.rtt.srtt;
         if self.life.pressure == Pressure::None {
             self.rcv.tune(self.now, rtt);

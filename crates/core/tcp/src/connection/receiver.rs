@@ -1,5 +1,4 @@
 //! Receive side: the peer's data, the window offered for it, and TS.Recent.
-#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
 
 use std::ops::Range;
 
@@ -7,16 +6,16 @@ use bytes::Bytes;
 use longhaul_units::{Span, Time};
 
 use super::ack_schedule::AckSchedule;
-use super::trains::Train;
+use super::segment::Train;
 use super::{Flow, Reclaimable};
 use crate::reassembly::{Inserted, Limits, Reassembly};
-use crate::{Chunks, Config, seq};
+use crate::{Config, seq};
 
 /// In-order data that is accepted under hard memory pressure.
 const SMALL: usize = 16 << 10;
 
 /// Receive side. What arrives and how it is acknowledged share RCV.NXT and the holes.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Receiver {
     pub(super) data: Reclaimable<Reassembly>,
     pub(super) acks: AckSchedule,
@@ -55,20 +54,13 @@ impl Receiver {
     pub(super) fn new(config: &Config, now: Time) -> Self {
         let ceiling = config.recv_buffer_max.clamp(1, 1 << 30) as u64;
         Self {
-            data: Reclaimable::new(0),
             acks: AckSchedule::new(),
-            inflow: Flow::default(),
-            edge: 0,
             consumed: 1,
             capacity: (config.recv_buffer as u64).clamp(1, ceiling),
             ceiling,
-            ts_recent: 0,
-            ts_recent_at: None,
-            fin: None,
-            closed: false,
             tune_since: now,
             tune_consumed: 1,
-            round_trip: None,
+            ..Self::default()
         }
     }
 
@@ -163,37 +155,19 @@ impl Receiver {
         records
     }
 
-    pub(super) fn read(&mut self, max: usize) -> Option<Bytes> {
-        let data = self.data.read(max)?;
-        self.consumed += data.len() as u64;
-        Some(data)
-    }
-
-    pub(super) fn read_chunks(&mut self, chunks: &mut Chunks, max: usize) -> usize {
-        let read = self.data.read_chunks(chunks, max);
-        self.consumed += read as u64;
-        read
-    }
-
-    pub(super) fn read_into(&mut self, buffer: &mut [u8]) -> usize {
-        let read = self.data.read_into(buffer);
-        self.consumed += read as u64;
-        read
-    }
-
     /// Discards the data that has arrived, without offering its room again.
     pub(super) fn discard(&mut self) {
         self.data = Reclaimable::new(self.data.next);
     }
 
     pub(super) fn free_spare_memory(&mut self) {
-        self.data.rest();
+        self.data.rest(Reassembly::rest);
         self.acks.queue.shrink_to_fit();
     }
 
     /// Returns whether [`free_spare_memory`](Self::free_spare_memory) would drop something.
     pub(super) fn holds_empty_parts(&self) -> bool {
-        self.data.inspect(Reassembly::is_empty, |_| false)
+        self.data.made().is_some_and(Reassembly::is_empty)
     }
 
     /// Returns RCV.NXT, which includes the peer's FIN once everything before it has arrived.
@@ -218,7 +192,7 @@ impl Receiver {
     }
 
     pub(super) fn memory(&self) -> usize {
-        self.data.inspect(Reassembly::memory, |_| 0)
+        self.data.made().map_or(0, Reassembly::memory)
     }
 
     /// Returns whether a timestamp is older than TS.Recent, unless TS.Recent is older than `validity` (RFC 7323,

@@ -1,5 +1,4 @@
 //! Effects of an acceptable segment on the receive side (RFC 9293, section 3.10.7.4, seventh step; RFC 3168; RFC 7323).
-#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
 
 use longhaul_units::Time;
 use longhaul_wire::{Ecn, Flags};
@@ -76,8 +75,7 @@ impl Receiving<'_> {
             return Text::Refused;
         }
         let start = segment.start.max(1) as u64;
-        let in_order_before = self.rcv.data.out_of_order == 0;
-        let same_block = !in_order_before && self.rcv.continues_range(start);
+        let same_block = self.rcv.continues_range(start);
         let inserted = self.rcv.insert(start, part.keep());
         if let Some(buffer) = part.shared.filter(|_| inserted.advanced) {
             self.rcv.data.pin(buffer, inserted.new_bytes);
@@ -87,7 +85,7 @@ impl Receiving<'_> {
             self.rcv.acks.dsack = Some((duplicate.start, duplicate.end));
             add(&mut self.stats.incidents_mut().duplicate_bytes_in, duplicate.end.saturating_sub(duplicate.start));
         }
-        let plain = in_order_before && inserted.advanced && inserted.duplicate.is_none();
+        let plain = inserted.in_order && inserted.duplicate.is_none();
         if let Some(stamp) = segment.header.options.timestamps.filter(|_| plain && self.negotiated.timestamps) {
             self.rcv.round_trip(self.numbers.clock.age(now, stamp.echo));
         }

@@ -4,22 +4,19 @@ use std::cell::OnceCell;
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 
-/// A part of which few values remain when it is empty.
+/// A part that can be made of a few values.
 pub(crate) trait Reclaim {
     /// These values.
-    type Kept: Copy + fmt::Debug;
+    type Kept: fmt::Debug;
 
-    /// Frees memory that recent load did not need. Returns what to keep if the part is empty.
-    fn rest(&mut self) -> Option<Self::Kept>;
-
-    /// Creates an empty part.
-    fn from_kept(kept: Self::Kept) -> Self;
+    /// Creates the part.
+    fn from_kept(kept: &Self::Kept) -> Self;
 }
 
 /// A part that is dropped while the connection is idle, and made anew when it is used.
 pub(crate) struct Reclaimable<T: Reclaim> {
     /// In force while there is no part.
-    kept: T::Kept,
+    pub(crate) kept: T::Kept,
     part: OnceCell<Box<T>>,
 }
 
@@ -28,26 +25,29 @@ impl<T: Reclaim> Reclaimable<T> {
         Self { kept, part: OnceCell::new() }
     }
 
-    /// Returns whether there is a part.
-    pub(crate) fn is_made(&self) -> bool {
-        self.get().is_some()
-    }
-
-    fn get(&self) -> Option<&T> {
+    /// Returns the part if there is one. Other accesses make a dropped part anew.
+    #[inline]
+    pub(crate) fn made(&self) -> Option<&T> {
         self.part.get().map(|part| &**part)
     }
 
-    /// Looks at the part, or at what is kept of it. Other accesses make a dropped part anew.
     #[inline]
-    pub(crate) fn inspect<R>(&self, part: impl FnOnce(&T) -> R, kept: impl FnOnce(T::Kept) -> R) -> R {
-        self.get().map_or_else(|| kept(self.kept), part)
+    pub(crate) fn made_mut(&mut self) -> Option<&mut T> {
+        self.part.get_mut().map(|part| &mut **part)
     }
 
-    /// Drops the part if it is empty, and otherwise frees memory that it does not need.
-    pub(crate) fn rest(&mut self) {
-        if let Some(kept) = self.part.get_mut().and_then(|part| part.rest()) {
-            *self = Self::new(kept);
+    /// Lets the part free memory that recent load did not need. If `rest` returns that it is dispensable, and has set what is
+    /// kept of it, it is dropped.
+    pub(crate) fn rest(&mut self, rest: impl FnOnce(&mut T, &mut T::Kept) -> bool) {
+        if self.part.get_mut().is_some_and(|part| rest(part, &mut self.kept)) {
+            self.part.take();
         }
+    }
+}
+
+impl<T: Reclaim<Kept: Default>> Default for Reclaimable<T> {
+    fn default() -> Self {
+        Self::new(T::Kept::default())
     }
 }
 
@@ -56,7 +56,7 @@ impl<T: Reclaim> Deref for Reclaimable<T> {
 
     #[inline]
     fn deref(&self) -> &T {
-        self.part.get_or_init(|| Box::new(T::from_kept(self.kept)))
+        self.part.get_or_init(|| Box::new(T::from_kept(&self.kept)))
     }
 }
 
@@ -75,7 +75,7 @@ impl<T: Reclaim> DerefMut for Reclaimable<T> {
 
 impl<T: Reclaim + fmt::Debug> fmt::Debug for Reclaimable<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.get() {
+        match self.made() {
             Some(part) => part.fmt(f),
             None => self.kept.fmt(f),
         }

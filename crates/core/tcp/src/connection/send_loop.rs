@@ -31,7 +31,7 @@ impl SendLoop<'_> {
                 Some(index) => self.retransmit_segment(fill, index),
                 // Lost data waits for the congestion window, and there is no new data.
                 None if self.snd.board.lost_bytes > 0 && self.snd.unsent() == 0 => FillStep::Stop(SendLimit::Cwnd),
-                None if self.ext.is_empty() => self.transmit_new(fill, room_for_new, 0, |_, _| {}),
+                None if self.ext.list.is_empty() => self.transmit_new(fill, room_for_new, 0, |_, _| {}),
                 None => match extension::send_new(self, fill, room_for_new) {
                     Some(step) => step,
                     None => self.transmit_new(fill, room_for_new, 0, |_, _| {}),
@@ -248,7 +248,7 @@ impl SendLoop<'_> {
     pub(super) fn transmit_series(&mut self, fill: &mut Fill<'_>) -> u64 {
         let (len, pipe) = (self.pmtu.mss(), self.loss.pipe(&self.snd.board));
         let is_plain = fill.is_plain_series(len, self.ecn())
-            && self.ext.is_passive()
+            && !self.ext.is_active
             && !self.ext.ecn_check.is_due()
             && !self.loss.in_episode()
             && self.loss.allowance(len) == 0

@@ -28,7 +28,7 @@ const MIN_PEER_MSS: u16 = 128;
 /// Send side: queued and outstanding data, and the peer's window.
 ///
 /// Data sent ahead is a part of it, not an extension, because it moves the bounds that this type maintains: acceptable ACKs, the room for writers, and SND.NXT.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Sender {
     pub(super) buffer: Reclaimable<SendBuffer>,
     pub(super) board: Reclaimable<Scoreboard>,
@@ -93,27 +93,10 @@ impl Sender {
         Self {
             buffer: Reclaimable::new((config.send_buffer, 1)),
             board: Reclaimable::new(Scoreboard::UNUSED),
-            persist: Persist::default(),
-            una: 0,
-            nxt: 0,
-            window: 0,
-            max_window: 0,
-            wl1: 0,
-            wl2: 0,
             peer_mss: 536,
-            fin_queued: false,
-            fin_sent: false,
             nodelay: !config.nagle,
-            short_end: 0,
             unsent_limit: UnsentLimit::new(config),
-            override_sws: false,
-            writer_blocked: false,
-            cwr_due: false,
-            ece_answered_until: 0,
-            last_sent: None,
-            outflow: Flow::default(),
-            app_limited_since: None,
-            ahead: None,
+            ..Self::default()
         }
     }
 
@@ -288,14 +271,14 @@ impl Sender {
     }
 
     pub(super) fn free_spare_memory(&mut self) {
-        self.buffer.rest();
-        self.board.rest();
+        self.buffer.rest(SendBuffer::rest);
+        self.board.rest(Scoreboard::rest);
     }
 
     /// Returns whether [`free_spare_memory`](Self::free_spare_memory) would drop something.
     pub(super) fn holds_empty_parts(&self) -> bool {
-        let is_empty = self.buffer.inspect(SendBuffer::is_empty, |_| true);
-        is_empty && (self.buffer.is_made() || self.board.is_made())
+        let is_empty = self.buffer.made().is_none_or(SendBuffer::is_empty);
+        is_empty && (self.buffer.made().is_some() || self.board.made().is_some())
     }
 
     pub(super) fn frames<'a>(&'a mut self, batch: &'a Batch, out: &mut impl Extend<&'a [u8]>) -> usize {
@@ -315,11 +298,11 @@ impl Sender {
 
     /// Returns the bytes that wait for retransmission.
     pub(super) fn lost_bytes(&self) -> u64 {
-        self.board.inspect(|board| board.lost_bytes, |_| 0)
+        self.board.made().map_or(0, |board| board.lost_bytes)
     }
 
     pub(super) fn has_outstanding(&self) -> bool {
-        !self.board.inspect(Scoreboard::is_empty, |_| true)
+        self.board.made().is_some_and(|board| !board.is_empty())
     }
 
     /// Returns whether data, sent or not, is unacknowledged. A FIN is no data.
@@ -395,8 +378,8 @@ impl Sender {
     }
 
     pub(super) fn memory(&self) -> usize {
-        self.buffer.inspect(SendBuffer::memory, |_| 0)
-            + self.board.inspect(Scoreboard::memory, |_| 0)
+        self.buffer.made().map_or(0, SendBuffer::memory)
+            + self.board.made().map_or(0, Scoreboard::memory)
             + self.ahead.as_ref().map_or(0, |ahead| ahead.memory())
     }
 }

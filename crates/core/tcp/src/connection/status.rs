@@ -113,7 +113,7 @@ impl Status<'_> {
                 memory: self.memory(),
             }
         });
-        self.ext.describe(self.snd, &mut info);
+        self.ext.list.iter().for_each(|extension| extension.info(self.snd, &mut info));
         info
     }
 
@@ -226,8 +226,8 @@ impl Status<'_> {
     /// Returns the last host error unless a segment arrived from the peer since. It is the likely cause of a timeout.
     #[must_use]
     pub fn host_error(&self) -> Option<HostError> {
-        let heard_after = |at| self.life.handshake.is_none() && self.peer.was_heard_after(at);
-        self.peer.host_errors.unanswered(heard_after)
+        let is_answered = |at| self.life.handshake.is_none() && at < self.peer.last_heard;
+        self.peer.host_errors.last.filter(|(_, at)| !is_answered(*at)).map(|(error, _)| error)
     }
 
     /// Returns whether R1 is reached: that many consecutive retransmissions, of a SYN as well, are unanswered.

@@ -228,8 +228,8 @@ fn a_plain_connection_has_no_state_for_losses_and_extensions() {
     net.transfer(ids, 100_000, Span::from_secs(10));
     for (end, id) in [(0, ids.0), (1, ids.1)] {
         let connection = net.ends[end].connection(id).unwrap();
-        assert!(connection.ext.is_empty(), "{end}");
-        assert!(!connection.stats.has_incidents(), "{end}: {:?}", connection.stats.incidents());
+        assert!(connection.ext.list.is_empty(), "{end}");
+        assert!(!connection.stats.incidents.is_some(), "{end}: {:?}", connection.stats.incidents());
     }
 }
 

@@ -49,38 +49,28 @@ pub(super) enum Timer {
 }
 
 impl Timer {
-    /// Returns the kind that observers know; `None` for timers of the pacer, the controller and the memory.
-    pub(super) const fn kind(self) -> Option<TimerKind> {
-        Some(match self {
-            Self::Rto => TimerKind::Retransmission,
-            Self::Probe => TimerKind::TailLossProbe,
-            Self::Reorder => TimerKind::Reordering,
-            Self::Ack => TimerKind::DelayedAck,
-            Self::Persist => TimerKind::Persist,
-            Self::KeepAlive => TimerKind::KeepAlive,
-            Self::User => TimerKind::User,
-            Self::Linger => TimerKind::Linger,
-            Self::PortProbe => TimerKind::PortProbe,
-            Self::Pace | Self::Tick | Self::Idle | Self::Extension => return None,
-        })
-    }
-
     pub(super) const COUNT: usize = 13;
-    const ALL: [Self; Self::COUNT] = [
-        Self::Rto,
-        Self::Probe,
-        Self::Reorder,
-        Self::Pace,
-        Self::Ack,
-        Self::Persist,
-        Self::KeepAlive,
-        Self::User,
-        Self::Linger,
-        Self::Tick,
-        Self::Idle,
-        Self::Extension,
-        Self::PortProbe,
+    /// All timers in the order in which they fire, and the kinds that observers know: none for timers of the pacer, the
+    /// controller and the memory.
+    const ALL: [(Self, Option<TimerKind>); Self::COUNT] = [
+        (Self::Rto, Some(TimerKind::Retransmission)),
+        (Self::Probe, Some(TimerKind::TailLossProbe)),
+        (Self::Reorder, Some(TimerKind::Reordering)),
+        (Self::Pace, None),
+        (Self::Ack, Some(TimerKind::DelayedAck)),
+        (Self::Persist, Some(TimerKind::Persist)),
+        (Self::KeepAlive, Some(TimerKind::KeepAlive)),
+        (Self::User, Some(TimerKind::User)),
+        (Self::Linger, Some(TimerKind::Linger)),
+        (Self::Tick, None),
+        (Self::Idle, None),
+        (Self::Extension, None),
+        (Self::PortProbe, Some(TimerKind::PortProbe)),
     ];
+
+    pub(super) const fn kind(self) -> Option<TimerKind> {
+        Self::ALL[self as usize].1
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -131,7 +121,7 @@ impl Timers {
     }
 
     pub(super) fn expire(&mut self, now: Time) -> Option<Timer> {
-        let due = Timer::ALL.into_iter().find(|timer| self.is_due(*timer, now))?;
+        let due = Timer::ALL.into_iter().map(|(timer, _)| timer).find(|timer| self.is_due(*timer, now))?;
         self.stop(due);
         Some(due)
     }
@@ -177,7 +167,7 @@ impl Connection {
     fn fire(&mut self, now: Time, timer: Timer) {
         match timer {
             Timer::Rto => self.on_retransmission_timeout(now),
-            Timer::Probe => self.pending().on_probe_timeout(now),
+            Timer::Probe => self.engine().on_probe_timeout(now),
             Timer::Reorder => {
                 if let Some((lost, episode)) = self.recovery().on_reorder_timeout(now) {
                     self.control_loop().report_timer_losses(now, lost, episode);
@@ -191,7 +181,7 @@ impl Connection {
             }
             Timer::Ack => self.rcv.acks.due = true,
             Timer::Persist => {
-                if self.pending().on_persist(now) {
+                if self.engine().on_persist(now) {
                     self.finish(Some(ConnectionError::TimedOut));
                 }
             }
@@ -233,7 +223,7 @@ impl Connection {
         }
         let Some((index, _)) = self.snd.board.front() else { return };
         // R2: close the connection if the peer is silent (RFC 9293, section 3.8.3).
-        let silence = self.peer.silence(now);
+        let silence = now - self.peer.last_heard;
         let only_fin =
             matches!(self.life.state, State::LastAck | State::Closing) && self.snd.una >= self.snd.buffer.end();
         let may_give_up = silence >= R2 && self.config.user_timeout.is_none();
@@ -260,10 +250,72 @@ impl Connection {
         let user_timeout = self.config.user_timeout;
         self.loss.arm_timers(now, &self.snd, &self.rtt, &mut self.peer, &mut self.timers, user_timeout);
     }
+
+    /// Arms the idle timer if a segment of the peer has left empty parts, as keep-alives and data in one direction do.
+    pub(crate) fn watch_idleness(&mut self) {
+        if !self.timers.is_armed(Timer::Idle)
+            && !self.snd.has_outstanding()
+            && self.life.state == State::Established
+            && self.life.rested_at < self.peer.last_heard
+            && (self.snd.holds_empty_parts() || self.rcv.holds_empty_parts())
+        {
+            self.timers.arm(Timer::Idle, self.timers.now + self.rtt.base_rto());
+        }
+    }
 }
 
 #[expect(clippy::multiple_inherent_impl, reason = "one file per phase")]
 impl Engine<'_> {
+    /// Handles the expiry of the timer of probes: sends a tail loss probe. During recovery the timer probes an outage, unless
+    /// the retransmission timer expired at the same time.
+    pub(super) fn on_probe_timeout(&mut self, now: Time) {
+        if self.loss.in_episode() {
+            self.loss.probe_outage(now, self.snd, self.rtt, self.timers);
+            return;
+        }
+        self.loss.send_tail_probe(self.snd, self.pmtu.mss());
+        self.timers.arm(Timer::Rto, now + self.rtt.rto());
+        self.stats.incidents_mut().tail_probes += 1;
+    }
+
+    /// Handles the persist timer: data is queued, none is in flight, and the peer's window is too small. Returns
+    /// whether the peer is given up.
+    pub(super) fn on_persist(&mut self, now: Time) -> bool {
+        if self.snd.window > 0 {
+            self.snd.override_sws = true;
+            return false;
+        }
+        let front = self.snd.board.front().map(|(index, _)| index);
+        if front.is_some() && !self.snd.persist.in_flight {
+            // The window closed below data that is in flight: retransmissions of that data act as probes.
+            return false;
+        }
+        if self.snd.persist.is_hopeless(now - self.peer.last_heard) && self.config.user_timeout.is_none() {
+            return true;
+        }
+        let last_sent = self.snd.last_sent;
+        self.snd.persist.on_probe(front.is_none(), last_sent);
+        // A single octet yields no delivery rate, is not paced, and is not limited by cwnd.
+        let pipe = self.loss.pipe(&self.snd.board);
+        self.cc.rate.on_app_limited(pipe);
+        (self.cc.rounds.limited, self.cc.rounds.was_limited) = (false, false);
+        self.loss.grant.forced = true;
+        self.loss.repeat_front(self.snd);
+        self.timers.arm(Timer::Persist, now + self.snd.persist.interval(self.rtt.base_rto()));
+        false
+    }
+
+    /// Sends the FIN at once, beyond the peer's closed window, because this endpoint is about to be dropped. Does nothing
+    /// while data is unsent. Returns whether the FIN is sent, or was before.
+    pub(crate) fn hurry_fin(&mut self) -> bool {
+        let waits = self.snd.has_unsent_fin() && self.snd.unsent() == 0 && self.life.state.is_synchronized();
+        if waits {
+            self.snd.persist.due = true;
+            self.loss.grant.forced = true;
+        }
+        waits || self.snd.fin_sent
+    }
+
     /// Frees memory of an idle connection that is kept only to send the next data sooner, and arms the timer of the next
     /// step.
     fn on_idle(&mut self, now: Time) {
@@ -280,13 +332,13 @@ impl Engine<'_> {
             self.snd.free_spare_memory();
             self.rcv.free_spare_memory();
             if let Some(arrivals) = self.ext.arrivals.as_mut().filter(|_| !self.rcv.acks.has_pending()) {
-                arrivals.rest();
+                arrivals.rest(|_, ()| true);
             }
             if let Some(segments) = self.cc.segments_mut() {
                 *segments = SegmentLists::default();
             }
         }
-        let is_small = self.cc.sending().is_none() && self.memory() == 0;
+        let is_small = self.cc.sending.made().is_none() && self.memory() == 0;
         if let Some(step) = IDLE_STEPS.into_iter().find(|step| *step > idle && !is_small) {
             self.timers.arm(Timer::Idle, now + (step - idle));
         }
@@ -294,20 +346,5 @@ impl Engine<'_> {
 
     fn memory(&self) -> usize {
         self.snd.memory() + self.rcv.memory()
-    }
-}
-
-#[expect(clippy::multiple_inherent_impl, reason = "one file per phase")]
-impl Connection {
-    /// Arms the idle timer if a segment of the peer has left empty parts, as keep-alives and data in one direction do.
-    pub(crate) fn watch_idleness(&mut self) {
-        if !self.timers.is_armed(Timer::Idle)
-            && !self.snd.has_outstanding()
-            && self.life.state == State::Established
-            && self.peer.was_heard_after(self.life.rested_at)
-            && (self.snd.holds_empty_parts() || self.rcv.holds_empty_parts())
-        {
-            self.timers.arm(Timer::Idle, self.timers.now + self.rtt.base_rto());
-        }
     }
 }

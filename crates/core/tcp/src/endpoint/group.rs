@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use longhaul_units::Time;
@@ -17,15 +17,48 @@ use crate::keys::Keys;
 #[derive(Clone)]
 pub struct EndpointGroup(Arc<Group>);
 
-struct Group {
+/// Counters that all endpoints of a group change.
+#[derive(Debug, Default)]
+pub(super) struct Counts {
     /// Number of connections, without TIME-WAIT records.
-    live: AtomicUsize,
+    live: Count,
     /// Number of passive opens that are in progress or wait for `accept`.
-    pending: AtomicUsize,
+    pub(super) pending: Count,
     /// Number of connections that wait for `accept`.
-    ready: AtomicUsize,
+    pub(super) ready: Count,
     /// Memory in bytes that the endpoints have published; see [`Membership::publish`].
-    memory: AtomicUsize,
+    memory: Count,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Count(AtomicUsize);
+
+impl Count {
+    pub(super) fn get(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn add(&self, more: usize) {
+        self.0.fetch_add(more, Ordering::Relaxed);
+    }
+
+    /// Subtracts without wrapping below zero.
+    pub(super) fn subtract(&self, less: usize) {
+        let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |value| Some(value.saturating_sub(less)));
+    }
+
+    /// Replaces a part of `old` by one of `new`.
+    fn replace(&self, old: usize, new: usize) {
+        match new.checked_sub(old) {
+            Some(0) => {}
+            Some(more) => self.add(more),
+            None => self.subtract(old.saturating_sub(new)),
+        }
+    }
+}
+
+struct Group {
+    counts: Counts,
     /// Time in nanoseconds until which ACKs without a connection may return a SYN cookie; 0 if there are no cookies.
     cookies_until: AtomicU64,
     addresses: Mutex<HashMap<IpAddr, Arc<Share>, Keys>>,
@@ -36,8 +69,8 @@ struct Group {
 /// choose among all addresses of its subnet (RFC 4291, section 2.5.1; RFC 8981).
 #[derive(Debug, Default)]
 pub(super) struct Share {
-    connections: AtomicU32,
-    memory: AtomicUsize,
+    connections: Count,
+    memory: Count,
 }
 
 /// An endpoint's part in its group.
@@ -57,10 +90,7 @@ impl EndpointGroup {
     pub fn new(secret: &[u8; 32]) -> Self {
         let keys = Keys::new(secret);
         Self(Arc::new(Group {
-            live: AtomicUsize::new(0),
-            pending: AtomicUsize::new(0),
-            ready: AtomicUsize::new(0),
-            memory: AtomicUsize::new(0),
+            counts: Counts::default(),
             cookies_until: AtomicU64::new(0),
             addresses: Mutex::new(HashMap::with_hasher(keys.clone())),
             directory: Directory::new(keys),
@@ -70,13 +100,13 @@ impl EndpointGroup {
     /// Returns the number of connections of all endpoints, including those that are closing.
     #[must_use]
     pub fn connections(&self) -> usize {
-        self.0.live.load(Ordering::Relaxed)
+        self.0.counts.live.get()
     }
 
     /// Returns the number of connections of all endpoints in the handshake or waiting for `accept`.
     #[must_use]
     pub fn pending(&self) -> usize {
-        self.0.pending.load(Ordering::Relaxed)
+        self.0.counts.pending.get()
     }
 
     fn addresses(&self) -> MutexGuard<'_, HashMap<IpAddr, Arc<Share>, Keys>> {
@@ -97,72 +127,49 @@ impl Membership {
     /// Counts a connection unless there already are `limit` of them. Returns whether it was counted.
     pub(super) fn open(&self, limit: usize) -> bool {
         let more = |live: usize| live.checked_add(1).filter(|more| *more <= limit);
-        self.group.0.live.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
+        self.counts().live.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
     }
 
     /// Counts a passive open, like [`open`](Self::open), also for the peer's address.
     pub(super) fn open_from(&self, address: IpAddr, limit: usize, limit_per_address: usize) -> Option<Arc<Share>> {
         let mut addresses = self.group.addresses();
         let key = prefix(address);
-        let taken = addresses.get(&key).map_or(0, |share| share.connections.load(Ordering::Relaxed) as usize);
+        let taken = addresses.get(&key).map_or(0, |share| share.connections.get());
         if taken >= limit_per_address || !self.open(limit) {
             return None;
         }
         let share = addresses.entry(key).or_default();
-        // Written only under the lock of the map.
-        let connections = share.connections.load(Ordering::Relaxed);
-        share.connections.store(connections.saturating_add(1), Ordering::Relaxed);
+        share.connections.add(1);
         Some(Arc::clone(share))
     }
 
     /// Ends the count of a connection from `address`, which has `charged` bytes of its share.
     pub(super) fn close(&self, address: IpAddr, share: Option<&Share>, charged: usize) {
-        saturating_sub(&self.group.0.live, 1);
+        self.counts().live.subtract(1);
         let Some(share) = share else { return };
-        saturating_sub(&share.memory, charged);
+        share.memory.subtract(charged);
+        // The number of connections changes only under the lock of the map.
         let mut addresses = self.group.addresses();
-        let left = share.connections.load(Ordering::Relaxed).saturating_sub(1);
-        share.connections.store(left, Ordering::Relaxed);
-        if left == 0 {
+        share.connections.subtract(1);
+        if share.connections.get() == 0 {
             addresses.remove(&prefix(address));
         }
     }
 
     /// Returns whether a passive open would be refused because of these limits.
     pub(super) fn is_full(&self, address: IpAddr, limit: usize, limit_per_address: usize) -> bool {
-        let count =
-            || self.group.addresses().get(&prefix(address)).map_or(0, |s| s.connections.load(Ordering::Relaxed));
-        self.group.connections() >= limit || count() as usize >= limit_per_address
+        let count = || self.group.addresses().get(&prefix(address)).map_or(0, |share| share.connections.get());
+        self.group.connections() >= limit || count() >= limit_per_address
     }
 
-    pub(super) fn pending(&self) -> usize {
-        self.group.pending()
-    }
-
-    pub(super) fn add_pending(&self) {
-        self.group.0.pending.fetch_add(1, Ordering::Relaxed);
-    }
-
-    pub(super) fn remove_pending(&self) {
-        saturating_sub(&self.group.0.pending, 1);
-    }
-
-    pub(super) fn ready(&self) -> usize {
-        self.group.0.ready.load(Ordering::Relaxed)
-    }
-
-    pub(super) fn add_ready(&self) {
-        self.group.0.ready.fetch_add(1, Ordering::Relaxed);
-    }
-
-    pub(super) fn remove_ready(&self, count: usize) {
-        saturating_sub(&self.group.0.ready, count);
+    pub(super) fn counts(&self) -> &Counts {
+        &self.group.0.counts
     }
 
     /// Returns the memory of all endpoints in bytes, if this one has `own` bytes. That of others is known up to one
     /// [`UNIT`] each.
     pub(super) fn memory(&self, own: usize) -> usize {
-        self.group.0.memory.load(Ordering::Relaxed).saturating_sub(self.published).saturating_add(own)
+        self.counts().memory.get().saturating_sub(self.published).saturating_add(own)
     }
 
     /// Adds a change of this endpoint's memory to the sum of the group, unless it is small: the endpoints run on
@@ -174,11 +181,7 @@ impl Membership {
     }
 
     fn publish_all(&mut self, own: usize) {
-        let sum = &self.group.0.memory;
-        match own.checked_sub(self.published) {
-            Some(more) => _ = sum.fetch_add(more, Ordering::Relaxed),
-            None => saturating_sub(sum, self.published.saturating_sub(own)),
-        }
+        self.counts().memory.replace(self.published, own);
         self.published = own;
     }
 
@@ -232,12 +235,8 @@ pub(super) const UNIT: usize = 64 << 10;
 impl Share {
     /// Replaces a charge of `old` bytes by one of `new` bytes, and returns the memory of all connections of the address.
     pub(super) fn charge(&self, old: usize, new: usize) -> usize {
-        match new.checked_sub(old) {
-            Some(0) => {}
-            Some(more) => _ = self.memory.fetch_add(more, Ordering::Relaxed),
-            None => saturating_sub(&self.memory, old.saturating_sub(new)),
-        }
-        self.memory.load(Ordering::Relaxed)
+        self.memory.replace(old, new);
+        self.memory.get()
     }
 }
 
@@ -247,11 +246,6 @@ fn prefix(address: IpAddr) -> IpAddr {
         IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() & !u128::from(u64::MAX)).into(),
         v4 @ IpAddr::V4(_) => v4,
     }
-}
-
-/// Subtracts without wrapping below zero.
-fn saturating_sub(counter: &AtomicUsize, by: usize) {
-    let _ = counter.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |value| Some(value.saturating_sub(by)));
 }
 
 #[cfg(test)]
@@ -305,7 +299,7 @@ mod tests {
                         let address = ip("192.0.2.1");
                         if let Some(share) = member.open_from(address, 3, 2) {
                             assert!(member.group.connections() <= 3);
-                            assert!(share.connections.load(Ordering::Relaxed) <= 2);
+                            assert!(share.connections.get() <= 2);
                             member.close(address, Some(&share), 0);
                         }
                     }

@@ -4,12 +4,11 @@ use std::sync::Arc;
 
 use longhaul_units::Time;
 
-use super::Slot;
 use super::group::{EndpointGroup, Membership, Share, UNIT};
+use super::slots::Slot;
 use crate::connection::Pressure;
 use crate::{Endpoint, EndpointConfig, Tuple};
 
-#[expect(clippy::multiple_inherent_impl, reason = "one file per task")]
 impl Endpoint {
     /// Creates an endpoint without connections. The limits of `config` apply to all endpoints of `group` together.
     ///
@@ -61,7 +60,7 @@ impl Endpoint {
 
     /// Updates the memory of a connection, and the pressure on it.
     pub(super) fn charge(&mut self, index: u32) {
-        let Some(slot) = self.slots.get_mut(index as usize).and_then(Option::as_deref_mut) else { return };
+        let Some(slot) = self.slots.get_mut(index) else { return };
         let memory = slot.connection.status().memory();
         self.memory = self.memory.saturating_add(memory).saturating_sub(slot.memory);
         slot.memory = memory;
@@ -77,7 +76,7 @@ impl Endpoint {
         self.membership.publish(self.memory);
         self.membership.close(slot.tuple.remote.ip(), slot.share.as_deref(), slot.charged);
         if slot.pending {
-            self.membership.remove_pending();
+            self.membership.counts().pending.subtract(1);
         }
     }
 }
@@ -99,12 +98,12 @@ impl Drop for Endpoint {
         if !self.membership.is_shared() {
             return;
         }
-        for slot in std::mem::take(&mut self.slots).into_iter().flatten() {
+        for slot in self.slots.take_all() {
             self.membership.strike_out(&slot.tuple);
             self.discharge(&slot);
         }
         if let Some(listener) = self.listener.take() {
-            self.membership.remove_ready(listener.ready.len());
+            self.membership.counts().ready.subtract(listener.ready.len());
         }
     }
 }

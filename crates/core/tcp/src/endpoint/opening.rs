@@ -1,4 +1,4 @@
-//! Segments without a connection: passive opens, returned SYN cookies, and resets.
+//! Segments without a connection: passive opens, returned SYN cookies, and resets; and the observers of connections.
 
 use std::sync::Arc;
 
@@ -10,7 +10,8 @@ use super::time_wait::{TimeWaitRecord, Verdict};
 use super::{Tuple, cookie};
 use crate::connection::{Start, reset_for};
 use crate::{
-    Connection, ConnectionEvent, DatagramMeta, Endpoint, SegmentMeta, SegmentRecord, State, TimestampClock, add,
+    ConnId, Connection, ConnectionEvent, DatagramMeta, Endpoint, IncomingObservers, Observer, SegmentMeta,
+    SegmentRecord, State, TimestampClock, add,
 };
 
 #[expect(clippy::multiple_inherent_impl, reason = "one file per task")]
@@ -18,7 +19,7 @@ impl Endpoint {
     /// Returns whether the connection in a slot gives up its addresses: it has ended, as by a reset, but not been
     /// reaped yet, or the application still holds it in TIME-WAIT and `syn` opens another one (RFC 6191).
     pub(super) fn yields(&mut self, index: u32, syn: &Header) -> bool {
-        let Some(slot) = self.slots.get(index as usize).and_then(Option::as_deref) else { return false };
+        let Some(slot) = self.slots.get(index) else { return false };
         if slot.connection.status().is_drained() {
             let tuple = slot.tuple;
             self.unmap(index, &tuple);
@@ -27,7 +28,7 @@ impl Endpoint {
         }
         let opens = syn.flags.contains(Flags::SYN) && !syn.flags.intersects(Flags::ACK | Flags::RST | Flags::FIN);
         let Some(timestamps) = self.listens_with_timestamps().filter(|_| opens) else { return false };
-        let Some(slot) = self.slots.get_mut(index as usize).and_then(Option::as_deref_mut) else { return false };
+        let Some(slot) = self.slots.get_mut(index) else { return false };
         let connection = &mut slot.connection;
         if connection.state() != State::TimeWait {
             return false;
@@ -112,7 +113,7 @@ impl Endpoint {
         let Some(listener) = self.listener.as_ref() else { return };
         // A reused pair gets no cookie: its initial sequence number has to be beyond that of the previous connection,
         // and a late ACK of that connection could return the cookie.
-        let many = self.config.always_cookies || self.membership.pending() >= self.config.backlog;
+        let many = self.config.always_cookies || self.membership.counts().pending.get() >= self.config.backlog;
         if many && previous.is_none() && !self.is_full_for(&meta.tuple) {
             self.send_cookie(now, meta.tuple, syn);
             return;
@@ -173,7 +174,8 @@ impl Endpoint {
         }
         let Some(what) = cookie::open(&self.keys, &meta.tuple, ack, now) else { return Some(None) };
         // If the accept queue is full, the ACK is dropped. The peer's data will return the cookie again.
-        let share = if self.membership.ready() >= self.config.backlog { None } else { self.admit(&meta.tuple) };
+        let share =
+            if self.membership.counts().ready.get() >= self.config.backlog { None } else { self.admit(&meta.tuple) };
         let Some(share) = share else {
             add(&mut self.stats.refused, 1);
             return Some(None);
@@ -214,6 +216,34 @@ impl Endpoint {
         const LIMIT: usize = 4096;
         if self.answers.len() < LIMIT {
             self.answers.push_back((tuple, header));
+        }
+    }
+
+    /// Adds an observer to a connection, in addition to any other. If this is done right after
+    /// [`connect`](Self::connect), the observer receives every event of the connection. Returns `false` if the
+    /// connection is over.
+    pub fn observe(&mut self, now: Time, id: ConnId, observer: Box<dyn Observer>) -> bool {
+        let now = self.advance(now);
+        let Some(connection) = self.connection_mut(id).filter(|connection| !connection.status().is_drained()) else {
+            return false;
+        };
+        connection.begin_call(now);
+        connection.watch().add(observer);
+        true
+    }
+
+    /// Sets the factory of observers for connections that peers open. It applies to connections whose SYN arrives
+    /// later; they are observed from their SYN on.
+    pub fn observe_incoming(&mut self, observers: Option<Box<dyn IncomingObservers>>) {
+        self.incoming_observers = observers;
+    }
+
+    pub(super) fn observe_opened(&mut self, now: Time, index: u32) {
+        let Some(factory) = &mut self.incoming_observers else { return };
+        let Some(slot) = self.slots.get_mut(index) else { return };
+        for observer in factory.observers(now, &slot.tuple) {
+            slot.connection.begin_call(now);
+            slot.connection.watch().add(observer);
         }
     }
 }

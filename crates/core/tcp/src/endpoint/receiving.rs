@@ -86,14 +86,10 @@ impl Endpoint {
     /// time. A driver may pause for longer where it sees that the sender does not wait for it, but not where this is zero.
     pub fn take_read_patience(&mut self) -> Span {
         let patience = self.read_patience.take().unwrap_or(Span::ZERO);
-        if patience.is_zero() || self.live.len() > MAX_PATIENT {
+        if patience.is_zero() || self.slots.len() > MAX_PATIENT {
             return Span::ZERO;
         }
-        self.live.iter().fold(patience, |patience, index| {
-            let slot = self.slots.get_mut(*index as usize).and_then(Option::as_deref_mut);
-            slot.and_then(|slot| slot.connection.status().tolerable_delay())
-                .map_or(patience, |delay| patience.min(delay))
-        })
+        self.slots.live().filter_map(|slot| slot.connection.status().tolerable_delay()).fold(patience, Span::min)
     }
 
     /// Passes a segment, from a datagram of the given length, to the connection in `slot`, or else to the one that it
@@ -119,20 +115,20 @@ impl Endpoint {
     }
 
     fn connection_in(&mut self, slot: Option<u32>) -> Option<&mut Connection> {
-        self.slots.get_mut(slot? as usize)?.as_deref_mut().map(|slot| &mut slot.connection)
+        Some(&mut self.slots.get_mut(slot?)?.connection)
     }
 
     /// Counts a datagram that is neither a segment nor a probe, and reports it to the connection between its addresses.
     fn drop_malformed(&mut self, now: Time, slot: Option<u32>, len: usize, error: ParseError) {
         add(&mut self.stats.malformed, 1);
-        if let Some(slot) = slot.and_then(|s| self.slots.get_mut(s as usize)?.as_deref_mut()) {
-            slot.connection.observers.report(now, || ConnectionEvent::DatagramDropped { len, error });
+        if let Some(connection) = self.connection_in(slot) {
+            connection.observers.report(now, || ConnectionEvent::DatagramDropped { len, error });
         }
     }
 
     fn finish_batch(&mut self, now: Time, slot: Option<u32>) {
         let Some(index) = slot else { return };
-        if let Some(slot) = self.slots.get_mut(index as usize).and_then(Option::as_deref_mut) {
+        if let Some(slot) = self.slots.get_mut(index) {
             slot.connection.finish_batch(now);
             let patience = slot.connection.status().read_patience(now);
             self.read_patience = Some(self.read_patience.map_or(patience, |shortest| shortest.min(patience)));

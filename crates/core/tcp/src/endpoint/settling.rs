@@ -2,14 +2,14 @@
 
 use longhaul_units::Time;
 
-use super::Slot;
-use crate::{ConnId, Endpoint, EndpointEvent, Event, State};
+use super::slots::Slot;
+use crate::{Endpoint, EndpointEvent, Event, State};
 
 #[expect(clippy::multiple_inherent_impl, reason = "one file per task")]
 impl Endpoint {
     /// Processes the events of a connection after any call and queues it for transmission.
     pub(super) fn settle(&mut self, index: u32) {
-        let Some(slot) = self.slots.get_mut(index as usize).and_then(Option::as_deref_mut) else { return };
+        let Some(slot) = self.slots.get_mut(index) else { return };
         if !slot.queued {
             slot.queued = true;
             self.queue.push_back(index);
@@ -26,7 +26,7 @@ impl Endpoint {
     /// Updates timer, memory and pressure of a connection that has nothing to send after the current batch.
     pub(super) fn settle_sent(&mut self, index: u32) {
         self.settle_events(index);
-        let Some(slot) = self.slots.get_mut(index as usize).and_then(Option::as_deref_mut) else { return };
+        let Some(slot) = self.slots.get_mut(index) else { return };
         slot.connection.watch_idleness();
         match slot.connection.poll_timeout() {
             Some(at) => self.wheel.set(index, at),
@@ -37,8 +37,8 @@ impl Endpoint {
     }
 
     pub(super) fn settle_events(&mut self, index: u32) {
-        let Some(slot) = self.slots.get_mut(index as usize).and_then(Option::as_deref_mut) else { return };
-        let id = ConnId { slot: index, generation: slot.generation };
+        let Some(slot) = self.slots.get_mut(index) else { return };
+        let id = slot.id;
         while let Some(event) = slot.connection.poll_event() {
             if event == Event::Connected {
                 // The peer has confirmed the new connection, which therefore replaces the one in TIME-WAIT.
@@ -47,7 +47,7 @@ impl Endpoint {
             if slot.pending {
                 if let (Event::Connected, Some(listener)) = (event, &mut self.listener) {
                     listener.ready.push_back(id);
-                    self.membership.add_ready();
+                    self.membership.counts().ready.add(1);
                     self.events.push_back(EndpointEvent::Incoming);
                 }
                 continue;
@@ -60,7 +60,7 @@ impl Endpoint {
 
     /// Forgets a closed connection, or replaces one in TIME-WAIT by a record once the application has released it.
     fn reap(&mut self, index: u32) {
-        let Some(slot) = self.slots.get_mut(index as usize).and_then(Option::as_deref_mut) else { return };
+        let Some(slot) = self.slots.get_mut(index) else { return };
         let half_open = slot.pending
             && slot.connection.state() == State::Closed
             && !self.listener.as_ref().is_some_and(|l| l.ready.iter().any(|id| id.slot == index));
@@ -71,7 +71,7 @@ impl Endpoint {
             // The addresses are free even if the application still holds the connection.
             self.unmap(index, &tuple);
         }
-        let Some(slot) = self.slots.get_mut(index as usize).and_then(Option::as_deref_mut) else { return };
+        let Some(slot) = self.slots.get_mut(index) else { return };
         if waiting {
             let record = slot.connection.status().time_wait_record();
             self.time_wait.insert(tuple, record);
@@ -83,17 +83,11 @@ impl Endpoint {
     }
 
     fn forget(&mut self, index: u32) {
-        let Some(mut slot) = self.slots.get_mut(index as usize).and_then(Option::take) else { return };
+        let Some(mut slot) = self.slots.remove(index) else { return };
         slot.connection.begin_call(self.now);
         slot.connection.watch().end();
         self.wheel.cancel(index);
-        self.live.swap_remove(slot.place as usize);
-        let moved = self.live.get(slot.place as usize).and_then(|moved| self.slots.get_mut(*moved as usize));
-        if let Some(moved) = moved.and_then(Option::as_deref_mut) {
-            moved.place = slot.place;
-        }
         self.discharge(&slot);
-        self.free.push((index, slot.generation.wrapping_add(1)));
     }
 }
 
@@ -104,7 +98,7 @@ impl Slot {
         let Some(cache) = self.path_cache.take_if(|_| self.connection.status().has_seen_its_path()) else { return };
         let congestion = self.connection.config.congestion.name();
         let remote = self.tuple.remote.ip();
-        cache.learn(now, remote, &congestion, &self.connection.status().path_metrics());
+        cache.seed(now, remote, &congestion, &self.connection.status().path_metrics());
         if let Some(checked_out) = self.connection.status().unspent_path() {
             cache.give_back(remote, &congestion, checked_out);
         }

@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::hash::BuildHasher;
 
-use super::Slot;
 use super::prehashed::Prehashed;
 use crate::keys::Keys;
 use crate::{ConnId, Endpoint, Tuple};
@@ -58,15 +57,13 @@ impl Endpoint {
     #[must_use]
     pub fn find(&mut self, tuple: &Tuple) -> Option<ConnId> {
         let index = self.find_slot(tuple)?;
-        let slot = self.slots.get(index as usize)?.as_deref()?;
-        Some(ConnId { slot: index, generation: slot.generation })
+        Some(self.slots.get(index)?.id)
     }
 
     #[inline]
     pub(super) fn find_slot(&mut self, tuple: &Tuple) -> Option<u32> {
         let slots = &self.slots;
-        let has = |slot: &Slot| slot.tuple == *tuple;
-        self.table.find(tuple, |index| slots.get(index as usize).and_then(Option::as_deref).is_some_and(has))
+        self.table.find(tuple, |index| slots.get(index).is_some_and(|slot| slot.tuple == *tuple))
     }
 
     pub(super) fn unmap(&mut self, index: u32, tuple: &Tuple) {

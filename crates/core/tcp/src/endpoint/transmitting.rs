@@ -16,7 +16,7 @@ impl Endpoint {
             return Some(destination);
         }
         while let Some(index) = self.queue.pop_front() {
-            let Some(slot) = self.slots.get_mut(index as usize).and_then(Option::as_deref_mut) else { continue };
+            let Some(slot) = self.slots.get_mut(index) else { continue };
             slot.connection.writer().set_others(self.queue.len());
             let due = slot.connection.poll_transmit(now, batch, max_segments);
             if due == Due::Nothing {
@@ -24,8 +24,7 @@ impl Endpoint {
                 self.settle_idle(index);
                 continue;
             }
-            let connection = Some(ConnId { slot: index, generation: slot.generation });
-            let tuple = slot.tuple;
+            let destination = Destination { tuple: slot.tuple, connection: Some(slot.id) };
             // In any other state, the connection may have ended. It is removed only after its last batch has been sent.
             if due == Due::LastBatch && slot.connection.state() == State::Established {
                 slot.queued = false;
@@ -36,7 +35,7 @@ impl Endpoint {
                 // A writer may go on before all of its data has been sent.
                 self.settle_events(index);
             }
-            return Some(Destination { tuple, connection });
+            return Some(destination);
         }
         self.poll_answers(batch, max_segments)
     }

@@ -34,14 +34,14 @@ fn cache(capacity: usize, max_age: u64) -> PathCache {
 fn the_least_recently_updated_entry_is_evicted() {
     let cache = cache(3, 100);
     for number in [1, 2, 3, 1, 4] {
-        cache.learn(at(0), host(number), CONTROLLER, &threshold(u64::from(number)));
+        cache.seed(at(0), host(number), CONTROLLER, &threshold(u64::from(number)));
         assert!(cache.len() <= 3);
     }
     let known = [1, 2, 3, 4].map(|number| cache.find(at(0), host(number), CONTROLLER).is_some());
     assert_eq!(known, [true, false, true, true]);
     // Lookups, which forged SYNs can cause, do not protect an entry from eviction.
     let _ = cache.find(at(0), host(3), CONTROLLER);
-    cache.learn(at(0), host(5), CONTROLLER, &threshold(5));
+    cache.seed(at(0), host(5), CONTROLLER, &threshold(5));
     assert_eq!(cache.find(at(0), host(3), CONTROLLER), None);
 }
 
@@ -49,7 +49,7 @@ fn the_least_recently_updated_entry_is_evicted() {
 fn a_cache_with_capacity_zero_keeps_one_entry() {
     let cache = cache(0, 100);
     for number in 0..10 {
-        cache.learn(at(0), host(number), CONTROLLER, &threshold(1));
+        cache.seed(at(0), host(number), CONTROLLER, &threshold(1));
     }
     assert_eq!((cache.len(), cache.find(at(0), host(9), CONTROLLER)), (1, Some(threshold(1))));
 }
@@ -57,11 +57,11 @@ fn a_cache_with_capacity_zero_keeps_one_entry() {
 #[test]
 fn values_that_are_too_old_are_ignored() {
     let cache = cache(3, 100);
-    cache.learn(at(0), host(1), CONTROLLER, &threshold(1000));
+    cache.seed(at(0), host(1), CONTROLLER, &threshold(1000));
     assert_eq!(cache.find(at(100), host(1), CONTROLLER), Some(threshold(1000)));
     assert_eq!(cache.find(at(101), host(1), CONTROLLER), None);
     // A value that is too old does not count in the mean.
-    cache.learn(at(101), host(1), CONTROLLER, &threshold(4000));
+    cache.seed(at(101), host(1), CONTROLLER, &threshold(4000));
     assert_eq!(cache.find(at(101), host(1), CONTROLLER), Some(threshold(4000)));
 }
 
@@ -69,8 +69,8 @@ fn values_that_are_too_old_are_ignored() {
 #[test]
 fn each_value_has_its_own_age() {
     let cache = cache(3, 100);
-    cache.learn(at(0), host(1), CONTROLLER, &threshold(1000));
-    cache.learn(at(60), host(1), CONTROLLER, &rtt(100, 10));
+    cache.seed(at(0), host(1), CONTROLLER, &threshold(1000));
+    cache.seed(at(60), host(1), CONTROLLER, &rtt(100, 10));
     assert_eq!(
         cache.find(at(100), host(1), CONTROLLER),
         Some(PathMetrics { ssthresh: Some(Bytes(1000)), ..rtt(100, 10) })
@@ -83,23 +83,23 @@ fn each_value_has_its_own_age() {
 #[test]
 fn old_and_new_are_merged() {
     let cache = PathCache::default();
-    cache.learn(at(0), host(1), CONTROLLER, &PathMetrics { ssthresh: Some(Bytes(1000)), ..rtt(80, 40) });
-    cache.learn(at(1), host(1), CONTROLLER, &PathMetrics { ssthresh: Some(Bytes(4000)), ..rtt(160, 8) });
+    cache.seed(at(0), host(1), CONTROLLER, &PathMetrics { ssthresh: Some(Bytes(1000)), ..rtt(80, 40) });
+    cache.seed(at(1), host(1), CONTROLLER, &PathMetrics { ssthresh: Some(Bytes(4000)), ..rtt(160, 8) });
     let ssthresh = Some(Bytes(2500));
     assert_eq!(cache.find(at(1), host(1), CONTROLLER), Some(PathMetrics { ssthresh, ..rtt(160, 36) }));
-    cache.learn(at(2), host(1), CONTROLLER, &PathMetrics { ssthresh: Some(Bytes(500)), ..rtt(80, 100) });
+    cache.seed(at(2), host(1), CONTROLLER, &PathMetrics { ssthresh: Some(Bytes(500)), ..rtt(80, 100) });
     let ssthresh = Some(Bytes(1500));
     assert_eq!(cache.find(at(2), host(1), CONTROLLER), Some(PathMetrics { ssthresh, ..rtt(150, 100) }));
     let largest = threshold(u64::MAX);
-    cache.learn(at(2), host(2), CONTROLLER, &largest);
-    cache.learn(at(2), host(2), CONTROLLER, &largest);
+    cache.seed(at(2), host(2), CONTROLLER, &largest);
+    cache.seed(at(2), host(2), CONTROLLER, &largest);
     assert_eq!(cache.find(at(2), host(2), CONTROLLER), Some(largest));
 }
 
 #[test]
 fn entries_are_per_host_and_controller_and_mapped_addresses_are_equal() {
     let cache = PathCache::default();
-    cache.learn(at(0), host(1), CONTROLLER, &threshold(1000));
+    cache.seed(at(0), host(1), CONTROLLER, &threshold(1000));
     assert_eq!(cache.find(at(0), host(2), CONTROLLER), None);
     assert_eq!(cache.find(at(0), host(1), "cubic"), None);
     let mapped = IpAddr::V6(Ipv4Addr::new(10, 0, 0, 1).to_ipv6_mapped());
@@ -110,7 +110,7 @@ fn entries_are_per_host_and_controller_and_mapped_addresses_are_equal() {
 fn clones_share_a_cache_and_copies_do_not() {
     let cache = PathCache::default();
     let (clone, copy) = (cache.clone(), cache.copied());
-    clone.learn(at(0), host(1), CONTROLLER, &threshold(1));
+    clone.seed(at(0), host(1), CONTROLLER, &threshold(1));
     assert_eq!((cache.len(), copy.is_empty()), (1, true));
     let later = cache.copied();
     cache.clear();
@@ -120,7 +120,7 @@ fn clones_share_a_cache_and_copies_do_not() {
 #[test]
 fn empty_metrics_make_no_entry() {
     let cache = PathCache::default();
-    cache.learn(at(0), host(1), CONTROLLER, &PathMetrics::default());
+    cache.seed(at(0), host(1), CONTROLLER, &PathMetrics::default());
     assert!(cache.is_empty());
 }
 
@@ -134,7 +134,7 @@ proptest! {
         let cache = cache(capacity, 1000);
         let mut list: Vec<(u32, u64)> = Vec::new();
         for (number, bytes) in lessons {
-            cache.learn(at(0), host(number), CONTROLLER, &threshold(bytes));
+            cache.seed(at(0), host(number), CONTROLLER, &threshold(bytes));
             let old = list.iter().position(|(other, _)| *other == number).map(|place| list.remove(place).1);
             list.push((number, old.map_or(bytes, |old| u64::midpoint(old, bytes))));
             prop_assert_eq!(cache.len(), list.len().min(capacity));
@@ -158,9 +158,9 @@ fn saved(bytes: u64) -> PathMetrics {
 #[test]
 fn a_saved_cache_can_be_loaded_by_another_process() {
     let first = cache(10, 100);
-    first.learn(at(1000), host(1), CONTROLLER, &saved(100_000));
-    first.learn(at(1050), host(1), CONTROLLER, &rtt(40, 5));
-    first.learn(at(1060), host(2), "careful-resume", &threshold(7));
+    first.seed(at(1000), host(1), CONTROLLER, &saved(100_000));
+    first.seed(at(1050), host(1), CONTROLLER, &rtt(40, 5));
+    first.seed(at(1060), host(2), "careful-resume", &threshold(7));
     let text = first.save(at(1070));
     let next = cache(10, 100);
     assert_eq!(next.load(at(1), Span::ZERO, &text), Ok(2));
@@ -204,11 +204,11 @@ fn a_returned_path_keeps_its_age() {
     let known = |now| cache.find(now, host(1), CONTROLLER).and_then(|metrics| metrics.saved);
     cache.seed(at(0), host(1), CONTROLLER, &saved(100_000));
     let path = take(at(60));
-    cache.learn(at(90), host(1), CONTROLLER, &rtt(40, 5));
+    cache.seed(at(90), host(1), CONTROLLER, &rtt(40, 5));
     cache.give_back(host(1), CONTROLLER, path);
     assert_eq!((known(at(100)), known(at(101))), (saved(100_000).saved, None));
     let path = take(at(100));
-    cache.learn(at(90), host(1), CONTROLLER, &saved(50_000));
+    cache.seed(at(90), host(1), CONTROLLER, &saved(50_000));
     cache.give_back(host(1), CONTROLLER, path);
     assert_eq!(known(at(101)), saved(50_000).saved);
     // It keeps its age in another process, too.

@@ -4,7 +4,6 @@
 //! controller, and then for each of threshold, round-trip time and saved path either `-` or the age in milliseconds
 //! and the values, separated by commas. If the path drops ECN-capable packets, the age of that follows. Ages are stored
 //! because times relative to the start of a process are meaningless in another one.
-#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
 
 use std::fmt::Write;
 use std::net::IpAddr;
@@ -96,8 +95,7 @@ impl PathCache {
         let (count, entries) = (parsed.len(), &mut *self.lock());
         for (name, entry) in parsed {
             entries.remove(&name);
-            entries.make_room(self.0.config.capacity);
-            entries.insert(name, entry);
+            entries.insert(name, entry, self.0.config.capacity);
         }
         Ok(count)
     }

@@ -1,14 +1,5 @@
 //! Pieces of in-order data.
-#![cfg_attr(
-    not(test),
-    deny(
-        clippy::unwrap_used,
-        clippy::expect_used,
-        clippy::indexing_slicing,
-        clippy::arithmetic_side_effects,
-        clippy::panic
-    )
-)]
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
 use bytes::{Buf, Bytes};
 

@@ -19,7 +19,7 @@ fn read_all(buffer: &mut Reassembly) -> Vec<u8> {
 /// A train that is cut between and within its payloads.
 #[test]
 fn chunks_lie_where_they_have_been_received() {
-    let mut buffer = Reassembly::new(1);
+    let mut buffer = Reassembly::from_kept(&1);
     let whole = Bytes::from((0..4 * 1_020).map(|at| (at / 20 % 256) as u8).collect::<Vec<_>>());
     assert!(buffer.append_train(&whole, &whole[20..], 4, (1_000, 20)));
     let mut chunks = Chunks::default();
@@ -61,7 +61,7 @@ fn a_train_can_be_cut_everywhere_twice() {
 }
 
 fn two_bytes() -> Chunks {
-    let mut buffer = Reassembly::new(1);
+    let mut buffer = Reassembly::from_kept(&1);
     buffer.insert(1, bytes(2, 0), FREE);
     let mut chunks = Chunks::default();
     assert_eq!(buffer.read_chunks(&mut chunks, 9), 2);
@@ -82,7 +82,7 @@ fn chunks_are_not_read_beyond_their_end() {
 
 #[test]
 fn in_order_data_passes_through_uncopied() {
-    let mut buffer = Reassembly::new(1);
+    let mut buffer = Reassembly::from_kept(&1);
     let data = bytes(1_448, 7);
     let at = data.as_ptr();
     let inserted = buffer.insert(1, data, FREE);
@@ -95,7 +95,7 @@ fn in_order_data_passes_through_uncopied() {
 
 #[test]
 fn filling_a_hole_delivers_the_waiting_range() {
-    let mut buffer = Reassembly::new(1);
+    let mut buffer = Reassembly::from_kept(&1);
     let waiting = buffer.insert(11, bytes(10, 2), FREE);
     assert_eq!(waiting, Inserted { new_bytes: 10, ..Inserted::default() });
     // This segment spans from before RCV.NXT to the middle of the waiting range; only the hole is taken from it.
@@ -116,7 +116,7 @@ fn acknowledge(buffer: &mut Reassembly, from: u64, to: u64) -> (u64, Vec<Range<u
 /// RFC 2883, sections 4.1.1 to 4.1.3.
 #[test]
 fn full_duplicates_are_reported_as_in_rfc_2883() {
-    let mut buffer = Reassembly::new(3_000);
+    let mut buffer = Reassembly::from_kept(&3_000);
     acknowledge(&mut buffer, 3_000, 3_500);
     acknowledge(&mut buffer, 3_500, 4_000);
     assert_eq!(acknowledge(&mut buffer, 3_000, 3_500), (4_000, vec![3_000..3_500]));
@@ -129,12 +129,12 @@ fn full_duplicates_are_reported_as_in_rfc_2883() {
 /// RFC 2883, sections 4.2.2 and 4.2.3: of two duplicate parts, the first is reported.
 #[test]
 fn partial_duplicates_are_reported_as_in_rfc_2883() {
-    let mut below = Reassembly::new(1_000);
+    let mut below = Reassembly::from_kept(&1_000);
     assert_eq!(acknowledge(&mut below, 3_000, 3_500), (1_000, vec![3_000..3_500]));
     assert_eq!(acknowledge(&mut below, 1_000, 1_500), (1_500, vec![3_000..3_500]));
     assert_eq!(acknowledge(&mut below, 2_000, 2_500), (1_500, vec![2_000..2_500, 3_000..3_500]));
     assert_eq!(acknowledge(&mut below, 1_000, 2_500), (2_500, vec![1_000..1_500, 3_000..3_500]));
-    let mut above = Reassembly::new(1_000);
+    let mut above = Reassembly::from_kept(&1_000);
     assert_eq!(acknowledge(&mut above, 3_500, 4_000), (1_000, vec![3_500..4_000]));
     assert_eq!(acknowledge(&mut above, 1_500, 2_000), (1_000, vec![1_500..2_000, 3_500..4_000]));
     acknowledge(&mut above, 2_500, 3_000);
@@ -145,13 +145,13 @@ fn partial_duplicates_are_reported_as_in_rfc_2883() {
 #[test]
 fn sack_blocks_come_newest_first_as_in_rfc_2018() {
     let blocks = |buffer: &Reassembly| buffer.recent_ranges().take(4).collect::<Vec<_>>();
-    let mut buffer = Reassembly::new(5_000);
+    let mut buffer = Reassembly::from_kept(&5_000);
     for offset in (5_500..9_000).step_by(500) {
         buffer.insert(offset, bytes(500, 0), FREE);
         assert_eq!(blocks(&buffer), [5_500..offset + 500]);
     }
     // The second, fourth, sixth and eighth segments are lost.
-    let mut buffer = Reassembly::new(5_000);
+    let mut buffer = Reassembly::from_kept(&5_000);
     for offset in [5_000, 6_000, 7_000, 8_000] {
         buffer.insert(offset, bytes(500, 0), FREE);
     }
@@ -164,7 +164,7 @@ fn sack_blocks_come_newest_first_as_in_rfc_2018() {
 
 #[test]
 fn a_duplicate_moves_its_range_to_the_front_of_the_blocks() {
-    let mut buffer = Reassembly::new(0);
+    let mut buffer = Reassembly::from_kept(&0);
     for range in 1..=6 {
         buffer.insert(range * 100, bytes(10, 0), FREE);
     }
@@ -175,7 +175,7 @@ fn a_duplicate_moves_its_range_to_the_front_of_the_blocks() {
 
 #[test]
 fn over_the_caps_only_out_of_order_data_is_dropped() {
-    let mut buffer = Reassembly::new(0);
+    let mut buffer = Reassembly::from_kept(&0);
     let limits = Limits { ranges: 2, memory: 4_000 };
     assert!(!buffer.insert(10, bytes(10, 0), limits).dropped_over_cap);
     assert!(!buffer.insert(30, bytes(10, 0), limits).dropped_over_cap);
@@ -193,7 +193,7 @@ fn over_the_caps_only_out_of_order_data_is_dropped() {
 #[test]
 fn out_of_order_slices_do_not_pin_receive_buffers() {
     let datagrams = bytes(64 << 10, 0);
-    let mut buffer = Reassembly::new(0);
+    let mut buffer = Reassembly::from_kept(&0);
     buffer.insert(1, datagrams.slice(..1_448), FREE);
     assert!(datagrams.is_unique(), "a slice of one segment keeps 64 KiB");
     assert!(buffer.memory() < 1_448 + 200);
@@ -205,7 +205,7 @@ fn out_of_order_slices_do_not_pin_receive_buffers() {
 #[test]
 fn single_bytes_in_order_do_not_pin_receive_buffers() {
     let receive_buffer = bytes(64 << 10, 3);
-    let mut buffer = Reassembly::new(0);
+    let mut buffer = Reassembly::from_kept(&0);
     for offset in 0..10_000 {
         buffer.insert(offset, receive_buffer.slice(..1), FREE);
     }
@@ -221,7 +221,7 @@ fn single_bytes_in_order_do_not_pin_receive_buffers() {
 fn a_32_mib_window_with_every_second_segment_missing_is_reassembled() {
     const MSS: usize = 1_448;
     let segments = (32 << 20) / MSS as u64;
-    let mut buffer = Reassembly::new(0);
+    let mut buffer = Reassembly::from_kept(&0);
     for segment in (1..segments).step_by(2) {
         buffer.insert(segment * MSS as u64, bytes(MSS, 1), FREE);
     }
@@ -344,7 +344,7 @@ fn op(scale: i64) -> impl Strategy<Value = Op> {
 }
 
 fn run(first: u64, ops: Vec<Op>, limits: Limits) {
-    let mut buffer = Reassembly::new(first);
+    let mut buffer = Reassembly::from_kept(&first);
     let mut model = Model { next: first, held: BTreeMap::new(), delivered: Vec::new() };
     let mut read = Vec::new();
     let (mut chunks, mut unused) = (Chunks::default(), Vec::new());
@@ -457,7 +457,7 @@ proptest! {
 fn in_order_data_is_charged_with_the_buffers_that_it_keeps() {
     let message = |len: usize| Bytes::from(vec![7; 64 << 10]).slice(..len);
     for (len, each) in [(64 << 10, 1_448), (17 << 10, 1_448), (20 << 10, 600)] {
-        let mut buffer = Reassembly::new(1);
+        let mut buffer = Reassembly::from_kept(&1);
         let mut unread = 0;
         for _ in 0..100 {
             let whole = message(len);
@@ -478,10 +478,12 @@ fn in_order_data_is_charged_with_the_buffers_that_it_keeps() {
         assert!(buffer.memory().abs_diff(held / 2) < held / 20, "{}", buffer.memory());
         while buffer.read(usize::MAX).is_some() {}
         assert_eq!((buffer.pins.len(), buffer.pinned, buffer.pin_cost), (0, 0, 0));
-        assert_eq!(buffer.rest().map(Reassembly::from_kept).map(|buffer| buffer.memory()), Some(0));
+        let mut next = 0;
+        assert!(buffer.rest(&mut next));
+        assert_eq!(Reassembly::from_kept(&next).memory(), 0);
     }
     // Trains keep their buffer once, short messages and copies nothing more than their length.
-    let mut buffer = Reassembly::new(1);
+    let mut buffer = Reassembly::from_kept(&1);
     let whole = message(40 << 10);
     for train in whole.chunks(10 << 10) {
         assert!(buffer.append_train(&whole, &train[20..], 5, (2_028, 20)));

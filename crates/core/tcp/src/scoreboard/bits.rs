@@ -6,7 +6,7 @@
 pub(super) struct BitRing {
     /// The words of the ring, and then two summaries of them: bit `w` of the first is set if all bits of word `w` are
     /// set, and that of the second if any is. They are one allocation, because idle connections are many.
-    bits: Box<[u64]>,
+    pub(super) bits: Box<[u64]>,
     words: usize,
 }
 
@@ -56,31 +56,23 @@ impl BitRing {
         }
     }
 
-    pub(super) fn clear_all(&mut self) {
-        self.bits.fill(0);
+    /// Returns the words of the ring, with a one for each bit that is `SET` or not, and the summaries which tell in which of
+    /// these words there is a one.
+    fn word<const SET: bool>(&self, word: usize) -> u64 {
+        if SET { self.bits[word] } else { !self.bits[word] }
     }
 
-    pub(super) fn next_clear(&self, from: u64, to: u64) -> Option<u64> {
-        self.next(from, to, |ring, w| !ring.bits[w], |ring, s| !ring.full(s))
+    fn summary<const SET: bool>(&self, summary: usize) -> u64 {
+        if SET { self.any(summary) } else { !self.full(summary) }
     }
 
-    pub(super) fn next_set(&self, from: u64, to: u64) -> Option<u64> {
-        self.next(from, to, |ring, w| ring.bits[w], |ring, s| ring.any(s))
-    }
-
-    /// Returns the first index in `from..to` with a one in `word`; `summary` tells which words have any.
-    fn next(
-        &self,
-        from: u64,
-        to: u64,
-        word: impl Fn(&Self, usize) -> u64,
-        summary: impl Fn(&Self, usize) -> u64,
-    ) -> Option<u64> {
+    /// Returns the first index in `from..to` whose bit is `SET`, or is not.
+    pub(super) fn next<const SET: bool>(&self, from: u64, to: u64) -> Option<u64> {
         let mut index = from;
         while index < to {
             let slot = index as usize & (self.words * 64 - 1);
             let (w, shift) = (slot / 64, slot % 64);
-            let here = word(self, w) >> shift;
+            let here = self.word::<SET>(w) >> shift;
             if here != 0 {
                 let found = index + u64::from(here.trailing_zeros());
                 return (found < to).then_some(found);
@@ -90,34 +82,20 @@ impl BitRing {
             // Skip words by their summary. If the summary word is past the end, the ring wraps around.
             if index < to && s < self.summary_len() && w + 1 < self.words {
                 let left = self.words - (w + 1);
-                let skip = (summary(self, s) >> offset).trailing_zeros().min(64 - offset as u32) as usize;
+                let skip = (self.summary::<SET>(s) >> offset).trailing_zeros().min(64 - offset as u32) as usize;
                 index += 64 * skip.min(left) as u64;
             }
         }
         None
     }
 
-    pub(super) fn last_clear(&self, from: u64, to: u64) -> Option<u64> {
-        self.last(from, to, |ring, w| !ring.bits[w], |ring, s| !ring.full(s))
-    }
-
-    pub(super) fn last_set(&self, from: u64, to: u64) -> Option<u64> {
-        self.last(from, to, |ring, w| ring.bits[w], |ring, s| ring.any(s))
-    }
-
-    /// Returns the last index in `from..to` with a one in `word`; `summary` tells which words have any.
-    fn last(
-        &self,
-        from: u64,
-        to: u64,
-        word: impl Fn(&Self, usize) -> u64,
-        summary: impl Fn(&Self, usize) -> u64,
-    ) -> Option<u64> {
+    /// Returns the last index in `from..to` whose bit is `SET`, or is not.
+    pub(super) fn last<const SET: bool>(&self, from: u64, to: u64) -> Option<u64> {
         let mut end = to;
         while end > from {
             let slot = (end - 1) as usize & (self.words * 64 - 1);
             let (w, above) = (slot / 64, 63 - slot % 64);
-            let here = word(self, w) << above;
+            let here = self.word::<SET>(w) << above;
             if here != 0 {
                 let found = end - 1 - u64::from(here.leading_zeros());
                 return (found >= from).then_some(found);
@@ -126,7 +104,7 @@ impl BitRing {
             if w > 0 && end > from {
                 // Skip words by their summary, down to the lowest word. Below it, the ring wraps around.
                 let (s, offset) = ((w - 1) / 64, (w - 1) % 64);
-                let skip = (summary(self, s) << (63 - offset)).leading_zeros().min(offset as u32 + 1);
+                let skip = (self.summary::<SET>(s) << (63 - offset)).leading_zeros().min(offset as u32 + 1);
                 end = end.saturating_sub(64 * u64::from(skip));
             }
         }
@@ -166,15 +144,15 @@ mod tests {
             }
             for from in [0, 1, capacity / 3, capacity - 1] {
                 let want = |value| plain.iter().skip(from as usize).position(|b| *b == value).map(|p| base + from + p as u64);
-                prop_assert_eq!(ring.next_clear(base + from, base + capacity), want(false));
-                prop_assert_eq!(ring.next_set(base + from, base + capacity), want(true));
+                prop_assert_eq!(ring.next::<false>(base + from, base + capacity), want(false));
+                prop_assert_eq!(ring.next::<true>(base + from, base + capacity), want(true));
                 let to = capacity - from;
                 let want = |value| plain[..to as usize].iter().rposition(|b| *b == value).map(|p| base + p as u64);
-                prop_assert_eq!(ring.last_clear(base, base + to), want(false));
-                prop_assert_eq!(ring.last_set(base, base + to), want(true));
+                prop_assert_eq!(ring.last::<false>(base, base + to), want(false));
+                prop_assert_eq!(ring.last::<true>(base, base + to), want(true));
                 let middle = |value| want(value).filter(|at| *at >= base + to / 2);
-                prop_assert_eq!(ring.last_clear(base + to / 2, base + to), middle(false));
-                prop_assert_eq!(ring.last_set(base + to / 2, base + to), middle(true));
+                prop_assert_eq!(ring.last::<false>(base + to / 2, base + to), middle(false));
+                prop_assert_eq!(ring.last::<true>(base + to / 2, base + to), middle(true));
             }
         }
     }

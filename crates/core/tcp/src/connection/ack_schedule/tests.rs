@@ -116,7 +116,7 @@ fn ce_is_echoed_until_cwr() {
     let mut acks = AckSchedule::new();
     let mut echo = |cwr, ce| {
         acks.on_ecn(cwr, ce);
-        let echo = (!acks.echo_flag().is_empty(), acks.due);
+        let echo = (acks.echo_congestion, acks.due);
         acks.on_ack_sent(0);
         echo
     };

@@ -3,16 +3,16 @@
 //!
 //! A request is sent on a pure ACK before the data that it applies to. It is repeated, because it may be lost. The
 //! connection works without its being honoured.
-#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
 
 use longhaul_cc::AckFrequency;
 use longhaul_units::{Span, Time};
 use longhaul_wire::AckRate;
 
-use super::{AckFacts, Claims, Extension, Filled, Heard, Outgoing, Turn};
+use super::{AckFacts, Claims, Extension, Filled, Outgoing, Turn};
 use crate::connection::ack_schedule::{ACK_REQUEST_SEGMENTS, AckSchedule};
+use crate::connection::acking::AckSegment;
 use crate::connection::{Engine, Sender};
-use crate::{AckRateInfo, Info, add};
+use crate::{AckRateInfo, Info, State, add};
 
 /// Maximum number of full-sized segments per ACK, for requests sent and received. RFC 4782, section 4.5, lets the
 /// ratio grow with the window, but so does the harm of a lost ACK.
@@ -98,15 +98,15 @@ impl AckRequests {
 }
 
 impl Extension for AckRequests {
-    fn on_segment(&mut self, heard: &Heard<'_>, engine: &mut Engine<'_>) {
-        if let Some(rate) = heard.header.options.ack_rate {
-            self.take_request(rate, heard.has_data, &mut engine.rcv.acks);
+    fn on_segment(&mut self, segment: &AckSegment<'_>, _: State, engine: &mut Engine<'_>) {
+        if let Some(rate) = segment.header.options.ack_rate {
+            self.take_request(rate, segment.len > 0, &mut engine.rcv.acks);
         }
         // When a hole is filled, one ACK covers all data above it.
         if let Some(round_trip) = engine.rtt.srtt.filter(|_| engine.snd.board.sacked_bytes == 0) {
-            let acked = heard.ack.saturating_sub(engine.snd.una);
+            let acked = segment.ack.saturating_sub(engine.snd.una);
             let covered = acked.checked_div(u64::from(engine.pmtu.mss())).unwrap_or(0);
-            self.on_covered(heard.now, covered, round_trip);
+            self.on_covered(segment.now, covered, round_trip);
         }
     }
 

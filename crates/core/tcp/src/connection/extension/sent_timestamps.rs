@@ -1,5 +1,4 @@
 //! Timestamps of sent segments, which show whether a received probe echo is possible (`docs/wire.md`, "Probe echo").
-#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
 
 use std::collections::VecDeque;
 

@@ -5,7 +5,6 @@
 //! satellite handover or an obstructed antenna. For one minute the first segment in flight is then also retransmitted
 //! independently of the timer, at a rate too low to cause congestion, and once more when the next segment from the
 //! peer arrives.
-#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
 
 use longhaul_units::{Span, Time};
 

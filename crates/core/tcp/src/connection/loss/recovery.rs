@@ -1,7 +1,6 @@
 //! Recovery: what is marked lost, and when an episode begins and ends.
 
 use super::detect::{DuplicateAcks, Marking};
-use super::spurious::Begin;
 use super::{AckOutcome, Losses, Phase};
 use crate::connection::{Recovery, Timer};
 use crate::{ConnectionEvent, LossTrigger};
@@ -27,15 +26,14 @@ impl Recovery<'_> {
             self.loss.duplicates.count(ack, mss, in_episode, self.snd.flight_size());
         }
         self.loss.tail.on_ack(self.snd.una, ack);
-        let before = self.snd.board.lost_bytes;
-        let retransmission_lost = self.mark_losses(at, ack);
-        let newly_lost = self.snd.board.lost_bytes.saturating_sub(before);
-        self.count_lost(newly_lost);
+        let (newly_lost, retransmission_lost) = self.mark_losses(at, ack);
         (newly_lost, self.update_episode(newly_lost, retransmission_lost))
     }
 
-    /// Marks lost segments with the current detector. Returns whether a retransmission of this episode is among them.
-    fn mark_losses(&mut self, at: Time, ack: &AckOutcome) -> bool {
+    /// Marks lost segments with the current detector. Returns their bytes, and whether a retransmission of this episode is
+    /// among them.
+    fn mark_losses(&mut self, at: Time, ack: &AckOutcome) -> (u64, bool) {
+        let before = self.snd.board.lost_bytes;
         let (mss, una, window) = (
             self.pmtu.mss(),
             self.snd.una,
@@ -69,16 +67,13 @@ impl Recovery<'_> {
                 _ => LossTrigger::ReorderingThreshold,
             },
         );
-        retransmission_lost
+        (self.count_lost(before), retransmission_lost)
     }
 
     /// Marks segments lost when RACK's reordering window ends (RFC 8985, section 6.3). Returns the bytes, and the state of the
     /// episode, if there are any.
     pub(crate) fn on_reorder_timeout(&mut self, now: Time) -> Option<(u64, Episode)> {
-        let before = self.snd.board.lost_bytes;
-        let again = self.mark_losses(now, &AckOutcome::default());
-        let lost = self.snd.board.lost_bytes.saturating_sub(before);
-        self.count_lost(lost);
+        let (lost, again) = self.mark_losses(now, &AckOutcome::default());
         (lost > 0).then(|| (lost, self.update_episode(lost, again)))
     }
 
@@ -98,7 +93,7 @@ impl Recovery<'_> {
         self.begin_episode(Phase::Timeout(self.snd.nxt), first);
         self.loss.spurious.on_timeout(first, self.snd.board.last_tx());
         self.loss.duplicates = DuplicateAcks::default();
-        self.ext.each().for_each(|extension| extension.on_timeout());
+        self.ext.list.iter_mut().for_each(|extension| extension.on_timeout());
         self.mark_timed_out(now, index);
     }
 
@@ -125,16 +120,18 @@ impl Recovery<'_> {
                 self.pmtu.on_probe_lost(now);
             }
         }
-        let lost = self.snd.board.lost_bytes.saturating_sub(before);
-        self.count_lost(lost);
+        self.count_lost(before);
         self.observers.report_lost(now, self.numbers, LossTrigger::Timeout);
     }
 
-    fn count_lost(&mut self, bytes: u64) {
+    /// Counts the bytes that were marked lost since there were so many `before`, and returns them.
+    fn count_lost(&mut self, before: u64) -> u64 {
+        let bytes = self.snd.board.lost_bytes.saturating_sub(before);
         if bytes > 0 {
             self.cc.rate.lost += bytes;
             self.stats.incidents_mut().bytes_lost += bytes;
         }
+        bytes
     }
 
     /// Begins, continues or ends an episode according to newly lost data.
@@ -177,7 +174,7 @@ impl Recovery<'_> {
         if is_first {
             self.ext.ecn_check.on_episode();
         }
-        self.loss.spurious.begin(Begin { una: self.snd.una, timeout, is_first });
+        self.loss.spurious.begin(self.snd.una, timeout, is_first);
         self.loss.phase = phase;
         self.loss.grant.extra = 0;
         self.loss.episode_tx = self.snd.board.last_tx();

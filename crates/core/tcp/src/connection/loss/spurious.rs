@@ -20,18 +20,10 @@ struct Undo {
     /// Bytes retransmitted in the episode, less those that D-SACKs reported as duplicates.
     retransmitted: u64,
     bytes: u64,
-    any: bool,
     eifel: Eifel,
     timeout: bool,
-    answers: Answers,
-}
-
-/// Timing of the answers to retransmitted data. An answer within less than the minimum RTT after the retransmission
-/// belongs to the original transmission (RFC 8985, section 6.2, step 2). A peer cannot forge this by changing fields
-/// of its ACKs.
-#[derive(Clone, Copy, Debug, Default)]
-struct Answers {
-    /// Bytes answered within less than the minimum RTT.
+    /// Retransmitted bytes answered within less than the minimum RTT. Such an answer belongs to the original transmission
+    /// (RFC 8985, section 6.2, step 2). A peer cannot forge this by changing fields of its ACKs.
     early: u64,
     /// At least one answer may belong to the retransmission.
     late: bool,
@@ -59,14 +51,6 @@ pub(super) struct Frto {
     second_step: bool,
 }
 
-/// Conditions under which an episode begins.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Begin {
-    pub(super) una: u64,
-    pub(super) timeout: bool,
-    pub(super) is_first: bool,
-}
-
 /// Detector of spurious recovery episodes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SpuriousDetection {
@@ -83,12 +67,13 @@ pub(crate) struct SpuriousDetection {
 
 impl SpuriousDetection {
     /// Begins an episode. Eifel is disabled while retransmissions of an earlier episode are unacknowledged, because
-    /// their answers cannot be told from those of this one. After a second reduction the first one cannot be undone.
-    pub(super) fn begin(&mut self, begin: Begin) {
-        let is_clear = self.retransmitted_to <= begin.una;
-        let may_undo = begin.timeout || (begin.is_first && is_clear);
+    /// their answers cannot be told from those of this one. Unless the episode `is_first`, or begins with a `timeout`, it is a
+    /// second reduction, after which the first one cannot be undone.
+    pub(super) fn begin(&mut self, una: u64, timeout: bool, is_first: bool) {
+        let is_clear = self.retransmitted_to <= una;
+        let may_undo = timeout || (is_first && is_clear);
         let eifel = if is_clear { Eifel::Unsent } else { Eifel::Over };
-        let undo = Undo { marker: begin.una, timeout: begin.timeout, eifel, ..Undo::default() };
+        let undo = Undo { marker: una, timeout, eifel, ..Undo::default() };
         self.undo = may_undo.then(|| Box::new(undo));
     }
 
@@ -101,7 +86,6 @@ impl SpuriousDetection {
         self.retransmitted_to = self.retransmitted_to.max(record.end());
         self.unreported += record.sequence_len();
         let Some(undo) = &mut self.undo else { return };
-        undo.any = true;
         undo.retransmitted += record.sequence_len();
         undo.bytes += record.sequence_len();
         if let Eifel::Unsent = undo.eifel {
@@ -112,8 +96,8 @@ impl SpuriousDetection {
     pub(super) fn on_delivered(&mut self, record: &Record, sent_at: Time, at: Time) {
         let Some(undo) = self.undo.as_mut().filter(|_| record.is_retransmitted()) else { return };
         match self.least_rtt {
-            Some(least) if at - sent_at < least && !record.is_copied() => undo.answers.early += record.sequence_len(),
-            _ => undo.answers.late = true,
+            Some(least) if at - sent_at < least && !record.is_copied() => undo.early += record.sequence_len(),
+            _ => undo.late = true,
         }
     }
 
@@ -142,9 +126,9 @@ impl SpuriousDetection {
     pub(super) fn check(&mut self, ack: &AckOutcome, min_rtt: Option<Span>) -> Option<bool> {
         self.least_rtt = min_rtt;
         let undo = self.undo.as_mut()?;
-        let Answers { early, late } = undo.answers;
+        let Undo { early, late, .. } = **undo;
         // D-SACK: the peer has reported every retransmission as a duplicate.
-        let reported = undo.any && undo.retransmitted == 0 && early >= undo.bytes && !late;
+        let reported = undo.bytes > 0 && undo.retransmitted == 0 && early >= undo.bytes && !late;
         // Eifel: the first ACK of new data echoes a timestamp older than that of the first retransmission.
         let echoes_older =
             matches!((ack.echo, undo.eifel), (Some(echo), Eifel::Sent(first)) if seq::later(first, echo));

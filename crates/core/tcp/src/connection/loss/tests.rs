@@ -1,7 +1,6 @@
 //! Unit tests of the loss detectors with a scoreboard and ACKs, without a connection.
 
 use super::detect::Marking;
-use super::spurious::Begin;
 use super::*;
 use crate::scoreboard::{Burst, Told};
 
@@ -148,7 +147,7 @@ fn eifel_needs_an_answer_sooner_than_the_minimum_rtt() {
     for (answer_after, proves) in [(40, true), (100, false)] {
         let (mut spurious, mut board) = (SpuriousDetection::default(), board(2));
         assert_eq!(spurious.check(&AckOutcome::default(), Some(RTT)), None);
-        spurious.begin(Begin { una: 1, timeout: false, is_first: true });
+        spurious.begin(1, false, true);
         board.mark_lost(board.head);
         board.begin_burst(Burst::new(at(200)));
         board.retransmit(board.head);
@@ -181,7 +180,7 @@ fn a_tail_loss_probe_was_needed_unless_it_is_reported_as_a_duplicate() {
 #[test]
 fn timeouts_lead_to_the_end_only_of_a_silent_peer() {
     let nth = |n: u32, resets, only_fin, may_give_up, heard: bool| {
-        let mut loss = Loss::new();
+        let mut loss = Loss::default();
         let mut steps = (0..n).map(|_| {
             loss.unanswered = if heard { 0 } else { loss.unanswered };
             loss.on_timeout(resets, only_fin, may_give_up)

@@ -227,6 +227,6 @@ fn little_data_is_accepted_under_memory_pressure() {
     assert!(!rcv.has_memory_for(1, false, true) && rcv.has_memory_for(1 << 20, false, false));
     rcv.insert(1, Bytes::from_static(&[0; 1000]));
     assert!(!rcv.has_memory_for((16 << 10) - 999, true, true));
-    assert_eq!(rcv.read(1000).map(|data| data.len()), Some(1000));
+    assert_eq!(rcv.data.read(1000).map(|data| data.len()), Some(1000));
     assert!(rcv.has_memory_for((16 << 10) - 999, true, true), "the application has read");
 }

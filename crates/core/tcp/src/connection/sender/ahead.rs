@@ -4,7 +4,6 @@
 //! received by then are skipped, the others are retransmitted as new data. A cumulative ACK may advance SND.NXT as far
 //! as every octet was sent (`docs/decisions/0022-data-from-the-tail.md`). Which data is sent ahead, and when, is an extension's
 //! decision.
-#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
 
 use std::ops::Range;
 

@@ -12,7 +12,7 @@ const LEAST: u64 = 64 << 10;
 const WINDOW_CLOSED: u64 = 4 << 20;
 
 /// Limit of unsent data, at which writers block.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct UnsentLimit {
     configured: Option<u32>,
     /// Number of other connections of the endpoint that waited for their turn to send when this one had its last.
@@ -21,7 +21,7 @@ pub(super) struct UnsentLimit {
 
 impl UnsentLimit {
     pub(super) fn new(config: &Config) -> Self {
-        let mut limit = Self { configured: None, others: 0 };
+        let mut limit = Self::default();
         limit.configure(config);
         limit
     }

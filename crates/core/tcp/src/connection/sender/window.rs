@@ -1,5 +1,4 @@
 //! The peer's window (RFC 9293, sections 3.3.1 and 3.10.7.4).
-#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
 
 use crate::connection::Sender;
 

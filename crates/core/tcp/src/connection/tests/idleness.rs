@@ -59,7 +59,7 @@ fn wait(net: &mut Net, span: Span) {
 }
 
 fn has_control(net: &Net, ids: [ConnId; 2]) -> [bool; 2] {
-    [0, 1].map(|end| net.ends[end].connection(ids[end]).unwrap().cc.sending().is_some())
+    [0, 1].map(|end| net.ends[end].connection(ids[end]).unwrap().cc.sending.made().is_some())
 }
 
 #[test]
@@ -160,7 +160,7 @@ fn a_new_controller_follows_the_configuration() {
 fn a_controller_for_a_known_path_is_kept() {
     let cache = PathCache::default();
     let metrics = PathMetrics { ssthresh: Some(Bytes(50_000)), ..PathMetrics::default() };
-    cache.learn(Time::ZERO, Net::tuple(1).remote.ip(), "copa-cubic", &metrics);
+    cache.seed(Time::ZERO, Net::tuple(1).remote.ip(), "copa-cubic", &metrics);
     let (net, ids) = idle(Config { path_cache: Some(cache), ..config() }, 100, STEP);
     assert_eq!(has_control(&net, ids), [true, false]);
 }

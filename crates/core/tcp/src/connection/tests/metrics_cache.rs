@@ -146,7 +146,7 @@ fn an_accepted_connection_starts_with_the_cached_metrics() {
     for always_cookies in [false, true] {
         let cache = PathCache::default();
         let known = PathMetrics { ssthresh: Some(Bytes(77_000)), ..PathMetrics::default() };
-        cache.learn(Time::ZERO, Net::tuple(0).remote.ip(), CONTROLLER, &known);
+        cache.seed(Time::ZERO, Net::tuple(0).remote.ip(), CONTROLLER, &known);
         let mut net = Net::new(Span::from_millis(10));
         let mut endpoint = EndpointConfig::new([2; 32]);
         endpoint.always_cookies = always_cookies;
@@ -199,7 +199,7 @@ fn the_first_syn_timeout_covers_the_cached_round_trip_time() {
         let cache = PathCache::default();
         let mut known = PathMetrics { srtt: Some(Span::from_millis(srtt)), ..PathMetrics::default() };
         known.rttvar = Span::from_millis(rttvar);
-        cache.learn(Time::ZERO, Net::tuple(1).remote.ip(), CONTROLLER, &known);
+        cache.seed(Time::ZERO, Net::tuple(1).remote.ip(), CONTROLLER, &known);
         let mut net = Net::new(Span::from_millis(10));
         net.lose = Box::new(|_, _, _| true);
         net.ends[0].connect(net.now, Net::tuple(1), Arc::new(remembering(&cache))).unwrap();
@@ -215,7 +215,7 @@ fn monolithic_controllers_ignore_the_threshold() {
     for name in ["bbr", "bbr1", "copa"] {
         let cache = PathCache::default();
         let known = PathMetrics { ssthresh: Some(Bytes(20_000)), ..PathMetrics::default() };
-        cache.learn(Time::ZERO, Net::tuple(1).remote.ip(), name, &known);
+        cache.seed(Time::ZERO, Net::tuple(1).remote.ip(), name, &known);
         let afresh = PathCache::default();
         let [with, without] = [&cache, &afresh].map(|cache| {
             let mut net = Net::new(Span::from_millis(10));

@@ -57,11 +57,7 @@ fn a_stream_may_wait_again_after_many_connections_have_ended() {
         endpoint.release(NOW, *id);
         sent(&mut endpoint, NOW);
         assert_eq!(endpoint.len(), 299 - ended);
-        let places =
-            endpoint.live.iter().enumerate().map(|(i, slot)| {
-                endpoint.slots[*slot as usize].as_deref().is_some_and(|slot| slot.place as usize == i)
-            });
-        assert!(places.into_iter().all(|right| right));
+        assert!(endpoint.slots.are_in_their_places());
     }
     assert!(!patience(&mut endpoint, 11_000).is_zero(), "as before");
 }

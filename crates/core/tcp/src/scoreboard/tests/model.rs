@@ -66,7 +66,7 @@ pub(crate) enum Op {
 impl Twins {
     pub(crate) fn new() -> Self {
         // Links to records begin again soon.
-        let board = Scoreboard::from_kept((0, u64::from(u32::MAX) - 10));
+        let board = Scoreboard::from_kept(&(0, u64::from(u32::MAX) - 10));
         Self { board, model: Vec::new(), una: 1, nxt: 1, now: Time::ZERO }
     }
 
