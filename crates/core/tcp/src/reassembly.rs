@@ -348,19 +348,26 @@ impl Reassembly {
 
     /// Returns the next in-order bytes, at most `max`, without a copy; `None` if there are none or `max` is zero.
     pub(crate) fn read(&mut self, max: usize) -> Option<Bytes> {
+        let front = self.first().filter(|_| max > 0)?;
+        let bytes = front.take(max);
+        if front.is_empty() {
+            self.ready.pop_front();
+        }
+        self.on_read(bytes.len());
+        Some(bytes)
+    }
+
+    fn first(&mut self) -> Option<&mut StreamPart> {
         if self.ready.is_empty() {
             self.flush_tail();
         }
-        self.read_ready(max)
+        self.ready.front_mut()
     }
 
     /// Moves at most `max` in-order bytes to `chunks`, without a copy, and returns their number.
     pub(crate) fn read_chunks(&mut self, chunks: &mut Chunks, max: usize) -> usize {
         let mut left = max;
-        while left > 0 {
-            if self.ready.is_empty() {
-                self.flush_tail();
-            }
+        while left > 0 && self.first().is_some() {
             let Some(mut piece) = self.ready.pop_front() else { break };
             let mut len = piece.len();
             if len > left {
@@ -378,23 +385,7 @@ impl Reassembly {
 
     /// Returns the bytes that the next [`read`](Self::read) would return at most, without consuming them.
     pub(crate) fn front(&mut self) -> Option<Bytes> {
-        if self.ready.is_empty() {
-            self.flush_tail();
-        }
-        self.ready.front().map(StreamPart::share_front)
-    }
-
-    fn read_ready(&mut self, max: usize) -> Option<Bytes> {
-        if max == 0 {
-            return None;
-        }
-        let front = self.ready.front_mut()?;
-        let bytes = front.take(max);
-        if front.is_empty() {
-            self.ready.pop_front();
-        }
-        self.on_read(bytes.len());
-        Some(bytes)
+        self.first().map(|front| front.share_front())
     }
 
     fn on_read(&mut self, bytes: usize) {

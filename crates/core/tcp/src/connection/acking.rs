@@ -3,48 +3,22 @@
 use arrayvec::ArrayVec;
 use longhaul_cc::{Ack, RateSample, RttSample};
 use longhaul_units::{Bytes, Span, Time};
-use longhaul_wire::{Arrivals, Ecn, Flags, Header};
+use longhaul_wire::{Arrivals, Ecn, Flags};
 
 use super::arrivals::Reports;
 use super::extension::{AckFacts, Claims};
 use super::loss::AckOutcome;
 use super::sender::{WindowField, WindowUpdate};
-use super::{Acking, Timer};
+use super::{Acking, Incoming, Timer};
 use crate::rtt::MAX_RTO;
 use crate::scoreboard::Told;
-use crate::{Burst, Connection, ConnectionEvent, Event, Record, SegmentMeta, add};
+use crate::{Burst, Connection, ConnectionEvent, Event, Record, add};
 
 mod delivery;
 mod sack;
 
 use delivery::{Attribution, Delivery, acked_segment};
 pub(super) use sack::SackOption;
-
-/// Acceptable segment with an ACK. Its numbers are stream offsets.
-#[derive(Clone, Copy)]
-pub(super) struct AckSegment<'a> {
-    pub(super) now: Time,
-    pub(super) meta: &'a SegmentMeta,
-    pub(super) header: &'a Header,
-    pub(super) start: u64,
-    pub(super) ack: u64,
-    pub(super) len: usize,
-}
-
-impl AckSegment<'_> {
-    /// Returns when the host received it.
-    pub(super) fn received_at(&self) -> Time {
-        self.meta.received_at(self.now)
-    }
-
-    fn echo(&self) -> Option<u32> {
-        self.header.options.timestamps.map(|timestamps| timestamps.echo)
-    }
-
-    fn has(&self, flag: Flags) -> bool {
-        self.header.flags.contains(flag)
-    }
-}
 
 #[derive(Clone, Copy)]
 struct PriorState {
@@ -59,26 +33,27 @@ type Samples = (Option<RttSample>, Option<RateSample>);
 impl Connection {
     /// Processes the ACK field, window and SACK option of an acceptable segment (RFC 9293, section 3.10.7.4, fifth
     /// step).
-    pub(super) fn process_ack(&mut self, segment: &AckSegment<'_>) {
+    pub(super) fn process_ack(&mut self, segment: &Incoming<'_>) {
         let (in_flight, flight_size) = (self.loss.pipe(&self.snd.board), self.snd.flight_size());
         // The window in a SYN is not scaled (RFC 7323, section 2.2).
         let shift = if segment.has(Flags::SYN) { 0 } else { self.negotiated.send_shift };
         let window = u64::from(segment.header.window) << shift;
-        let update = self.snd.update_window(WindowField { seq: segment.start, ack: segment.ack, window, shift });
+        let update =
+            self.snd.update_window(WindowField { seq: segment.start.max(0) as u64, ack: segment.ack, window, shift });
         if update.shrank {
             add(&mut self.stats.incidents_mut().windows_shrunk, 1);
         }
         let una_advanced = segment.ack.saturating_sub(self.snd.una);
         let before = PriorState { in_flight, flight_size, una_advanced, window_changed: update.changed };
         // A segment with data that acknowledges nothing new is no ACK.
-        if una_advanced > 0 || !segment.header.options.sack.is_empty() || segment.len == 0 {
+        if una_advanced > 0 || !segment.header.options.sack.is_empty() || segment.payload.is_empty() {
             self.process_acknowledgments(segment, before);
         }
         self.after_window_change(segment.now, update);
     }
 
     /// Processes what the segment acknowledges.
-    fn process_acknowledgments(&mut self, segment: &AckSegment<'_>, before: PriorState) {
+    fn process_acknowledgments(&mut self, segment: &Incoming<'_>, before: PriorState) {
         let (now, at, una_advanced) = (segment.now, segment.received_at(), before.una_advanced);
         // Read the arrival times that the peer reports, and update the scoreboard.
         let reports = self.acking().read_arrivals(segment);
@@ -184,7 +159,7 @@ impl Connection {
 
 impl<'a> Acking<'a> {
     /// Returns the SACK option of a segment, which is empty unless SACK was negotiated.
-    fn sack<'b>(&self, segment: &AckSegment<'b>) -> SackOption<'b>
+    fn sack<'b>(&self, segment: &Incoming<'b>) -> SackOption<'b>
     where
         'a: 'b,
     {
@@ -192,13 +167,13 @@ impl<'a> Acking<'a> {
         SackOption { numbers: self.numbers, blocks, ack: segment.ack }
     }
 
-    fn read_arrivals(&mut self, segment: &AckSegment<'_>) -> Reports {
+    fn read_arrivals(&mut self, segment: &Incoming<'_>) -> Reports {
         let Some(arrivals) = &mut self.ext.arrivals else { return Reports::new() };
         arrivals.read(segment.now, segment.header, self.numbers, segment.ack, self.snd.nxt)
     }
 
     /// Updates the scoreboard from the cumulative ACK and the SACK blocks (RFC 2018), and returns what they deliver.
-    fn deliver(&mut self, segment: &AckSegment<'_>, before: PriorState, reports: &Reports) -> Delivery {
+    fn deliver(&mut self, segment: &Incoming<'_>, before: PriorState, reports: &Reports) -> Delivery {
         let mut delivery = Delivery::default();
         let (passed, nxt) = (self.snd.board.passed_bytes, self.snd.nxt);
         delivery.bytes = self.mark_delivered(segment, before.una_advanced, reports, &mut delivery);
@@ -210,7 +185,7 @@ impl<'a> Acking<'a> {
 
     fn mark_delivered(
         &mut self,
-        segment: &AckSegment<'_>,
+        segment: &Incoming<'_>,
         una_advanced: u64,
         reports: &Reports,
         delivery: &mut Delivery,
@@ -273,7 +248,7 @@ impl<'a> Acking<'a> {
     /// which part of the ACK concerns extensions. The connection has the age of `age`.
     fn claim(
         &mut self,
-        segment: &AckSegment<'_>,
+        segment: &Incoming<'_>,
         delivery: &Delivery,
         reports: &Reports,
         age: Span,
@@ -308,14 +283,14 @@ impl<'a> Acking<'a> {
     /// SND.UNA while data is in flight and has no other cause.
     fn outcome(
         &self,
-        segment: &AckSegment<'_>,
+        segment: &Incoming<'_>,
         before: PriorState,
         delivery: &Delivery,
         dsack: Option<(u64, u64)>,
         claims: &Claims,
     ) -> AckOutcome {
         let repeats = before.una_advanced == 0
-            && segment.len == 0
+            && segment.payload.is_empty()
             && !before.window_changed
             && segment.ack == self.snd.una
             && before.flight_size > 0
@@ -334,7 +309,7 @@ impl<'a> Acking<'a> {
     }
 
     /// Takes samples of the RTT and the delivery rate (RFC 6298; RFC 7323, section 4). `flight` is FlightSize before the ACK.
-    fn take_samples(&mut self, segment: &AckSegment<'_>, delivery: &Delivery, flight: u64) -> Samples {
+    fn take_samples(&mut self, segment: &Incoming<'_>, delivery: &Delivery, flight: u64) -> Samples {
         self.cc.rate.on_delivered(delivery.bytes, segment.received_at());
         let rtt = self.take_rtt_samples(segment, delivery, flight);
         let rate = delivery.newest.as_ref().and_then(|(_, burst)| self.cc.rate.sample(burst, self.rtt.min));
@@ -344,7 +319,7 @@ impl<'a> Acking<'a> {
     /// Takes RTT samples. The newest segment that was never retransmitted yields the path's RTT; the oldest, whose
     /// sample includes the delay of the ACK, is used for the RTO. If there is none, the timestamp echo is used (RFC
     /// 7323, section 4).
-    fn take_rtt_samples(&mut self, segment: &AckSegment<'_>, delivery: &Delivery, flight: u64) -> Option<RttSample> {
+    fn take_rtt_samples(&mut self, segment: &Incoming<'_>, delivery: &Delivery, flight: u64) -> Option<RttSample> {
         let at = segment.received_at();
         let (newest, oldest) = match delivery.clean() {
             Some(clean) => clean,
@@ -373,7 +348,7 @@ impl<'a> Acking<'a> {
     /// CWR is sent on the next new data, so the ACK of the data in flight at the reduction still carries ECE. An
     /// echo of our own CE mark is confirmed by CWR too but is no congestion signal; it may hide a mark by the network
     /// for one round trip.
-    fn take_congestion_echo(&mut self, segment: &AckSegment<'_>) -> bool {
+    fn take_congestion_echo(&mut self, segment: &Incoming<'_>) -> bool {
         let echo = self.negotiated.ecn && segment.has(Flags::ECE);
         let is_ours = self.ext.ecn_check.on_ack(self.snd.una, echo);
         if !echo || !self.snd.respond_to_ece() || is_ours {

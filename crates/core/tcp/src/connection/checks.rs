@@ -3,7 +3,6 @@
 use longhaul_units::{Span, Time};
 use longhaul_wire::{Flags, Header, Timestamps};
 
-use super::receiver::Extent;
 use super::{Checks, Incoming};
 use crate::Rejection;
 
@@ -21,16 +20,16 @@ pub(super) enum Acceptability {
 
 impl Checks<'_> {
     /// Checks the sequence number, after PAWS (RFC 7323, section 5.3, R1).
-    pub(super) fn check(&self, now: Time, segment: &Incoming<'_>) -> Acceptability {
+    pub(super) fn check(&self, segment: &Incoming<'_>) -> Acceptability {
         if self.negotiated.timestamps && !segment.has(Flags::RST) {
             // Once timestamps are negotiated, a segment without one is dropped (RFC 7323, section 3.2).
             let Some(value) = segment.timestamp() else { return Acceptability::Ignored };
-            let is_older = self.rcv.is_older_timestamp(now, value, self.numbers.clock.validity());
+            let is_older = self.rcv.is_older_timestamp(segment.now, value, self.numbers.clock.validity());
             if is_older && !self.is_overtaken(segment, value) {
                 return Acceptability::Rejected(Rejection::Timestamp);
             }
         }
-        if self.rcv.is_acceptable(Extent { start: segment.start, end: segment.end(), rst: segment.has(Flags::RST) }) {
+        if self.rcv.is_acceptable(segment.start, segment.end(), segment.has(Flags::RST)) {
             Acceptability::Acceptable
         } else {
             Acceptability::Rejected(Rejection::OutsideWindow)
@@ -64,7 +63,7 @@ impl Checks<'_> {
     /// before the peer knew that we have received the octet with which it probed our window. If both ends have sent more
     /// than the other accepts, for instance after a middlebox has rewritten a window, only retransmissions carry
     /// acknowledgments that either can use (RFC 9293, appendix A.2).
-    pub(super) fn acknowledges_although_old(&self, now: Time, segment: &Incoming<'_>) -> bool {
+    pub(super) fn acknowledges_although_old(&self, segment: &Incoming<'_>) -> bool {
         let header = segment.header;
         let has_news = || {
             let Some(ack) = self.acknowledged_by(header) else { return false };
@@ -75,7 +74,7 @@ impl Checks<'_> {
         self.life.state.is_synchronized()
             && !header.flags.intersects(Flags::SYN | Flags::RST)
             && self.rcv.repeats_recent_data(segment.start)
-            && self.is_credible(now, header)
+            && self.is_credible(segment.now, header)
             && has_news()
     }
 

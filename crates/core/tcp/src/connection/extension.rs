@@ -10,12 +10,12 @@ use longhaul_cc::{Ack, AckFrequency, Control, Demands, Granted, NetworkHeaderKin
 use longhaul_units::{Span, Time};
 use longhaul_wire::Header;
 
-use super::acking::{AckSegment, SackOption};
+use super::acking::SackOption;
 use super::arrivals::{ArrivalTimes, Reports};
 use super::ecn_check::EcnCheck;
 use super::send_loop::{Fill, FillStep};
-use super::{Engine, Negotiated, Reclaimable, SendLoop, Sender, Timer};
-use crate::{Batch, Config, Info, Record, SegmentMeta, State, TimestampClock};
+use super::{Engine, Incoming, Negotiated, Reclaimable, SendLoop, Sender, Timer};
+use crate::{Batch, Config, Info, Payload, Record, SegmentMeta, State, TimestampClock};
 
 mod ack_frequency;
 mod network;
@@ -46,7 +46,7 @@ pub(super) trait Extension: Debug + Send {
 
     /// Reads the options of an acceptable segment, SYNs included, before what it acknowledges is processed. It has arrived in
     /// the given state.
-    fn on_segment(&mut self, _segment: &AckSegment<'_>, _state: State, _engine: &mut Engine<'_>) {}
+    fn on_segment(&mut self, _segment: &Incoming<'_>, _state: State, _engine: &mut Engine<'_>) {}
 
     /// Returns whether it is told of each segment that an ACK newly delivers.
     fn takes_records(&self) -> bool {
@@ -113,7 +113,7 @@ pub(super) enum Carrier<'a> {
 
 /// What an ACK says.
 pub(super) struct AckFacts<'a> {
-    pub(super) segment: &'a AckSegment<'a>,
+    pub(super) segment: &'a Incoming<'a>,
     pub(super) sack: SackOption<'a>,
     pub(super) dsack: Option<(u64, u64)>,
     pub(super) reports: Option<&'a Reports>,
@@ -272,7 +272,7 @@ pub(super) fn offered_header(wants: &Demands, config: &Config) -> Option<Network
 
 impl Engine<'_> {
     #[cold]
-    pub(super) fn hear(&mut self, segment: &AckSegment<'_>, state: State) {
+    pub(super) fn hear(&mut self, segment: &Incoming<'_>, state: State) {
         let mut list = mem::take(&mut self.ext.list);
         list.iter_mut().for_each(|extension| extension.on_segment(segment, state, self));
         self.ext.list = list;
@@ -280,7 +280,7 @@ impl Engine<'_> {
 
     pub(super) fn hear_syn(&mut self, now: Time, meta: &SegmentMeta, header: &Header, state: State) {
         if !self.ext.list.is_empty() && self.life.state != State::Closed {
-            self.hear(&AckSegment { now, meta, header, start: 0, ack: 1, len: 0 }, state);
+            self.hear(&Incoming { now, meta, header, payload: Payload::copied(&[]), start: 0, ack: 1 }, state);
         }
     }
 

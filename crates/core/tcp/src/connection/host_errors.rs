@@ -3,9 +3,8 @@
 
 use longhaul_units::{Span, Time};
 
-use super::liveness::KeepAliveStep;
 use super::{Sender, Timer, Timers};
-use crate::{HostError, RttEstimator, State};
+use crate::{ConnectionError, HostError, RttEstimator, State};
 
 /// R1 in retransmissions, which is at least three (RFC 9293, section 3.8.3, SHLD-10).
 pub(super) const R1: u32 = 3;
@@ -49,21 +48,27 @@ impl HostErrors {
         }
     }
 
-    /// Handles the end of the waiting time for a probe's answer, of which the next is `base_rto`.
-    pub(super) fn on_probe_timeout(&mut self, now: Time, base_rto: Span, timers: &mut Timers) -> KeepAliveStep {
-        let Some(mut port_probe) = self.port_probe.take() else { return KeepAliveStep::Wait };
+    /// Handles the end of the waiting time for a probe's answer, of which the next is `base_rto`. Returns whether to send
+    /// another probe, or that the peer is gone.
+    pub(super) fn on_probe_timeout(
+        &mut self,
+        now: Time,
+        base_rto: Span,
+        timers: &mut Timers,
+    ) -> Result<bool, ConnectionError> {
+        let Some(mut port_probe) = self.port_probe.take() else { return Ok(false) };
         if port_probe.probed_at.is_some() && !port_probe.is_refused {
             // The probe was neither answered nor refused: the other timers handle a silent peer.
-            return KeepAliveStep::Wait;
+            return Ok(false);
         }
         port_probe.refused += u32::from(port_probe.is_refused);
         if port_probe.refused >= PORT_PROBES {
-            return KeepAliveStep::GiveUp;
+            return Err(ConnectionError::Gone);
         }
         (port_probe.probed_at, port_probe.is_refused) = (Some(now), false);
         self.port_probe = Some(port_probe);
         timers.arm(Timer::PortProbe, now + base_rto.max(PORT_PROBE_DELAY));
-        KeepAliveStep::Probe
+        Ok(true)
     }
 }
 

@@ -4,7 +4,6 @@ use longhaul_units::Time;
 use longhaul_wire::{Flags, Header};
 
 use super::ack_schedule::MAX_ACK_DELAY;
-use super::acking::AckSegment;
 use super::checks::Acceptability;
 use super::handshake::reset_for;
 use super::receiving::Text;
@@ -30,7 +29,7 @@ impl Connection {
             }
             _ => {
                 let start = self.numbers.peer_offset(header.seq, self.rcv.next());
-                self.handle_synchronised(now, meta, Incoming { header, payload, start })
+                self.handle_synchronised(Incoming { now, meta, header, payload, start, ack: 0 })
             }
         };
         if !self.observers.is_empty() {
@@ -41,21 +40,22 @@ impl Connection {
 
     /// Handles a segment in any state after SYN-SENT (RFC 9293, section 3.10.7.4). Returns whether its data
     /// has only advanced RCV.NXT.
-    fn handle_synchronised(&mut self, now: Time, meta: &SegmentMeta, mut segment: Incoming<'_>) -> bool {
+    fn handle_synchronised(&mut self, mut segment: Incoming<'_>) -> bool {
+        let now = segment.now;
         // First: check the sequence number, after PAWS (RFC 7323, section 5.3).
         let mut is_repeated = false;
         if self.life.state == State::SynReceived && segment.has(Flags::SYN) && segment.start == 0 {
-            if !self.handle_repeated_syn(now, &mut segment) {
+            if !self.handle_repeated_syn(&mut segment) {
                 return false;
             }
         } else {
-            match self.checks().check(now, &segment) {
+            match self.checks().check(&segment) {
                 Acceptability::Acceptable => {}
                 Acceptability::Ignored => return false,
                 Acceptability::Rejected(reason) => {
-                    self.engine().reject(now, &segment, reason);
+                    self.engine().reject(&segment, reason);
                     let is_outside = reason == Rejection::OutsideWindow;
-                    is_repeated = is_outside && self.checks().acknowledges_although_old(now, &segment);
+                    is_repeated = is_outside && self.checks().acknowledges_although_old(&segment);
                     if !is_repeated {
                         return false;
                     }
@@ -64,7 +64,7 @@ impl Connection {
         }
         // Second: check the RST bit.
         if segment.has(Flags::RST) {
-            self.handle_reset(now, &segment);
+            self.handle_reset(&segment);
             return false;
         }
         // Fourth: check the SYN bit (RFC 5961, section 4.2). In SYN-RECEIVED as well: a SYN that only has to hit the window
@@ -79,13 +79,12 @@ impl Connection {
             return false;
         }
         let state = self.life.state;
-        let Some(ack) = self.check_acknowledgment(now, meta, &segment) else { return false };
-        let (header, start, len) = (segment.header, segment.start.max(0) as u64, segment.payload.len());
-        let acknowledging = AckSegment { now, meta, header, start, ack, len };
+        let Some(ack) = self.check_acknowledgment(&segment) else { return false };
+        segment.ack = ack;
         if !self.ext.list.is_empty() {
-            self.engine().hear(&acknowledging, state);
+            self.engine().hear(&segment, state);
         }
-        self.receiving().update_ts_recent(meta.received_at(now), &segment);
+        self.receiving().update_ts_recent(&segment);
         self.peer.last_heard = now;
         self.snd.persist.unanswered = 0;
         self.loss.unanswered = 0;
@@ -95,7 +94,7 @@ impl Connection {
         }
         self.peer.arm_keep_alive(now, &self.config, self.life.state, &mut self.timers);
         let advances = ack > self.snd.una;
-        self.process_ack(&acknowledging);
+        self.process_ack(&segment);
         self.loss.hear_in_outage(now, &mut self.snd, &mut self.rtt, &mut self.timers);
         if !self.ext.list.is_empty() {
             self.engine().settle(now);
@@ -106,7 +105,7 @@ impl Connection {
             return false;
         }
         // Seventh: process the segment text.
-        self.receiving().take_mark(meta.ecn, &segment);
+        self.receiving().take_mark(&segment);
         // The FIN is recorded before the data, so that the ACK of the data covers it (RFC 5681, section 4.2: one ACK
         // per segment).
         if segment.has(Flags::FIN) && self.life.state.can_receive() && self.rcv.record_fin(segment.data_end()) {
@@ -114,8 +113,8 @@ impl Connection {
         }
         let mut advances = false;
         if !segment.payload.is_empty() {
-            self.ext.note_arrival(segment.start, meta.received_at(now), meta.coalesced);
-            advances = self.process_text(now, &segment);
+            self.ext.note_arrival(segment.start, segment.received_at(), segment.meta.coalesced);
+            advances = self.process_text(&segment);
         }
         // Eighth: check the FIN bit.
         self.process_fin(now);
@@ -123,12 +122,12 @@ impl Connection {
     }
 
     /// Second step of RFC 9293, section 3.10.7.4: handles a RST (RFC 5961, section 3.2; RFC 1337).
-    fn handle_reset(&mut self, now: Time, segment: &Incoming<'_>) {
+    fn handle_reset(&mut self, segment: &Incoming<'_>) {
         if self.life.state == State::TimeWait {
             return;
         }
         if segment.start != self.rcv.next() as i64 {
-            self.headers().challenge(now);
+            self.headers().challenge(segment.now);
             return;
         }
         let error = match self.life.state {
@@ -141,7 +140,8 @@ impl Connection {
 
     /// Fifth step of RFC 9293, section 3.10.7.4 (RFC 5961, section 5.2): returns the acknowledged offset, if it is
     /// acceptable.
-    fn check_acknowledgment(&mut self, now: Time, meta: &SegmentMeta, segment: &Incoming<'_>) -> Option<u64> {
+    fn check_acknowledgment(&mut self, segment: &Incoming<'_>) -> Option<u64> {
+        let now = segment.now;
         let ack = self.numbers.our_offset(segment.header.ack, self.snd.una);
         if self.life.state == State::SynReceived {
             if ack < 1 || ack > self.snd.nxt as i64 {
@@ -149,7 +149,7 @@ impl Connection {
                 return None;
             }
             self.snd.begin_window_updates(segment.start.max(0) as u64, ack as u64);
-            self.establish(now, meta.received_at(now), segment.header);
+            self.establish(now, segment.received_at(), segment.header);
             if self.life.state == State::Closed {
                 return None;
             }
@@ -224,7 +224,8 @@ impl Connection {
 
     /// Seventh step of RFC 9293, section 3.10.7.4: processes the segment text. Returns whether it is in order, no part
     /// of it is a duplicate, and it fills no hole.
-    fn process_text(&mut self, now: Time, segment: &Incoming<'_>) -> bool {
+    fn process_text(&mut self, segment: &Incoming<'_>) -> bool {
+        let now = segment.now;
         if !self.life.state.can_receive() {
             // Text after the peer's FIN is ignored.
             return false;
@@ -237,7 +238,7 @@ impl Connection {
             return false;
         }
         let pressed = self.life.pressure == Pressure::Hard;
-        match self.receiving().take_text(now, segment, pressed) {
+        match self.receiving().take_text(segment, pressed) {
             Text::Outside => self.rcv.acks.due = true,
             Text::Refused => {
                 self.observers.report(now, || ConnectionEvent::SegmentRejected(Rejection::NoMemory));
@@ -257,14 +258,14 @@ impl Connection {
 
     /// Handles a SYN that was already answered: our SYN-ACK may have been lost. In a simultaneous open, a SYN-ACK
     /// acknowledges our SYN, and the rest of the segment is ignored. Returns whether to process the segment further.
-    fn handle_repeated_syn(&mut self, now: Time, segment: &mut Incoming<'_>) -> bool {
+    fn handle_repeated_syn(&mut self, segment: &mut Incoming<'_>) -> bool {
         if segment.has(Flags::RST) {
             return false;
         }
         if segment.has(Flags::ACK) && self.life.handshake.as_ref().is_some_and(|handshake| handshake.passive.is_some())
         {
             // A peer whose SYN we have answered does not answer ours.
-            self.headers().challenge(now);
+            self.headers().challenge(segment.now);
             return false;
         }
         if segment.has(Flags::ACK) {
@@ -306,7 +307,7 @@ impl Connection {
             self.snd.repeat_window(start, ack);
         }
         self.ext.note_arrival(start as i64, meta.received_at(now), meta.coalesced);
-        self.process_text(now, &Incoming { header, payload, start: start as i64 });
+        self.process_text(&Incoming { now, meta, header, payload, start: start as i64, ack: 0 });
         true
     }
 
@@ -390,7 +391,8 @@ impl Engine<'_> {
     /// acknowledged at once, because the sender's spurious-loss detection and probes depend on it (RFC 2883). Other
     /// answers are rate-limited like challenge ACKs, to prevent ACK loops and answers to forged segments (RFC 5961,
     /// section 7).
-    fn reject(&mut self, now: Time, segment: &Incoming<'_>, reason: Rejection) {
+    fn reject(&mut self, segment: &Incoming<'_>, reason: Rejection) {
+        let now = segment.now;
         if reason == Rejection::Timestamp {
             add(&mut self.stats.incidents_mut().paws_dropped, 1);
         }

@@ -5,7 +5,7 @@ use longhaul_units::{Span, Time};
 use super::host_errors::HostErrors;
 use super::user_timeout::UserTimeout;
 use super::{Sender, Timer, Timers};
-use crate::{Config, MIN_KEEP_ALIVE, State};
+use crate::{Config, ConnectionError, MIN_KEEP_ALIVE, State};
 
 #[derive(Debug)]
 pub(super) struct Liveness {
@@ -17,16 +17,6 @@ pub(super) struct Liveness {
     pub(super) user_timeout: UserTimeout,
     /// The time since which data has been outstanding without progress; the user timeout counts from here.
     pub(super) stalled_since: Option<Time>,
-}
-
-/// Reaction to the keep-alive timer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum KeepAliveStep {
-    Wait,
-    /// A probe is sent.
-    Probe,
-    /// The peer is gone.
-    GiveUp,
 }
 
 impl Liveness {
@@ -52,24 +42,22 @@ impl Liveness {
         }
     }
 
-    /// Handles the keep-alive timer (RFC 9293, section 3.8.4). Outstanding data serves as a probe, with a timer of its own.
+    /// Handles the keep-alive timer (RFC 9293, section 3.8.4). Returns whether to send a probe, or that the peer is gone.
+    /// Outstanding data serves as a probe, with a timer of its own.
     pub(super) fn on_keep_alive(
         &mut self,
         now: Time,
         config: &Config,
         has_outstanding: bool,
         timers: &mut Timers,
-    ) -> KeepAliveStep {
-        let Some(keep_alive) = config.keep_alive else { return KeepAliveStep::Wait };
+    ) -> Result<bool, ConnectionError> {
+        let Some(keep_alive) = config.keep_alive else { return Ok(false) };
         if self.keep_alive_probes >= keep_alive.probes {
-            return KeepAliveStep::GiveUp;
+            return Err(ConnectionError::TimedOut);
         }
         timers.arm(Timer::KeepAlive, now + keep_alive.interval.max(MIN_KEEP_ALIVE));
-        if has_outstanding {
-            return KeepAliveStep::Wait;
-        }
-        self.keep_alive_probes = self.keep_alive_probes.saturating_add(1);
-        KeepAliveStep::Probe
+        self.keep_alive_probes = self.keep_alive_probes.saturating_add(u32::from(!has_outstanding));
+        Ok(!has_outstanding)
     }
 
     /// Returns the time since which data has been outstanding without progress; if there was none before, `now`.
@@ -117,15 +105,11 @@ mod tests {
         let config = Config { keep_alive: Some(crate::KeepAlive::default()), ..Config::default() };
         for _ in 0..2 {
             let mut steps = || peer.on_keep_alive(at(20), &config, false, &mut timers);
-            assert_eq!([(); 9].map(|()| steps()), [KeepAliveStep::Probe; 9]);
-            assert_eq!(steps(), KeepAliveStep::GiveUp);
+            assert_eq!([(); 9].map(|()| steps()), [Ok(true); 9]);
+            assert_eq!(steps(), Err(ConnectionError::TimedOut));
             peer.arm_keep_alive(at(30), &config, State::Established, &mut timers);
         }
-        assert_eq!(
-            peer.on_keep_alive(at(40), &config, true, &mut timers),
-            KeepAliveStep::Wait,
-            "data serves as a probe"
-        );
+        assert_eq!(peer.on_keep_alive(at(40), &config, true, &mut timers), Ok(false), "data serves as a probe");
     }
 
     /// RFC 9293, section 3.8.3: the user timeout counts from the first data without progress, not from the newest.

@@ -7,10 +7,10 @@ use longhaul_units::{Bytes, Time};
 use longhaul_wire::{CheshireCodec, Codec, Header};
 
 use super::status::threshold;
-use super::{CongestionDriver, Loss, Negotiated, Numbers, Sender, Timer, Timers, Watch};
+use super::{Numbers, Timer, Timers, Watch};
 use crate::{
-    Batch, ConnectionError, ConnectionEvent, Detail, EcnState, LossTrigger, Metrics, Observer, Parameters, Record,
-    RttEstimator, SegmentRecord, State, Stats, TimerKind,
+    Batch, ConnectionEvent, Detail, EcnState, LossTrigger, Metrics, Observer, Parameters, SegmentRecord, State,
+    TimerKind,
 };
 
 /// The timers whose arming and stopping is reported, with their kinds.
@@ -74,12 +74,6 @@ impl Observers {
     pub(super) fn begin_call(&mut self, now: Time) {
         if let Some(observation) = &mut self.0 {
             observation.now = observation.now.max(now);
-        }
-    }
-
-    pub(super) fn note_lost(&mut self, record: &Record) {
-        if let Some(lost) = self.lost() {
-            lost.push((record.start, record.sequence_len()));
         }
     }
 
@@ -200,52 +194,51 @@ impl Observation {
     }
 }
 
-fn parameters(negotiated: Negotiated, numbers: &Numbers, cc: &CongestionDriver, mss: u16) -> Parameters {
-    Parameters {
-        congestion: cc.controller.name(),
-        mss,
-        sack: negotiated.sack,
-        timestamps: negotiated.timestamps,
-        window_scaling: negotiated.window_scaling,
-        ecn: negotiated.ecn,
-        microseconds: negotiated.microseconds,
-        initial_sequence: numbers.initial,
-    }
-}
-
-fn metrics(rtt: &RttEstimator, cc: &CongestionDriver, snd: &Sender, loss: &Loss, stats: &Stats) -> Metrics {
-    Metrics {
-        min_rtt: rtt.min,
-        srtt: rtt.srtt,
-        latest_rtt: rtt.latest,
-        rttvar: rtt.rttvar,
-        rto: rtt.rto(),
-        backoff: rtt.backoff,
-        cwnd: cc.control.cwnd,
-        ssthresh: threshold(&cc.control),
-        in_flight: Bytes(loss.pipe(&snd.board)),
-        unacked_segments: snd.board.len() as u64,
-        pacing_rate: cc.pacer.rate(),
-        delivery_rate: cc.rate.latest,
-        peer_window: Bytes(snd.window),
-        bytes_lost: stats.incidents().bytes_lost,
-        bytes_retransmitted: stats.incidents().bytes_retransmitted,
-        phase: cc.controller.snapshot().phase,
-        recovery: loss.recovery_state(),
-        limit: cc.limits.current,
-    }
-}
-
 impl Watch<'_> {
+    fn parameters(&self) -> Parameters {
+        let negotiated = self.negotiated;
+        Parameters {
+            congestion: self.cc.controller.name(),
+            mss: self.pmtu.mss(),
+            sack: negotiated.sack,
+            timestamps: negotiated.timestamps,
+            window_scaling: negotiated.window_scaling,
+            ecn: negotiated.ecn,
+            microseconds: negotiated.microseconds,
+            initial_sequence: self.numbers.initial,
+        }
+    }
+
+    fn metrics(&self) -> Metrics {
+        let (rtt, cc) = (self.rtt, self.cc);
+        Metrics {
+            min_rtt: rtt.min,
+            srtt: rtt.srtt,
+            latest_rtt: rtt.latest,
+            rttvar: rtt.rttvar,
+            rto: rtt.rto(),
+            backoff: rtt.backoff,
+            cwnd: cc.control.cwnd,
+            ssthresh: threshold(&cc.control),
+            in_flight: Bytes(self.loss.pipe(&self.snd.board)),
+            unacked_segments: self.snd.board.len() as u64,
+            pacing_rate: cc.pacer.rate(),
+            delivery_rate: cc.rate.latest,
+            peer_window: Bytes(self.snd.window),
+            bytes_lost: self.stats.incidents().bytes_lost,
+            bytes_retransmitted: self.stats.incidents().bytes_retransmitted,
+            phase: cc.controller.snapshot().phase,
+            recovery: self.loss.recovery_state(),
+            limit: cc.limits.current,
+        }
+    }
+
     /// Adds an observer, which receives all events from now on. After the handshake, the parameters and the state
     /// are reported to it at once.
     pub(crate) fn add(&mut self, mut observer: Box<dyn Observer>) {
         let (now, state) = (self.timers.now, self.life.state);
         if state.is_synchronized() {
-            observer.event(
-                now,
-                &ConnectionEvent::ParametersSet(parameters(*self.negotiated, self.numbers, self.cc, self.pmtu.mss())),
-            );
+            observer.event(now, &ConnectionEvent::ParametersSet(self.parameters()));
             observer.event(now, &ConnectionEvent::StateChanged { old: None, new: state });
         }
         let was_sent = self.stats.segments_out > 0;
@@ -259,33 +252,28 @@ impl Watch<'_> {
         }
         let new = self.life.state;
         if !old.is_synchronized() && new != State::SynReceived {
-            let parameters = parameters(*self.negotiated, self.numbers, self.cc, self.pmtu.mss());
+            let parameters = self.parameters();
             self.observers.report(self.timers.now, || ConnectionEvent::ParametersSet(parameters));
         }
         self.observers.report(self.timers.now, || ConnectionEvent::StateChanged { old: Some(old), new });
     }
 
-    /// Reports what has changed since the last call. Called after each segment, timer and transmission.
-    #[inline]
-    pub(super) fn report_changes(&mut self) {
-        if !self.observers.is_empty() {
-            self.compare();
-        }
-    }
-
+    /// Reports what has changed since the last call. Called after each segment, timer and transmission, if there are
+    /// observers.
     #[cold]
     #[inline(never)]
-    fn compare(&mut self) {
-        let metrics = metrics(self.rtt, self.cc, self.snd, self.loss, self.stats);
-        let (now, ecn) = (self.timers.now, self.ext.ecn_check.state(self.negotiated.ecn));
+    pub(super) fn report_changes(&mut self) {
+        let (now, metrics) = (self.timers.now, self.metrics());
+        let ecn = self.ext.ecn_check.state(self.negotiated.ecn);
         self.observers.compare(now, metrics, self.pmtu.current, ecn, self.timers);
     }
 
     /// Reports the last changes and the end of the connection, and drops the observers.
     pub(crate) fn end(&mut self) {
-        self.report_changes();
-        let Some(mut observation) = self.observers.0.take() else { return };
-        let error: Option<ConnectionError> = self.life.error;
+        if !self.observers.is_empty() {
+            self.report_changes();
+        }
+        let (Some(mut observation), error) = (self.observers.0.take(), self.life.error) else { return };
         observation.report(self.timers.now, &ConnectionEvent::Closed(error));
     }
 }

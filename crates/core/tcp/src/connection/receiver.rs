@@ -41,15 +41,6 @@ pub(super) struct Receiver {
     round_trip: Option<Span>,
 }
 
-/// Sequence space of a segment, as stream offsets.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Extent {
-    pub(super) start: i64,
-    /// The offset after the segment, SYN and FIN included.
-    pub(super) end: i64,
-    pub(super) rst: bool,
-}
-
 impl Receiver {
     pub(super) fn new(config: &Config, now: Time) -> Self {
         let ceiling = config.recv_buffer_max.clamp(1, 1 << 30) as u64;
@@ -92,9 +83,9 @@ impl Receiver {
         (self.ts_recent, self.ts_recent_at) = (value, Some(at));
     }
 
-    /// First step of RFC 9293, section 3.10.7.4: returns whether a segment overlaps the receive window.
-    pub(super) fn is_acceptable(&self, segment: Extent) -> bool {
-        let Extent { start, end, rst } = segment;
+    /// First step of RFC 9293, section 3.10.7.4: returns whether a segment overlaps the receive window. It ends at `end`, SYN
+    /// and FIN included.
+    pub(super) fn is_acceptable(&self, start: i64, end: i64, rst: bool) -> bool {
         let next = self.next() as i64;
         let edge = (self.edge as i64).max(next);
         let within = |offset: i64| next <= offset && offset < edge;

@@ -1,6 +1,5 @@
 //! Effects of an acceptable segment on the receive side (RFC 9293, section 3.10.7.4, seventh step; RFC 3168; RFC 7323).
 
-use longhaul_units::Time;
 use longhaul_wire::{Ecn, Flags};
 
 use super::ack_schedule::{Arrived, Place};
@@ -24,10 +23,11 @@ pub(super) enum Text {
 
 impl Receiving<'_> {
     /// Updates TS.Recent (RFC 7323, section 4.3): the echo belongs to the segment that fills the hole, or to the last
-    /// one acknowledged. `at` is the arrival time, which may be long ago if this host was suspended.
+    /// one acknowledged. The arrival time may be long ago if this host was suspended.
     #[inline]
-    pub(super) fn update_ts_recent(&mut self, at: Time, segment: &Incoming<'_>) {
+    pub(super) fn update_ts_recent(&mut self, segment: &Incoming<'_>) {
         let Some(value) = segment.timestamp().filter(|_| self.negotiated.timestamps) else { return };
+        let at = segment.received_at();
         let last_ack = self.rcv.acks.last_sent as i64;
         if segment.start <= last_ack && !self.rcv.is_older_timestamp(at, value, self.numbers.clock.validity()) {
             self.rcv.set_ts_recent(value, at);
@@ -36,11 +36,11 @@ impl Receiving<'_> {
 
     /// Echoes CE by ECE until CWR arrives (RFC 3168, section 6.1.3).
     #[inline]
-    pub(super) fn take_mark(&mut self, ecn: Ecn, segment: &Incoming<'_>) {
+    pub(super) fn take_mark(&mut self, segment: &Incoming<'_>) {
         if !self.negotiated.ecn || segment.payload.is_empty() {
             return;
         }
-        let is_marked = ecn == Ecn::Ce;
+        let is_marked = segment.meta.ecn == Ecn::Ce;
         if is_marked {
             add(&mut self.stats.incidents_mut().ce_in, 1);
         }
@@ -60,7 +60,7 @@ impl Receiving<'_> {
     }
 
     /// Inserts the text of a segment, within the limits on memory, which are stricter if the endpoint is `pressed`.
-    pub(super) fn take_text(&mut self, now: Time, segment: &Incoming<'_>, pressed: bool) -> Text {
+    pub(super) fn take_text(&mut self, segment: &Incoming<'_>, pressed: bool) -> Text {
         let next = self.rcv.data.next as i64;
         // Trim the segment to the receive window and to the end of the stream.
         let admitted = self.rcv.acceptable_data();
@@ -86,8 +86,8 @@ impl Receiving<'_> {
             add(&mut self.stats.incidents_mut().duplicate_bytes_in, duplicate.end.saturating_sub(duplicate.start));
         }
         let plain = inserted.in_order && inserted.duplicate.is_none();
-        if let Some(stamp) = segment.header.options.timestamps.filter(|_| plain && self.negotiated.timestamps) {
-            self.rcv.round_trip(self.numbers.clock.age(now, stamp.echo));
+        if let Some(echo) = segment.echo().filter(|_| plain && self.negotiated.timestamps) {
+            self.rcv.round_trip(self.numbers.clock.age(segment.now, echo));
         }
         if !plain {
             self.set_probe_echo(segment);

@@ -71,21 +71,31 @@ impl<'a> Payload<'a> {
     }
 }
 
-/// Received segment with its sequence number as a stream offset.
+/// Received segment with its numbers as stream offsets.
+#[derive(Clone, Copy)]
 pub(super) struct Incoming<'a> {
+    pub(super) now: Time,
+    pub(super) meta: &'a SegmentMeta,
     pub(super) header: &'a Header,
     pub(super) payload: Payload<'a>,
     /// Offset of the first octet; negative if it precedes the peer's SYN.
     pub(super) start: i64,
+    /// Offset in our stream that it acknowledges, once that has been checked.
+    pub(super) ack: u64,
 }
 
 impl Incoming<'_> {
-    pub(super) fn len(&self) -> i64 {
-        i64::from(self.header.sequence_len(self.payload.len() as u32))
+    /// Returns when the host received it.
+    pub(super) fn received_at(&self) -> Time {
+        self.meta.received_at(self.now)
     }
 
     pub(super) fn timestamp(&self) -> Option<u32> {
         self.header.options.timestamps.map(|stamp| stamp.value)
+    }
+
+    pub(super) fn echo(&self) -> Option<u32> {
+        self.header.options.timestamps.map(|stamp| stamp.echo)
     }
 
     pub(super) fn data_end(&self) -> i64 {
@@ -94,7 +104,7 @@ impl Incoming<'_> {
 
     /// Returns the offset after the segment, SYN and FIN included.
     pub(super) fn end(&self) -> i64 {
-        self.start.saturating_add(self.len())
+        self.start.saturating_add(self.header.sequence_len(self.payload.len() as u32).into())
     }
 
     pub(super) fn has(&self, flag: Flags) -> bool {

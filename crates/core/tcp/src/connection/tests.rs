@@ -229,7 +229,7 @@ fn a_plain_connection_has_no_state_for_losses_and_extensions() {
     for (end, id) in [(0, ids.0), (1, ids.1)] {
         let connection = net.ends[end].connection(id).unwrap();
         assert!(connection.ext.list.is_empty(), "{end}");
-        assert!(!connection.stats.incidents.is_some(), "{end}: {:?}", connection.stats.incidents());
+        assert!(connection.stats.incidents.is_none(), "{end}: {:?}", connection.stats.incidents());
     }
 }
 

@@ -6,7 +6,6 @@ use longhaul_units::{Span, Time};
 use super::Engine;
 use super::congestion::SegmentLists;
 use super::host_errors::{R1, unanswered};
-use super::liveness::KeepAliveStep;
 use super::loss::{R2, TimeoutStep};
 use crate::{Connection, ConnectionError, Event, State, TimerKind};
 
@@ -187,20 +186,14 @@ impl Connection {
             }
             Timer::KeepAlive | Timer::PortProbe => {
                 let (has_outstanding, base_rto) = (self.snd.has_outstanding(), self.rtt.base_rto());
-                let (step, error) = match timer {
-                    Timer::KeepAlive => {
-                        let step = self.peer.on_keep_alive(now, &self.config, has_outstanding, &mut self.timers);
-                        (step, ConnectionError::TimedOut)
-                    }
-                    _ => {
-                        let step = self.peer.host_errors.on_probe_timeout(now, base_rto, &mut self.timers);
-                        (step, ConnectionError::Gone)
-                    }
+                let probes = match timer {
+                    Timer::KeepAlive => self.peer.on_keep_alive(now, &self.config, has_outstanding, &mut self.timers),
+                    _ => self.peer.host_errors.on_probe_timeout(now, base_rto, &mut self.timers),
                 };
-                match step {
-                    KeepAliveStep::Wait => {}
-                    KeepAliveStep::Probe => self.headers().send_keep_alive(now),
-                    KeepAliveStep::GiveUp => self.finish(Some(error)),
+                match probes {
+                    Ok(true) => self.headers().send_keep_alive(now),
+                    Ok(false) => {}
+                    Err(error) => self.finish(Some(error)),
                 }
             }
             Timer::User => self.finish(Some(ConnectionError::TimedOut)),

@@ -10,8 +10,7 @@ use longhaul_wire::AckRate;
 
 use super::{AckFacts, Claims, Extension, Filled, Outgoing, Turn};
 use crate::connection::ack_schedule::{ACK_REQUEST_SEGMENTS, AckSchedule};
-use crate::connection::acking::AckSegment;
-use crate::connection::{Engine, Sender};
+use crate::connection::{Engine, Incoming, Sender};
 use crate::{AckRateInfo, Info, State, add};
 
 /// Maximum number of full-sized segments per ACK, for requests sent and received. RFC 4782, section 4.5, lets the
@@ -98,9 +97,9 @@ impl AckRequests {
 }
 
 impl Extension for AckRequests {
-    fn on_segment(&mut self, segment: &AckSegment<'_>, _: State, engine: &mut Engine<'_>) {
+    fn on_segment(&mut self, segment: &Incoming<'_>, _: State, engine: &mut Engine<'_>) {
         if let Some(rate) = segment.header.options.ack_rate {
-            self.take_request(rate, segment.len > 0, &mut engine.rcv.acks);
+            self.take_request(rate, !segment.payload.is_empty(), &mut engine.rcv.acks);
         }
         // When a hole is filled, one ACK covers all data above it.
         if let Some(round_trip) = engine.rtt.srtt.filter(|_| engine.snd.board.sacked_bytes == 0) {

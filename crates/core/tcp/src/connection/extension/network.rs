@@ -16,9 +16,8 @@ use longhaul_wire::network::{
 
 use super::{Carrier, Extension, offered_header};
 use crate::connection::ack_schedule::INITIAL_ACKS;
-use crate::connection::acking::AckSegment;
 use crate::connection::send_loop::{Fill, FillStep};
-use crate::connection::{CongestionDriver, Engine, Negotiated, SendLoop, Sender};
+use crate::connection::{CongestionDriver, Engine, Incoming, Negotiated, SendLoop, Sender};
 use crate::{Config, Info, NetworkInfo, State, add};
 
 /// Length in bytes of the option on each data segment, padded.
@@ -173,22 +172,6 @@ impl Network {
         is_awaited
     }
 
-    /// Ends the wait for the answer to the handshake's request. A missing answer counts as a denial.
-    fn end_handshake(&mut self) {
-        let asked = self.kind.is_some() && self.info.requests > 0;
-        if asked && self.answer.is_none() {
-            self.deny();
-        }
-    }
-
-    /// Counts a request as denied if the data that carried it is acknowledged without an answer (RFC 4782, section
-    /// 4.1).
-    fn deny_unanswered_request(&mut self, una: u64) {
-        if self.asked.is_some() && self.asked_end > 0 && una >= self.asked_end {
-            self.deny();
-        }
-    }
-
     fn ask_on_data(&mut self, now: Time, rate: Rate, end: u64, ttl: u8) -> NetworkOption {
         let request = self.ask(rate);
         (self.asked_at, self.asked_end) = (Some(now), end);
@@ -204,14 +187,6 @@ impl Network {
 
     fn is_used(&self) -> bool {
         self.kind.is_some() || self.info != NetworkInfo::default()
-    }
-
-    /// Sets the kind that was negotiated in the handshake.
-    fn set_negotiated(&mut self, kind: Option<NetworkHeaderKind>) {
-        self.kind = kind;
-        if kind.is_none() {
-            (self.asked, self.answer, self.report) = (None, None, None);
-        }
     }
 
     /// Creates and records a Quick-Start request for this rate.
@@ -285,28 +260,22 @@ impl Network {
             (Feedback::QuickStart { rate, nonce }, Some(NetworkHeaderKind::QuickStart)) => {
                 self.check_quick_start(rate, nonce)
             }
-            (Feedback::Rcp { rate }, Some(NetworkHeaderKind::Rcp)) => self.check_rcp(rate),
-            (Feedback::Xcp { delta }, Some(NetworkHeaderKind::Xcp)) => self.check_xcp(delta.bytes_per_sec()),
+            // Routers only lower the requested rate, so a higher one is forged. An unlimited rate in answer to an unlimited
+            // request did not come from a router.
+            (Feedback::Rcp { rate }, Some(NetworkHeaderKind::Rcp)) => match rate.rate() {
+                granted if granted > self.wanted_rate => self.refuse(Some(NetworkFeedback::Denied)),
+                _ if rate == WireRate::UNLIMITED => Some(NetworkFeedback::Denied),
+                granted => Some(NetworkFeedback::Rcp(granted)),
+            },
+            // An ACK may carry the sum of the changes for several segments (`docs/wire.md`), but no more.
+            (Feedback::Xcp { delta }, Some(NetworkHeaderKind::Xcp)) => match delta.bytes_per_sec() {
+                granted if granted > self.wanted.saturating_mul(i64::from(INITIAL_ACKS)) => {
+                    self.refuse(Some(NetworkFeedback::Denied))
+                }
+                granted => Some(NetworkFeedback::Xcp(granted)),
+            },
             _ => self.refuse(None),
         }
-    }
-
-    /// Checks an RCP answer. Routers only lower the requested rate, so a higher one is forged. An unlimited rate in
-    /// answer to an unlimited request did not come from a router.
-    fn check_rcp(&mut self, rate: WireRate) -> Option<NetworkFeedback> {
-        if rate.rate() > self.wanted_rate {
-            return self.refuse(Some(NetworkFeedback::Denied));
-        }
-        Some(if rate == WireRate::UNLIMITED { NetworkFeedback::Denied } else { NetworkFeedback::Rcp(rate.rate()) })
-    }
-
-    /// Checks an XCP answer. An ACK may carry the sum of the changes for several segments (`docs/wire.md`), but no
-    /// more.
-    fn check_xcp(&mut self, delta: i64) -> Option<NetworkFeedback> {
-        if delta > self.wanted.saturating_mul(i64::from(INITIAL_ACKS)) {
-            return self.refuse(Some(NetworkFeedback::Denied));
-        }
-        Some(NetworkFeedback::Xcp(delta))
     }
 
     /// Checks a Quick-Start answer (RFC 4782, section 4.4): the rate must not exceed the request, and the nonce must
@@ -329,7 +298,10 @@ impl Network {
 
 impl Extension for Network {
     fn agree(&mut self, negotiated: Negotiated, granted: &mut Granted) -> bool {
-        self.set_negotiated(self.kind.filter(|_| negotiated.network));
+        self.kind = self.kind.filter(|_| negotiated.network);
+        if self.kind.is_none() {
+            (self.asked, self.answer, self.report) = (None, None, None);
+        }
         granted.network_header = self.kind;
         if self.is_answered_by_syn_ack {
             self.for_peer = None;
@@ -350,7 +322,7 @@ impl Extension for Network {
         header.options.network.is_some()
     }
 
-    fn on_segment(&mut self, segment: &AckSegment<'_>, state: State, engine: &mut Engine<'_>) {
+    fn on_segment(&mut self, segment: &Incoming<'_>, state: State, engine: &mut Engine<'_>) {
         let Some(option) = segment.header.options.network.filter(|_| engine.negotiated.network) else { return };
         if self.take_option(option, segment.meta.ttl) && state.is_synchronized() {
             engine.rcv.acks.due = true;
@@ -364,11 +336,14 @@ impl Extension for Network {
     /// Looks for requests without an answer, and sends a report on the rate that routers have approved, if one is due (RFC
     /// 4782, section 4.4).
     fn settle(&mut self, engine: &mut Engine<'_>) -> bool {
-        if self.is_settled {
-            self.deny_unanswered_request(engine.snd.una);
-        } else {
-            self.is_settled = true;
-            self.end_handshake();
+        let is_unanswered = match std::mem::replace(&mut self.is_settled, true) {
+            // A missing answer to the handshake's request is a denial.
+            false => self.kind.is_some() && self.info.requests > 0 && self.answer.is_none(),
+            // So is one if the data that carried the request is acknowledged (RFC 4782, section 4.1).
+            true => self.asked.is_some() && self.asked_end > 0 && engine.snd.una >= self.asked_end,
+        };
+        if is_unanswered {
+            self.deny();
         }
         if let Some((rate, nonce)) = self.report.take() {
             let request = Request::QuickStartReport { rate, nonce };

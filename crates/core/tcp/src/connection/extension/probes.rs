@@ -207,46 +207,35 @@ impl Probes {
         Some(copied)
     }
 
-    /// Matches an ACK with the outstanding probes. Data up to `retransmitted_to` was retransmitted, and the connection has the
-    /// age of `age`.
-    fn match_ack(
-        &mut self,
-        now: Time,
-        fields: AnswerFields,
-        clock: TimestampClock,
-        age: Span,
-        retransmitted_to: u64,
-    ) -> ProbeAnswer {
-        let dsack = fields.dsack;
+    /// Returns the probe that an ACK answers, if there is one.
+    fn match_ack(&mut self, ack: &AckFacts<'_>, sent_to: u64, claims: &mut Claims) -> Option<ProbeRecord> {
         // With probe echoes, the echoed TSval identifies the probe.
         if self.echoed {
-            let Some(value) = fields.echo else { return ProbeAnswer::default() };
-            let Some(copied) = self.take_by_value(value) else {
-                // The echo may belong to out-of-order data or to a probe that is no longer recorded.
-                let strange = clock.age(now, value).is_none_or(|since| since > age);
-                if strange || self.sent_timestamps.rules_out(value) {
-                    add(&mut self.info.refused, 1);
-                }
-                return ProbeAnswer::default();
-            };
-            self.sent_timestamps.name(value);
-            let copied = Some((copied.start, copied.end));
-            return ProbeAnswer { arrived: true, owns_dsack: dsack.is_some(), copied };
+            let value = ack.segment.header.options.probe_echo?.value;
+            let copied = self.take_by_value(value);
+            if copied.is_some() {
+                self.sent_timestamps.name(value);
+                return copied;
+            }
+            // The echo may belong to out-of-order data or to a probe that is no longer recorded.
+            let strange = ack.clock.age(ack.segment.now, value).is_none_or(|since| since > ack.age);
+            if strange || self.sent_timestamps.rules_out(value) {
+                add(&mut self.info.refused, 1);
+            }
+            return None;
         }
-        if fields.claims_unsent {
+        if ack.sack.claims_unsent(sent_to) {
             add(&mut self.info.refused, 1);
         }
         // Without probe echoes, a D-SACK identifies it, unless the range was also retransmitted.
-        let Some((left, right)) = dsack else { return ProbeAnswer::default() };
-        let ambiguous = left < retransmitted_to;
-        if ambiguous {
-            let owns_dsack = self.flight.iter().any(|copied| copied.start < right && left < copied.end);
-            return ProbeAnswer { owns_dsack, ..ProbeAnswer::default() };
+        let (left, right) = ack.dsack?;
+        if left < ack.retransmitted_to {
+            let may_own = self.flight.iter().any(|copied| copied.start < right && left < copied.end);
+            claims.owns_dsack |= may_own;
+            claims.has_own_cause |= may_own;
+            return None;
         }
-        let Some(copied) = self.take_by_range(left, right) else {
-            return ProbeAnswer::default();
-        };
-        ProbeAnswer { arrived: true, owns_dsack: true, copied: Some((copied.start, copied.end)) }
+        self.take_by_range(left, right)
     }
 
     fn expire(&mut self, now: Time, timeout: Span) {
@@ -259,44 +248,14 @@ impl Probes {
     }
 }
 
-/// Fields of an ACK that may answer a probe.
-#[derive(Clone, Copy, Debug)]
-struct AnswerFields {
-    /// TSval of the probe that it echoes.
-    echo: Option<u32>,
-    dsack: Option<(u64, u64)>,
-    /// The D-SACK reports data that was never sent.
-    claims_unsent: bool,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-struct ProbeAnswer {
-    arrived: bool,
-    /// The ACK's D-SACK belongs to a probe, or may belong to one.
-    owns_dsack: bool,
-    copied: Option<(u64, u64)>,
-}
-
-impl ProbeAnswer {
-    /// Returns whether the probe filled a hole, given that `delivered` bytes were new to the peer.
-    fn filled(&self, delivered: u64) -> bool {
-        self.arrived && !self.owns_dsack && self.copied.is_some_and(|(start, end)| delivered >= end - start)
-    }
-}
-
 impl Extension for Probes {
     fn on_ack(&mut self, ack: &AckFacts<'_>, snd: &mut Sender, claims: &mut Claims) {
-        let fields = AnswerFields {
-            echo: ack.segment.header.options.probe_echo.map(|echo| echo.value),
-            dsack: ack.dsack,
-            claims_unsent: ack.sack.claims_unsent(snd.sent_to()),
-        };
         self.expire(ack.segment.now, ack.rto);
-        let answer = self.match_ack(ack.segment.now, fields, ack.clock, ack.age, ack.retransmitted_to);
-        claims.is_answer |= answer.arrived;
-        claims.owns_dsack |= answer.owns_dsack;
-        claims.has_own_cause |= answer.arrived || answer.owns_dsack;
-        claims.fills_hole |= answer.filled(ack.delivered);
+        let Some(copied) = self.match_ack(ack, snd.sent_to(), claims) else { return };
+        (claims.is_answer, claims.has_own_cause) = (true, true);
+        // Without a D-SACK, the probe filled a hole if as much as it carried was new to the peer.
+        claims.owns_dsack |= ack.dsack.is_some();
+        claims.fills_hole |= ack.dsack.is_none() && ack.delivered >= copied.end - copied.start;
     }
 
     fn complete(&mut self, event: &mut Ack<'_>) {

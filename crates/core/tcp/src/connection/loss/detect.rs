@@ -25,7 +25,7 @@ pub(super) struct Marking<'a> {
 
 impl Marking<'_> {
     /// Marks a segment lost, if it was in flight.
-    fn mark(&mut self, index: u64) {
+    pub(super) fn mark(&mut self, index: u64) {
         let Some(record) = self.board.get(index).copied() else { return };
         if !self.board.mark_lost(index) {
             return;

@@ -101,21 +101,18 @@ impl Recovery<'_> {
     /// marks all outstanding segments lost.
     fn mark_timed_out(&mut self, now: Time, first: u64) {
         let before = self.snd.board.lost_bytes;
-        if let Some(record) = self.snd.board.get(first).copied()
-            && self.snd.board.mark_lost(first)
-        {
-            self.observers.note_lost(&record);
-        }
+        let observed = self.observers.lost();
+        // The controller learns of a timeout as a whole.
+        let mut marking = Marking { board: &mut self.snd.board, lists: None, observed, mtu_probe_bytes: 0 };
+        marking.mark(first);
         let all = self.loss.detection != Detection::RackTlp || self.loss.timeouts > 1;
         let wait = self.loss.rack.rtt + (self.rtt.min.unwrap_or(Span::ZERO) / 4);
-        while let Some(index) = self.snd.board.oldest_sent() {
-            let Some(record) = self.snd.board.get(index).copied() else { break };
-            if !all && self.snd.board.burst_of(&record).sent_at + wait > now {
+        while let Some(index) = marking.board.oldest_sent() {
+            let Some(record) = marking.board.get(index).copied() else { break };
+            if !all && marking.board.burst_of(&record).sent_at + wait > now {
                 break;
             }
-            if self.snd.board.mark_lost(index) {
-                self.observers.note_lost(&record);
-            }
+            marking.mark(index);
             if record.is_mtu_probe() {
                 self.pmtu.on_probe_lost(now);
             }
