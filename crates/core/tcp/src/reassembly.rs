@@ -7,7 +7,7 @@ use std::ops::Range;
 use arrayvec::ArrayVec;
 use bytes::{Buf, Bytes, BytesMut};
 
-use crate::connection::Reclaim;
+use crate::connection::{Reclaim, Train};
 
 mod chunks;
 mod piece;
@@ -125,7 +125,6 @@ impl Reassembly {
     /// Returns the memory used by the buffer in bytes: data, free space in blocks, receive buffers that
     /// [`pin`](Self::pin) has counted, and bookkeeping. An uncopied slice out of order counts with at least 64 KiB, which is
     /// the most that it can pin.
-    #[must_use]
     pub(crate) fn memory(&self) -> usize {
         let pins = self.pins.capacity().saturating_mul(size_of::<Pin>());
         self.length().saturating_sub(self.pinned).saturating_add(self.pin_cost).saturating_add(pins)
@@ -182,11 +181,9 @@ impl Reassembly {
         self.insert_slowly(offset, data, limits)
     }
 
-    /// Appends a train of `count` payloads in order. They are in `part`, which lies in `buffer`, with headers between them;
-    /// `lengths` are those of a payload and of a header. Returns `false` without a change if there is out-of-order data, or
-    /// if the payloads are short.
-    pub(crate) fn append_train(&mut self, buffer: &Bytes, part: &[u8], count: usize, lengths: (u16, u16)) -> bool {
-        let (payload, header) = lengths;
+    /// Appends a train in order. Returns `false` without a change if there is out-of-order data, or if the payloads are short.
+    pub(crate) fn append_train(&mut self, train: &Train<'_>) -> bool {
+        let Train { buffer, part, count, payload, header } = *train;
         if !self.ranges.is_empty() || usize::from(payload) < GATHER_BELOW {
             return false;
         }

@@ -307,7 +307,7 @@ impl Scoreboard {
         let later = self.push(start + u64::from(len), next_len, false, false);
         let (first, second) = (self.tail - 2, self.tail - 1);
         self.unlink(first);
-        self.link_newest(first);
+        self.link_before(first, NIL);
         let record = self.record_mut(first);
         record.tx = later;
         record.flags |= FLIPPED;
@@ -343,7 +343,7 @@ impl Scoreboard {
         record.flags = (record.flags & !(LOST | PROBE)) | RETRANSMITTED;
         record.tx = tx;
         record.burst = burst;
-        self.link_newest(index);
+        self.link_before(index, NIL);
         tx
     }
 

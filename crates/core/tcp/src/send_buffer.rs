@@ -88,26 +88,22 @@ impl SendBuffer {
     }
 
     /// Returns the number of bytes in the buffer.
-    #[must_use]
     pub(crate) fn len(&self) -> usize {
         (self.end - self.start) as usize
     }
 
     /// Returns whether all data is acknowledged.
-    #[must_use]
     pub(crate) fn is_empty(&self) -> bool {
         self.start == self.end
     }
 
     /// Returns the number of bytes that may be written.
-    #[must_use]
     pub(crate) fn free(&self) -> usize {
         self.capacity.saturating_sub(self.len())
     }
 
     /// Returns the memory used by the buffer in bytes, including unused parts of blocks and spare blocks. Data kept by
     /// reference counts with its length, because only the application knows whether it pins a larger allocation.
-    #[must_use]
     pub(crate) fn memory(&self) -> usize {
         self.piece_bytes
             + self.spare_bytes

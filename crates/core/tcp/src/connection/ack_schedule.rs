@@ -64,14 +64,7 @@ pub(super) struct AckSchedule {
     challenged_at: Option<Time>,
 }
 
-/// Received data segment, as far as its acknowledgment depends on it.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Arrived {
-    /// Bytes of data within the window.
-    pub(super) len: usize,
-    pub(super) place: Place,
-}
-
+/// Where a received data segment lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     /// In order; it fills no hole.
@@ -95,16 +88,10 @@ impl AckSchedule {
         Self { initial_acks: INITIAL_ACKS, ..Self::default() }
     }
 
-    /// Requests an ACK if the last one does not cover `next`.
-    pub(super) fn request_up_to(&mut self, next: u64) {
-        self.due |= self.last_sent < next;
-    }
-
     /// Decides when to acknowledge a data segment (RFC 9293, section 3.8.6.3; RFC 5681, section 4.2). The ACK is
-    /// immediate if the segment is out of order or fills a hole. `own` is the number of segments per ACK without a
+    /// immediate if the segment is out of order or fills a hole. It has `len` bytes within the window. `own` is the number of segments per ACK without a
     /// request of the peer.
-    pub(super) fn on_data(&mut self, arrived: Arrived, own: u32, sack: bool) -> AckTime {
-        let Arrived { len, place } = arrived;
+    pub(super) fn on_data(&mut self, len: usize, place: Place, own: u32, sack: bool) -> AckTime {
         self.count(1, len);
         let is_early = self.is_early_ack_due(own, place == Place::Next);
         if place == Place::Next {
@@ -244,14 +231,14 @@ impl AckSchedule {
         self.unacked > 0 || self.has_any()
     }
 
-    pub(super) fn has_any(&self) -> bool {
-        self.due || !self.queue.is_empty()
-    }
-
-    /// Returns whether the ACK that is due reports something that data segments do not carry: SACK blocks, a
-    /// duplicate, or a probe echo. `holes` means that out-of-order data has arrived.
+    /// Returns whether the ACK that is due reports something that data segments do not carry: SACK blocks, a duplicate, or a
+    /// probe echo. `holes` means that out-of-order data has arrived.
     pub(super) fn needs_pure_ack(&self, holes: bool) -> bool {
         self.due && (holes || self.dsack.is_some() || self.probe_echo.is_some())
+    }
+
+    pub(super) fn has_any(&self) -> bool {
+        self.due || !self.queue.is_empty()
     }
 }
 

@@ -8,7 +8,7 @@ use longhaul_wire::{Arrivals, Ecn, Flags};
 use super::arrivals::Reports;
 use super::extension::{AckFacts, Claims};
 use super::loss::AckOutcome;
-use super::sender::{WindowField, WindowUpdate};
+use super::sender::WindowUpdate;
 use super::{Acking, Incoming, Timer};
 use crate::rtt::MAX_RTO;
 use crate::scoreboard::Told;
@@ -38,8 +38,7 @@ impl Connection {
         // The window in a SYN is not scaled (RFC 7323, section 2.2).
         let shift = if segment.has(Flags::SYN) { 0 } else { self.negotiated.send_shift };
         let window = u64::from(segment.header.window) << shift;
-        let update =
-            self.snd.update_window(WindowField { seq: segment.start.max(0) as u64, ack: segment.ack, window, shift });
+        let update = self.snd.update_window(segment.start.max(0) as u64, segment.ack, window, shift);
         if update.shrank {
             add(&mut self.stats.incidents_mut().windows_shrunk, 1);
         }
@@ -116,7 +115,8 @@ impl Connection {
             self.timers.stop(Timer::Rto);
         }
         self.arm_retransmission(now);
-        if self.snd.waits_its_turn() {
+        if self.snd.unsent_limit.others > 0 {
+            // The next turn comes later than at once.
             self.control_loop().wait_for_pacer(now);
         }
     }
@@ -153,7 +153,10 @@ impl Connection {
             self.loss.repeat_front(&mut self.snd);
         }
         self.arm_retransmission(now);
-        self.control_loop().end_idleness(now, before.idle_since);
+        // Probes did not end an idle period, because they do not show that the congestion window is still valid.
+        if self.control_loop().restart_after_idleness(now, before.idle_since) {
+            self.snd.last_sent = Some(now);
+        }
     }
 }
 
@@ -340,7 +343,7 @@ impl<'a> Acking<'a> {
         }
         self.rtt.observe(rtt);
         self.rtt.sample((at - oldest).clamp(rtt, MAX_RTO), Bytes(flight), Bytes::from(self.pmtu.mss()));
-        self.loss.tail.allowed = true;
+        self.loss.tail.waits_for_sample = false;
         Some(RttSample::new(rtt, newest))
     }
 

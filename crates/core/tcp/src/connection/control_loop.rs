@@ -100,7 +100,7 @@ impl ControlLoop<'_> {
         if let Some(delivered) = round {
             sending.bursts.on_round();
             (sending.rounds.was_limited, sending.rounds.limited) = (limited, false);
-            self.cc.history.note_round(delivered);
+            self.cc.history.best_round = self.cc.history.best_round.max(delivered);
             self.ext.ecn_check.on_round();
         }
         let path = self.path();
@@ -135,20 +135,14 @@ impl ControlLoop<'_> {
         self.tell(&event);
     }
 
-    /// Restarts after idleness: after more than one RTO without transmission, cwnd may not fit the path (RFC 5681,
-    /// section 4.1).
-    pub(super) fn restart_after_idleness(&mut self, now: Time) {
-        if let Some(idle) = self.snd.idle_time(now).filter(|idle| *idle > self.rtt.base_rto()) {
+    /// Restarts after idleness `since` a time, if there was any: after more than one RTO without transmission, cwnd may not fit
+    /// the path (RFC 5681, section 4.1). Returns whether it does.
+    pub(super) fn restart_after_idleness(&mut self, now: Time, since: Option<Time>) -> bool {
+        let idle = since.map(|since| now - since).filter(|idle| *idle > self.rtt.base_rto());
+        if let Some(idle) = idle {
             self.tell(&PathEvent::IdleRestart { now, idle });
         }
-    }
-
-    /// Restarts after idleness (RFC 5681, section 4.1). Probes do not end an idle period, because they do not show
-    /// that the congestion window is still valid.
-    pub(super) fn end_idleness(&mut self, now: Time, since: Option<Time>) {
-        let Some(idle) = since.map(|since| now - since).filter(|idle| *idle > self.rtt.base_rto()) else { return };
-        self.snd.last_sent = Some(now);
-        self.tell(&PathEvent::IdleRestart { now, idle });
+        idle.is_some()
     }
 
     pub(super) fn report_timeout(&mut self, now: Time, flight: u64) {

@@ -248,7 +248,7 @@ impl Engine<'_> {
         granted.detection = self.loss.detection;
         granted.segments = wants.segments;
         granted.whole_window = self.negotiated.whole_window;
-        granted.saved_path = self.cc.history.has_saved_path();
+        granted.saved_path = self.cc.history.checked_out().is_some();
         self.ext.start(*self.negotiated, &wants, self.config, &mut granted);
         self.pmtu.options = self.negotiated.data_options(self.ext);
         if self.negotiated.ecn && !self.ext.ecn_check.has_failed() {

@@ -3,7 +3,7 @@
 use longhaul_units::Time;
 use longhaul_wire::{Flags, Header, ProbeEcho, SackBlock, Timestamps, UserTimeout};
 
-use super::ack_schedule::{AckTime, Arrived};
+use super::ack_schedule::{AckTime, Place};
 use super::extension::Carrier;
 use super::{Headers, Timer};
 use crate::{Batch, add};
@@ -99,8 +99,8 @@ impl Headers<'_> {
     }
 
     /// Schedules the ACK of a data segment, with an ACK per `every` segments unless the peer has requested another number.
-    pub(super) fn schedule_ack(&mut self, now: Time, arrived: Arrived, every: u32) {
-        if self.rcv.acks.on_data(arrived, every, self.negotiated.sack) == AckTime::Now {
+    pub(super) fn schedule_ack(&mut self, now: Time, (len, place): (usize, Place), every: u32) {
+        if self.rcv.acks.on_data(len, place, every, self.negotiated.sack) == AckTime::Now {
             self.queue_ack(now);
         }
     }
@@ -115,7 +115,7 @@ impl Headers<'_> {
     /// report that only pure ACKs carry, or the peer may drop the segments because they lie beyond its window.
     pub(super) fn on_piggybacked_ack(&mut self) {
         let is_beyond = self.textless_offset() < self.snd.nxt;
-        if is_beyond || self.ext.needs_ack() || self.rcv.needs_pure_ack() {
+        if is_beyond || self.ext.needs_ack() || self.rcv.acks.needs_pure_ack(self.rcv.data.out_of_order > 0) {
             return;
         }
         self.timers.stop(Timer::Ack);

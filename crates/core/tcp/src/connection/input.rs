@@ -148,7 +148,7 @@ impl Connection {
                 self.life.reset = Some(Box::new(reset_for(segment.header, 0)));
                 return None;
             }
-            self.snd.begin_window_updates(segment.start.max(0) as u64, ack as u64);
+            (self.snd.wl1, self.snd.wl2) = (segment.start.max(0) as u64, ack as u64);
             self.establish(now, segment.received_at(), segment.header);
             if self.life.state == State::Closed {
                 return None;
@@ -211,7 +211,8 @@ impl Connection {
         if !self.rcv.fin_reached() || !self.life.state.can_receive() {
             return;
         }
-        self.rcv.request_ack_of_all();
+        // Unless the last ACK covers everything up to RCV.NXT.
+        self.rcv.acks.due |= self.rcv.acks.last_sent < self.rcv.next();
         self.events.raise(Event::Readable);
         match self.life.state {
             State::SynReceived | State::Established => self.enter(State::CloseWait),
@@ -328,7 +329,7 @@ impl Connection {
             && self.rcv.acks.only_counts()
             && self.checks().keeps_window(header, last)
             && self.observers.is_empty();
-        if !is_simple || !self.rcv.append_train(train) {
+        if !is_simple || !self.rcv.data.append_train(train) {
             return false;
         }
         let now = self.timers.advance(now);

@@ -33,20 +33,15 @@ pub(super) struct PathHistory {
     /// The highest delivery rate since the last loss.
     best_rate: Rate,
     /// The maximum number of bytes delivered per round trip since the last loss.
-    best_round: u64,
+    pub(super) best_round: u64,
 }
 
 impl PathHistory {
-    fn checked_out(&self) -> Option<Learnt<SavedPath>> {
+    pub(super) fn checked_out(&self) -> Option<Learnt<SavedPath>> {
         match self.cached.as_deref() {
             Some(Taken::CheckedOut(checked_out)) => Some(*checked_out),
             _ => None,
         }
-    }
-
-    /// Returns whether the controller was given the saved path of an earlier connection.
-    pub(super) fn has_saved_path(&self) -> bool {
-        self.checked_out().is_some()
     }
 
     /// Records a delivery-rate sample, unless the application limited it.
@@ -54,10 +49,6 @@ impl PathHistory {
         if !sample.app_limited {
             self.best_rate = self.best_rate.max(sample.rate);
         }
-    }
-
-    pub(super) fn note_round(&mut self, delivered: u64) {
-        self.best_round = self.best_round.max(delivered);
     }
 
     /// Discards the rates found so far: a loss shows that the path cannot sustain them.

@@ -3,13 +3,11 @@
 
 use longhaul_units::{Span, Time};
 
-use crate::RttEstimator;
-
 /// Round-trip times with a quarter of the moderation at the start of a stream, and after a silence of one. Senders
 /// measure the path in that time.
 const CAREFUL_ROUNDS: u64 = 4;
 /// Divisor of the round-trip time: at most this part of it passes while segments are joined.
-const PART: u64 = 64;
+pub(super) const PART: u64 = 64;
 /// Maximum of that time.
 const MAX: Span = Span::from_millis(10);
 
@@ -38,10 +36,6 @@ impl Flow {
         let part = if rounds < CAREFUL_ROUNDS { PART * 4 } else { PART };
         if now - last < round_trip { (round_trip / part).min(MAX) } else { Span::ZERO }
     }
-}
-
-pub(super) fn tolerable_delay(rtt: &RttEstimator) -> Option<Span> {
-    rtt.srtt.map(|round_trip| round_trip / PART)
 }
 
 #[cfg(test)]

@@ -164,7 +164,8 @@ impl Connection {
         };
         let idle = !self.snd.has_outstanding();
         if idle {
-            self.control_loop().restart_after_idleness(now);
+            let since = self.snd.idle_since();
+            self.control_loop().restart_after_idleness(now, since);
         }
         // The segments of one batch share a send time, a delivery-rate snapshot and a header template.
         let tag = self.cc.control.tag;

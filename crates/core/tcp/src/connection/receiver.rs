@@ -6,7 +6,6 @@ use bytes::Bytes;
 use longhaul_units::{Span, Time};
 
 use super::ack_schedule::AckSchedule;
-use super::segment::Train;
 use super::{Flow, Reclaimable};
 use crate::reassembly::{Inserted, Limits, Reassembly};
 use crate::{Config, seq};
@@ -70,15 +69,6 @@ impl Receiver {
         self.acks.on_ack_sent(self.next());
     }
 
-    /// Requests an ACK if the last one does not cover everything up to RCV.NXT.
-    pub(super) fn request_ack_of_all(&mut self) {
-        self.acks.request_up_to(self.next());
-    }
-
-    pub(super) fn needs_pure_ack(&self) -> bool {
-        self.acks.needs_pure_ack(self.data.out_of_order > 0)
-    }
-
     pub(super) fn set_ts_recent(&mut self, value: u32, at: Time) {
         (self.ts_recent, self.ts_recent_at) = (value, Some(at));
     }
@@ -129,12 +119,6 @@ impl Receiver {
         self.data.insert(start, data, Limits { ranges, memory })
     }
 
-    /// Adds a train in order. Returns `false` without a change if there is data beyond a hole, or if its payloads are short.
-    pub(super) fn append_train(&mut self, train: &Train<'_>) -> bool {
-        let Train { buffer, part, count, payload, header } = *train;
-        self.data.append_train(buffer, part, count, (payload, header))
-    }
-
     /// Records the end of the peer's stream at `end`. Returns `false` if it is known already or contradicts what has
     /// arrived or was offered. A FIN beyond a hole takes effect when the hole is filled.
     pub(super) fn record_fin(&mut self, end: i64) -> bool {
@@ -175,11 +159,6 @@ impl Receiver {
     /// Returns the window field of a SYN or SYN-ACK.
     pub(super) fn syn_window(&self, shift: u8) -> u16 {
         (self.capacity >> shift).min(u64::from(u16::MAX)) as u16
-    }
-
-    /// Returns whether data that starts at `start` continues the range beyond a hole that changed most recently.
-    pub(super) fn continues_range(&self, start: u64) -> bool {
-        self.data.newest_range().is_some_and(|range| range.end == start)
     }
 
     pub(super) fn memory(&self) -> usize {

@@ -2,7 +2,7 @@
 
 use longhaul_wire::{Ecn, Flags};
 
-use super::ack_schedule::{Arrived, Place};
+use super::ack_schedule::Place;
 use super::{Incoming, Receiving};
 use crate::add;
 
@@ -13,7 +13,8 @@ pub(super) enum Text {
     Outside,
     Refused,
     Taken {
-        arrived: Arrived,
+        /// Its bytes within the window, and where it lies.
+        arrived: (usize, Place),
         /// There is more to read.
         is_readable: bool,
         /// It is in order, no part of it is a duplicate, and it fills no hole.
@@ -75,7 +76,8 @@ impl Receiving<'_> {
             return Text::Refused;
         }
         let start = segment.start.max(1) as u64;
-        let same_block = self.rcv.continues_range(start);
+        // It continues the range beyond a hole that has changed most recently.
+        let same_block = self.rcv.data.newest_range().is_some_and(|range| range.end == start);
         let inserted = self.rcv.insert(start, part.keep());
         if let Some(buffer) = part.shared.filter(|_| inserted.advanced) {
             self.rcv.data.pin(buffer, inserted.new_bytes);
@@ -97,7 +99,6 @@ impl Receiving<'_> {
             false if same_block && !inserted.advanced && inserted.duplicate.is_none() => Place::SameBlock,
             false => Place::Other,
         };
-        let arrived = Arrived { len: part.len(), place };
-        Text::Taken { arrived, is_readable: inserted.advanced, is_whole: plain && from == 0 }
+        Text::Taken { arrived: (part.len(), place), is_readable: inserted.advanced, is_whole: plain && from == 0 }
     }
 }

@@ -214,7 +214,7 @@ impl SendLoop<'_> {
         if len == unsent {
             // A tail loss probe (RFC 8985, section 7.3) and F-RTO (RFC 5682, section 2.1, step 2b) override Nagle.
             let is_due = self.loss.allowance(mss) > 0;
-            let may = self.snd.nodelay || !self.snd.has_short_in_flight() || self.snd.fin_queued || is_due;
+            let may = self.snd.nodelay || self.snd.short_end <= self.snd.una || self.snd.fin_queued || is_due;
             return (!may).then_some(SendLimit::App);
         }
         // The peer's window cuts the segment short.

@@ -20,7 +20,7 @@ mod window;
 use ahead::Ahead;
 pub(super) use ahead::AheadBounds;
 use unsent::UnsentLimit;
-pub(super) use window::{WindowField, WindowUpdate};
+pub(super) use window::WindowUpdate;
 
 /// The smallest MSS accepted from a peer: with a smaller one, metadata outweighs data (CVE-2019-11479).
 const MIN_PEER_MSS: u16 = 128;
@@ -39,8 +39,8 @@ pub(super) struct Sender {
     /// SND.WND in bytes, the largest window ever, SND.WL1 and SND.WL2.
     pub(super) window: u64,
     max_window: u64,
-    wl1: u64,
-    wl2: u64,
+    pub(super) wl1: u64,
+    pub(super) wl2: u64,
     /// The MSS from the peer's SYN, without deducting options.
     peer_mss: u16,
     /// The application shut down its side: a FIN follows the last byte.
@@ -49,7 +49,7 @@ pub(super) struct Sender {
     pub(super) nodelay: bool,
     /// End of the newest segment that was shorter than the MSS.
     pub(super) short_end: u64,
-    unsent_limit: UnsentLimit,
+    pub(super) unsent_limit: UnsentLimit,
     /// The override timeout of silly-window avoidance fired: a segment of any size may be sent (RFC 9293, section
     /// 3.8.6.2.1).
     pub(super) override_sws: bool,
@@ -105,11 +105,6 @@ impl Sender {
         (self.window, self.max_window) = (window, window);
         (self.wl1, self.wl2) = (0, 0);
         self.peer_mss
-    }
-
-    /// Sets SND.WL1 and SND.WL2 when the handshake ends (RFC 9293, section 3.10.7.4, SYN-RECEIVED).
-    pub(super) fn begin_window_updates(&mut self, seq: u64, ack: u64) {
-        (self.wl1, self.wl2) = (seq, ack);
     }
 
     pub(super) fn set_window(&mut self, window: u64) {
@@ -181,7 +176,7 @@ impl Sender {
     /// first transmission, and where its segment starts.
     pub(super) fn send_series(&mut self, len: u16, count: u32) -> (TxId, u64) {
         let start = self.nxt.max(1);
-        let tx = self.board.push_series(start, len, count);
+        let tx = self.board.append(start, len, 0, count);
         self.nxt = start + u64::from(len) * u64::from(count);
         (tx, start)
     }
@@ -305,11 +300,6 @@ impl Sender {
         self.board.made().is_some_and(|board| !board.is_empty())
     }
 
-    /// Returns whether data, sent or not, is unacknowledged. A FIN is no data.
-    pub(super) fn has_unacknowledged_data(&self) -> bool {
-        self.una < self.buffer.end()
-    }
-
     /// Returns FlightSize (RFC 5681, section 2), without data that the peer had received before SND.NXT reached it.
     pub(super) fn flight_size(&self) -> u64 {
         (self.nxt - self.una).saturating_sub(self.board.passed_bytes)
@@ -324,28 +314,9 @@ impl Sender {
         self.unsent_limit.bytes(self.intends_ahead(), self.usable_window() < u64::from(self.peer_mss))
     }
 
-    /// Sets the number of other connections that wait for their turn to send: the more there are, the less unsent data each
-    /// has.
-    pub(super) fn set_others(&mut self, others: usize) {
-        self.unsent_limit.set_others(others);
-    }
-
-    /// Returns whether other connections wait to send as well, so that the next turn comes later than at once.
-    pub(super) fn waits_its_turn(&self) -> bool {
-        self.unsent_limit.has_others()
-    }
-
     /// Returns the number of queued bytes that were never sent, without the FIN.
     pub(super) fn unsent(&self) -> u64 {
         self.buffer.end().saturating_sub(self.nxt.max(1))
-    }
-
-    pub(super) fn can_send(&self, len: u16) -> bool {
-        self.unsent().min(self.usable_window()) >= u64::from(len)
-    }
-
-    pub(super) fn has_short_in_flight(&self) -> bool {
-        self.short_end > self.una
     }
 
     pub(super) fn has_unsent_fin(&self) -> bool {
@@ -371,10 +342,9 @@ impl Sender {
         self.cwr_due || self.una <= self.ece_answered_until
     }
 
-    /// Returns the time since the last transmission. With a closed window only probes are sent, which do not end an
-    /// idle period.
-    pub(super) fn idle_time(&self, now: Time) -> Option<Span> {
-        self.last_sent.filter(|_| self.window > 0).map(|last| now - last)
+    /// Returns the time of the last transmission. With a closed window only probes are sent, which do not end an idle period.
+    pub(super) fn idle_since(&self) -> Option<Time> {
+        self.last_sent.filter(|_| self.window > 0)
     }
 
     pub(super) fn memory(&self) -> usize {

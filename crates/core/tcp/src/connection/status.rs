@@ -253,7 +253,7 @@ impl Status<'_> {
 
     /// Returns the longest delay of a received segment that is small compared with the round-trip time, if known.
     pub(crate) fn tolerable_delay(&self) -> Option<Span> {
-        moderation::tolerable_delay(self.rtt)
+        self.rtt.srtt.map(|round_trip| round_trip / moderation::PART)
     }
 
     /// Returns the time for which the driver may leave further data of the peer unread. It is zero at the start of the

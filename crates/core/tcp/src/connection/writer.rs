@@ -14,10 +14,11 @@ pub struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    /// Sets the number of other connections of the endpoint that wait for their turn to send.
+    /// Sets the number of other connections of the endpoint that wait for their turn to send: the more there are, the less
+    /// unsent data each has.
     #[inline]
     pub(crate) fn set_others(&mut self, others: usize) {
-        self.snd.set_others(others);
+        self.snd.unsent_limit.others = u16::try_from(others).unwrap_or(u16::MAX);
     }
 
     /// Queues a copy of as much of `data` as fits and returns its length in bytes.

@@ -77,9 +77,9 @@ pub(super) struct Share {
 #[derive(Debug)]
 pub(super) struct Membership {
     group: EndpointGroup,
-    shared: bool,
-    /// The number of the endpoint, if it is in the directory.
-    index: Option<u32>,
+    pub(super) shared: bool,
+    /// The number of the endpoint in the directory, if it is there.
+    pub(super) index: Option<u32>,
     /// Memory of this endpoint that is contained in the group's sum.
     published: usize,
 }
@@ -210,15 +210,6 @@ impl Membership {
     pub(super) fn owner(&self, tuple: &Tuple) -> Option<u32> {
         let index = self.index?;
         self.group.0.directory.find(tuple).filter(|owner| *owner != index)
-    }
-
-    pub(super) fn is_shared(&self) -> bool {
-        self.shared
-    }
-
-    /// Returns whether the endpoint is in the directory.
-    pub(super) fn is_listed(&self) -> bool {
-        self.index.is_some()
     }
 }
 

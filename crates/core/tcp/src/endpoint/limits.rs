@@ -24,7 +24,7 @@ impl Endpoint {
     /// this one. Datagrams of the connection should be passed to that endpoint.
     #[must_use]
     pub fn owner(&mut self, tuple: &Tuple) -> Option<u32> {
-        if !self.membership.is_listed() || self.find_slot(tuple).is_some() {
+        if self.membership.index.is_none() || self.find_slot(tuple).is_some() {
             return None;
         }
         self.membership.owner(tuple)
@@ -95,7 +95,7 @@ impl Slot {
 /// The other endpoints of the group go on without this one.
 impl Drop for Endpoint {
     fn drop(&mut self) {
-        if !self.membership.is_shared() {
+        if !self.membership.shared {
             return;
         }
         for slot in self.slots.take_all() {

@@ -21,7 +21,7 @@ fn read_all(buffer: &mut Reassembly) -> Vec<u8> {
 fn chunks_lie_where_they_have_been_received() {
     let mut buffer = Reassembly::from_kept(&1);
     let whole = Bytes::from((0..4 * 1_020).map(|at| (at / 20 % 256) as u8).collect::<Vec<_>>());
-    assert!(buffer.append_train(&whole, &whole[20..], 4, (1_000, 20)));
+    assert!(buffer.append_train(&Train { buffer: &whole, part: &whole[20..], count: 4, payload: 1_000, header: 20 }));
     let mut chunks = Chunks::default();
     let mut reads = Vec::new();
     for max in [1_000, 300, 700, 1_500, 9_000, 1] {
@@ -379,7 +379,13 @@ fn run(first: u64, ops: Vec<Op>, limits: Limits) {
                 let segments = data.chunks(payload.into()).flat_map(|payload| [&headers[..], payload]);
                 let whole = Bytes::from(segments.chain([&[0; 10][..]]).collect::<Vec<_>>().concat());
                 let part = &whole[header.into()..whole.len() - 10];
-                let taken = buffer.append_train(&whole, part, count, (payload, header));
+                let taken = buffer.append_train(&Train {
+                    buffer: &whole,
+                    part,
+                    count,
+                    payload,
+                    header,
+                });
                 assert_eq!(taken, model.held.is_empty() && usize::from(payload) >= GATHER_BELOW);
                 if taken {
                     model.insert(model.next, &data);
@@ -486,7 +492,13 @@ fn in_order_data_is_charged_with_the_buffers_that_it_keeps() {
     let mut buffer = Reassembly::from_kept(&1);
     let whole = message(40 << 10);
     for train in whole.chunks(10 << 10) {
-        assert!(buffer.append_train(&whole, &train[20..], 5, (2_028, 20)));
+        assert!(buffer.append_train(&Train {
+            buffer: &whole,
+            part: &train[20..],
+            count: 5,
+            payload: 2_028,
+            header: 20
+        }));
     }
     assert_eq!(buffer.pin_cost, 64 << 10);
     let short = message(2_000);

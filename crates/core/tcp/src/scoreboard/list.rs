@@ -15,10 +15,6 @@ impl Scoreboard {
         self.head + u64::from(link).wrapping_sub(self.head) % TURN
     }
 
-    pub(super) fn link_newest(&mut self, index: u64) {
-        self.link_before(index, NIL);
-    }
-
     /// Inserts records where they belong in order of transmission.
     pub(super) fn link_in_order(&mut self, mut indices: Vec<u64>) {
         // The pieces of a split segment have the same transmission and are in sequence order.
@@ -34,7 +30,7 @@ impl Scoreboard {
     }
 
     /// Inserts a record before the one with the link `after`, or at the end if that is [`NIL`].
-    fn link_before(&mut self, index: u64, after: u32) {
+    pub(super) fn link_before(&mut self, index: u64, after: u32) {
         let link = link(index);
         let before = if after == NIL {
             std::mem::replace(&mut self.newest, link)

@@ -27,11 +27,7 @@ pub(super) struct Run {
 impl Scoreboard {
     /// Appends `count` segments of new data with `len` bytes each, which were sent in the current burst. Returns the first
     /// transmission.
-    pub(crate) fn push_series(&mut self, start: u64, len: u16, count: u32) -> TxId {
-        self.append(start, len, 0, count)
-    }
-
-    pub(super) fn append(&mut self, start: u64, len: u16, flags: u16, count: u32) -> TxId {
+    pub(crate) fn append(&mut self, start: u64, len: u16, flags: u16, count: u32) -> TxId {
         let (before, first, tx) = (self.newest, self.tail, self.next_tx + 1);
         if count == 0 {
             return TxId(tx);

@@ -62,7 +62,7 @@ fn only_records_up_to_a_lost_probe_are_written() {
     board.begin_burst(Burst::new(Time::ZERO));
     board.push(1, 1400, false, false);
     board.push(1401, 1500, false, true);
-    board.push_series(2901, 1400, 100_000);
+    board.append(2901, 1400, 0, 100_000);
     let probe = board.head + 1;
     board.mark_lost(probe);
     assert_eq!(board.resegment_to(probe, 1400), 3);

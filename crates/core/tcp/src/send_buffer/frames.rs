@@ -9,9 +9,9 @@ use crate::SegmentRef;
 use crate::batch::MAX_BATCH_SEGMENTS;
 
 /// Consecutive segments whose data lies in one piece, or a single segment whose data does not.
-struct Stretch {
-    /// Number of segments.
-    segments: usize,
+struct Stretch<'a, 'b> {
+    headers: &'a [u8],
+    segments: &'b [SegmentRef],
     location: Option<Location>,
 }
 
@@ -38,53 +38,41 @@ impl SendBuffer {
         segments: &[SegmentRef],
         out: &mut impl Extend<&'a [u8]>,
     ) -> usize {
-        let mut stretches = ArrayVec::<Stretch, MAX_BATCH_SEGMENTS>::new();
-        let mut rest = (headers, segments);
-        while let Some(stretch) = self.stretch(rest.1) {
-            rest = self.lay_headers(&stretch, rest);
+        let mut stretches = ArrayVec::<Stretch<'_, '_>, MAX_BATCH_SEGMENTS>::new();
+        let (mut headers, mut segments) = (headers, segments);
+        while let Some(stretch) = self.stretch(headers, segments) {
+            headers = headers.get(stretch.headers.len()..).unwrap_or_default();
+            segments = segments.get(stretch.segments.len()..).unwrap_or_default();
+            self.lay_headers(&stretch);
             if stretches.try_push(stretch).is_err() {
                 break;
             }
         }
-        let (mut rest, mut total) = ((headers, segments), 0);
-        for stretch in &stretches {
-            let Some((own, all, later)) = split(stretch, rest) else { break };
-            total += match &stretch.location {
-                Some(location) => self.frames_of(location, own, all, out),
-                None => {
-                    out.extend([own]);
-                    own.len() + all.first().map_or(0, |segment| self.gather(segment.payload(), out))
-                }
-            };
-            rest = later;
-        }
-        total
+        stretches.iter().map(|stretch| self.frames_of(stretch, out)).sum()
     }
 
-    /// Writes the headers of a stretch into its gaps. Returns the headers and segments after it.
-    fn lay_headers<'a, 'b>(&mut self, stretch: &Stretch, rest: Parts<'a, 'b>) -> Parts<'a, 'b> {
-        let Some((own, all, later)) = split(stretch, rest) else { return (&[], &[]) };
+    /// Writes the headers of a stretch into its gaps.
+    fn lay_headers(&mut self, stretch: &Stretch<'_, '_>) {
         if let Some(Location { piece, cells: Some(cells) }) = &stretch.location
-            && let (Some(piece), Some(first)) = (self.pieces.get_mut(*piece), all.first())
+            && let (Some(piece), Some(first)) = (self.pieces.get_mut(*piece), stretch.segments.first())
         {
             let len = usize::from(first.header_len);
             let cells = piece.cells_mut()[cells.range.clone()].chunks_mut(cells.stride);
-            for (cell, header) in cells.zip(own.chunks_exact(len)) {
+            for (cell, header) in cells.zip(stretch.headers.chunks_exact(len)) {
                 cell[..len].copy_from_slice(header);
             }
         }
-        later
     }
 
     /// Appends the slices of the segments of a stretch, and returns their length.
-    fn frames_of<'a>(
-        &'a self,
-        location: &Location,
-        headers: &'a [u8],
-        segments: &[SegmentRef],
-        out: &mut impl Extend<&'a [u8]>,
-    ) -> usize {
-        let (Some(piece), Some(first)) = (self.pieces.get(location.piece), segments.first()) else { return 0 };
+    fn frames_of<'a>(&'a self, stretch: &Stretch<'a, '_>, out: &mut impl Extend<&'a [u8]>) -> usize {
+        let Stretch { headers, segments, location } = stretch;
+        let Some(first) = segments.first() else { return 0 };
+        let Some(location) = location else {
+            out.extend([*headers]);
+            return headers.len() + self.gather(first.payload(), out);
+        };
+        let Some(piece) = self.pieces.get(location.piece) else { return 0 };
         if let Some(cells) = location.cells.as_ref().and_then(|cells| piece.cells().get(cells.range.clone())) {
             out.extend([cells]);
             return cells.len();
@@ -101,12 +89,15 @@ impl SendBuffer {
 
     /// Returns the longest stretch of `segments`, from the first on, that lie in consecutive cells, or in one piece without
     /// cells; or the first one alone.
-    fn stretch(&self, segments: &[SegmentRef]) -> Option<Stretch> {
+    fn stretch<'a, 'b>(&self, headers: &'a [u8], segments: &'b [SegmentRef]) -> Option<Stretch<'a, 'b>> {
         let (first, rest) = segments.split_first()?;
-        Some(self.stretch_from(first, rest).unwrap_or(Stretch { segments: 1, location: None }))
+        let (count, location) = self.locate(first, rest).map_or((1, None), |(count, location)| (count, Some(location)));
+        let headers = headers.get(..count * usize::from(first.header_len))?;
+        Some(Stretch { headers, segments: segments.get(..count)?, location })
     }
 
-    fn stretch_from(&self, first: &SegmentRef, rest: &[SegmentRef]) -> Option<Stretch> {
+    /// Returns the number of segments, and where their data lies.
+    fn locate(&self, first: &SegmentRef, rest: &[SegmentRef]) -> Option<(usize, Location)> {
         let start = first.payload_start;
         if first.payload_len == 0 || start < self.start || first.payload().end > self.end {
             return None;
@@ -136,20 +127,6 @@ impl SendBuffer {
         }
         let cells =
             cell.map(|(layout, range)| CellRun { range: range.start..range.end + len, stride: layout.stride() });
-        Some(Stretch { segments, location: Some(Location { piece: index, cells }) })
+        Some((segments, Location { piece: index, cells }))
     }
-}
-
-/// Headers and segments.
-type Parts<'a, 'b> = (&'a [u8], &'b [SegmentRef]);
-
-/// Splits off the headers and segments of a stretch.
-fn split<'a, 'b>(
-    stretch: &Stretch,
-    (headers, segments): Parts<'a, 'b>,
-) -> Option<(&'a [u8], &'b [SegmentRef], Parts<'a, 'b>)> {
-    let len = usize::from(segments.first()?.header_len);
-    let (own, headers) = headers.split_at_checked(stretch.segments * len)?;
-    let (all, segments) = segments.split_at_checked(stretch.segments)?;
-    Some((own, all, (headers, segments)))
 }

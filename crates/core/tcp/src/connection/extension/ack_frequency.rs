@@ -116,7 +116,7 @@ impl Extension for AckRequests {
     fn send(&mut self, turn: Turn, engine: &mut Engine<'_>, out: &mut Outgoing<'_>) -> Filled {
         // A request that comes without data, now or soon, may reach a peer that has closed the connection and answers
         // with a RST.
-        if turn == Turn::First && engine.life.state.is_synchronized() && engine.snd.has_unacknowledged_data() {
+        if turn == Turn::First && engine.life.state.is_synchronized() && engine.snd.una < engine.snd.buffer.end() {
             let (ratio, sent) = (engine.cc.control.ack_ratio, engine.stats.data_segments_out);
             if let Some(rate) = self.next(out.now, ratio, sent) {
                 let mut header = engine.textless_header(out.now);

@@ -48,7 +48,7 @@ impl Marking<'_> {
 }
 
 /// RACK state (RFC 8985, section 5.3).
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Rack {
     /// RACK.xmit_ts, transmission number and RACK.end_seq of the delivered segment that was sent last. Segments sent
     /// at the same time are ordered by transmission number. With sequence numbers, as in RFC 8985, section 6.2, a
@@ -60,25 +60,10 @@ pub(crate) struct Rack {
     /// RACK.fack: the highest delivered offset.
     fack: u64,
     reordering_seen: bool,
-    reo_wnd_mult: u32,
-    reo_wnd_persist: u32,
+    /// RACK.reo_wnd_mult - 1, and the recoveries that have ended since it was enlarged.
+    enlarged_by: u64,
+    recoveries: u32,
     dsack_round: Option<u64>,
-}
-
-impl Default for Rack {
-    fn default() -> Self {
-        Self {
-            xmit_at: Time::ZERO,
-            tx: TxId(0),
-            end: 0,
-            rtt: Span::ZERO,
-            fack: 0,
-            reordering_seen: false,
-            reo_wnd_mult: 1,
-            reo_wnd_persist: REO_WND_PERSIST,
-            dsack_round: None,
-        }
-    }
 }
 
 /// Result of one pass of RACK loss detection.
@@ -115,7 +100,7 @@ impl Rack {
             return Span::ZERO;
         }
         let quarter = min_rtt.unwrap_or(Span::ZERO) / 4;
-        (quarter * u64::from(self.reo_wnd_mult)).min(srtt.unwrap_or(Span::MAX))
+        (quarter * (1 + self.enlarged_by)).min(srtt.unwrap_or(Span::MAX))
     }
 
     /// Marks segments lost that were overtaken by more than `window` (RFC 8985, section 6.2, step 5). Segments are
@@ -149,16 +134,16 @@ impl Rack {
     pub(super) fn widen(&mut self, una: u64, nxt: u64) {
         if self.dsack_round.is_none_or(|round| una >= round) {
             self.dsack_round = Some(nxt);
-            self.reo_wnd_mult = (self.reo_wnd_mult + 1).min(64);
-            self.reo_wnd_persist = REO_WND_PERSIST;
+            self.enlarged_by = (self.enlarged_by + 1).min(63);
+            self.recoveries = 0;
         }
     }
 
     /// Counts a recovery that has ended. After 16 of them an enlarged reordering window is reset.
     pub(super) fn on_episode_end(&mut self) {
-        self.reo_wnd_persist = self.reo_wnd_persist.saturating_sub(1);
-        if self.reo_wnd_persist == 0 {
-            self.reo_wnd_mult = 1;
+        self.recoveries = self.recoveries.saturating_add(1);
+        if self.recoveries >= REO_WND_PERSIST {
+            self.enlarged_by = 0;
         }
     }
 }

@@ -198,7 +198,10 @@ impl Recovery<'_> {
     fn check_spurious(&mut self, now: Time, ack: &AckOutcome) -> bool {
         self.process_dsack(ack);
         let Some(timeout) = self.loss.spurious.check(ack, self.rtt.min) else {
-            self.loss.advance_frto(ack, self.negotiated.sack || self.snd.can_send(self.pmtu.mss()));
+            self.loss.advance_frto(
+                ack,
+                self.negotiated.sack || self.snd.unsent().min(self.snd.usable_window()) >= self.pmtu.mss().into(),
+            );
             return false;
         };
         self.snd.board.forgive();

@@ -15,11 +15,11 @@ const MIN_PROBE_TIMEOUT: Span = Span::from_millis(25);
 const BLIND_PROBE_TIMEOUT: Span = Span::from_secs(1);
 
 /// State of tail loss probes (RFC 8985, section 7.1).
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct TailLossProbe {
     pub(super) in_flight: Option<InFlight>,
-    /// An RTT sample was taken since the last probe (RFC 8985, section 7.3).
-    pub(crate) allowed: bool,
+    /// No RTT sample was taken since the last probe (RFC 8985, section 7.3).
+    pub(crate) waits_for_sample: bool,
     /// A probe has retransmitted a segment that was lost.
     pub(super) was_needed: bool,
 }
@@ -30,15 +30,9 @@ pub(super) struct InFlight {
     retransmission: bool,
 }
 
-impl Default for TailLossProbe {
-    fn default() -> Self {
-        Self { in_flight: None, allowed: true, was_needed: false }
-    }
-}
-
 impl TailLossProbe {
     pub(super) fn may_send(&self) -> bool {
-        self.allowed && self.in_flight.is_none()
+        !self.waits_for_sample && self.in_flight.is_none()
     }
 
     pub(super) fn send(&mut self, end: u64, retransmission: bool) {
@@ -74,7 +68,7 @@ pub(super) fn deadline(now: Time, rtt: &RttEstimator, outstanding: usize, timers
 impl Loss {
     /// Permits a tail loss probe (RFC 8985, section 7.3): a new segment if possible, else the last one sent.
     pub(crate) fn send_tail_probe(&mut self, snd: &Sender, mss: u16) {
-        self.tail.allowed = false;
+        self.tail.waits_for_sample = true;
         let window = snd.usable_window();
         if snd.unsent() > 0 && window >= u64::from(mss).min(snd.unsent()) {
             self.grant.extra = 1;

@@ -31,25 +31,21 @@ fn send(snd: &mut Sender, segments: u64) {
     (0..segments).for_each(|_| assert!(!snd.send_new(MSS, false).fin));
 }
 
-fn field(seq: u64, ack: u64, window: u64) -> WindowField {
-    WindowField { seq, ack, window, shift: 0 }
-}
-
 /// RFC 9293, section 3.10.7.4: SND.WL1 < SEG.SEQ, or SND.WL1 = SEG.SEQ and SND.WL2 =< SEG.ACK.
 #[test]
 fn the_newest_segment_sets_the_window() {
     let mut snd = sender(20_000, &Config::default());
     queue(&mut snd, 10_000);
     send(&mut snd, 10);
-    snd.begin_window_updates(100, 1);
-    let changes = |snd: &mut Sender, field| (snd.update_window(field).changed, snd.window);
-    assert_eq!(changes(&mut snd, field(99, 1, 30_000)), (false, 20_000), "an older segment");
-    assert_eq!(changes(&mut snd, field(100, 1, 30_000)), (true, 30_000), "the same sequence number");
-    assert_eq!(changes(&mut snd, field(100, 1, 30_000)), (false, 30_000), "the same window again");
-    assert_eq!(changes(&mut snd, field(101, 0, 40_000)), (false, 30_000), "an ACK below SND.UNA");
-    assert_eq!(changes(&mut snd, field(101, 1, 40_000)), (true, 40_000), "a later segment");
+    (snd.wl1, snd.wl2) = (100, 1);
+    let changes = |snd: &mut Sender, (seq, ack, window)| (snd.update_window(seq, ack, window, 0).changed, snd.window);
+    assert_eq!(changes(&mut snd, (99, 1, 30_000)), (false, 20_000), "an older segment");
+    assert_eq!(changes(&mut snd, (100, 1, 30_000)), (true, 30_000), "the same sequence number");
+    assert_eq!(changes(&mut snd, (100, 1, 30_000)), (false, 30_000), "the same window again");
+    assert_eq!(changes(&mut snd, (101, 0, 40_000)), (false, 30_000), "an ACK below SND.UNA");
+    assert_eq!(changes(&mut snd, (101, 1, 40_000)), (true, 40_000), "a later segment");
     // A segment that advances SND.UNA is the newest, whatever its sequence number.
-    assert_eq!(changes(&mut snd, field(50, 2001, 38_000)), (true, 38_000));
+    assert_eq!(changes(&mut snd, (50, 2001, 38_000)), (true, 38_000));
     assert_eq!(snd.acknowledge(2001, 1000, Told::All, |_, _| {}), 2000);
     assert_eq!(snd.window_edge(), 40_001);
 }
@@ -59,7 +55,7 @@ fn the_newest_segment_sets_the_window() {
 fn a_window_shrinks_if_its_edge_moves_left_by_a_unit() {
     for (window, shrank) in [(20_480, false), (20_479, false), (20_473, false), (20_472, true), (0, true)] {
         let mut snd = sender(20_480, &Config::default());
-        let update = snd.update_window(WindowField { seq: 1, ack: 1, window, shift: 3 });
+        let update = snd.update_window(1, 1, window, 3);
         assert_eq!((update.shrank, update.changed), (shrank, window != 20_480), "{window}");
     }
 }
@@ -72,7 +68,7 @@ fn the_usable_window_is_what_the_peer_offers_beyond_the_data_sent() {
     send(&mut snd, 2);
     assert_eq!((snd.usable_window(), snd.unsent(), snd.flight_size()), (500, 3000, 2000));
     // A closed window is no negative one.
-    assert!(snd.update_window(field(1, 1, 0)).shrank);
+    assert!(snd.update_window(1, 1, 0, 0).shrank);
     assert_eq!((snd.usable_window(), snd.window_edge(), snd.nxt), (0, 1, 2001));
 }
 
@@ -83,7 +79,7 @@ fn acks_within_the_largest_window_are_acceptable() {
     queue(&mut snd, 3000);
     send(&mut snd, 3);
     assert_eq!(snd.acceptable_acks(), (-4999, 3001));
-    snd.update_window(field(1, 1, 10));
+    snd.update_window(1, 1, 10, 0);
     assert_eq!(snd.acceptable_acks().0, -4999, "the largest window counts");
     snd.set_window(u64::MAX);
     assert_eq!(snd.acceptable_acks().0, 1 - (1 << 30), "at most 1 GiB");
@@ -117,10 +113,10 @@ fn the_last_segment_carries_the_fin() {
 /// A writer that fills the buffer leaves the data to be sent at once, and more if the peer's window is closed.
 #[test]
 fn unsent_data_is_limited() {
-    let limited = |lowat, window, others| {
+    let limited = |lowat, window, others: usize| {
         let config = Config { notsent_lowat: lowat, send_buffer: 8 << 20, ..Config::default() };
         let mut snd = sender(window, &config);
-        snd.set_others(others);
+        snd.unsent_limit.others = u16::try_from(others).unwrap_or(u16::MAX);
         snd.write(&vec![7; 8 << 20], LAYOUT)
     };
     assert_eq!(limited(None, 1000, 0), 256 << 10, "the window admits a segment");
@@ -209,11 +205,11 @@ fn sacks_of_unsent_data_are_refused() {
 #[test]
 fn idle_time_and_pauses_are_measured() {
     let mut snd = sender(100_000, &Config::default());
-    assert_eq!(snd.idle_time(at(5)), None, "nothing was sent");
+    assert_eq!(snd.idle_since(), None, "nothing was sent");
     snd.on_transmission(at(10), None);
-    assert_eq!(snd.idle_time(at(25)), Some(Span::from_millis(15)));
-    snd.update_window(field(1, 1, 0));
-    assert_eq!(snd.idle_time(at(25)), None, "the window is closed");
+    assert_eq!(snd.idle_since(), Some(at(10)));
+    snd.update_window(1, 1, 0, 0);
+    assert_eq!(snd.idle_since(), None, "the window is closed");
     snd.on_app_limited(at(30));
     snd.on_app_limited(at(40));
     assert_eq!(snd.end_pause(at(50)), Span::from_millis(20), "from the first report on");

@@ -13,10 +13,10 @@ const WINDOW_CLOSED: u64 = 4 << 20;
 
 /// Limit of unsent data, at which writers block.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct UnsentLimit {
+pub(in crate::connection) struct UnsentLimit {
     configured: Option<u32>,
     /// Number of other connections of the endpoint that waited for their turn to send when this one had its last.
-    others: u16,
+    pub(in crate::connection) others: u16,
 }
 
 impl UnsentLimit {
@@ -28,14 +28,6 @@ impl UnsentLimit {
 
     pub(super) fn configure(&mut self, config: &Config) {
         self.configured = config.notsent_lowat.map(|bytes| u32::try_from(bytes.max(1)).unwrap_or(u32::MAX));
-    }
-
-    pub(super) fn set_others(&mut self, others: usize) {
-        self.others = u16::try_from(others).unwrap_or(u16::MAX);
-    }
-
-    pub(super) const fn has_others(self) -> bool {
-        self.others > 0
     }
 
     /// Returns the limit in bytes. It is higher while the peer's `window_is_closed`: the peer may be waiting for this

@@ -2,17 +2,6 @@
 
 use crate::connection::Sender;
 
-/// Window field of a received segment.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct WindowField {
-    /// Sequence number and acknowledgment of the segment as stream offsets.
-    pub(crate) seq: u64,
-    pub(crate) ack: u64,
-    /// The window in bytes, and the shift by which the field was scaled.
-    pub(crate) window: u64,
-    pub(crate) shift: u8,
-}
-
 /// Effect of a window field.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct WindowUpdate {
@@ -25,14 +14,13 @@ pub(crate) struct WindowUpdate {
 
 #[expect(clippy::multiple_inherent_impl, reason = "window, data sent ahead and form at rest have their files")]
 impl Sender {
-    /// Updates SND.WND if the segment is the newest (RFC 9293, section 3.10.7.4). Must be called before SND.UNA is
-    /// advanced.
+    /// Updates SND.WND if the segment is the newest (RFC 9293, section 3.10.7.4), to `window` bytes in units of `1 << shift`.
+    /// Must be called before SND.UNA is advanced.
     ///
     /// A segment that advances SND.UNA always counts as the newest, although after reordering its sequence number may
     /// be lower than SND.WL1. Otherwise the old window, relative to the new SND.UNA, would exceed the advertised
     /// right edge.
-    pub(crate) fn update_window(&mut self, field: WindowField) -> WindowUpdate {
-        let WindowField { seq, ack, window, shift } = field;
+    pub(crate) fn update_window(&mut self, seq: u64, ack: u64, window: u64, shift: u8) -> WindowUpdate {
         let newer = ack > self.una || self.wl1 < seq || (self.wl1 == seq && self.wl2 <= ack);
         if ack < self.una || !newer {
             return WindowUpdate::default();

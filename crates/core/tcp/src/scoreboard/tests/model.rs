@@ -85,7 +85,7 @@ impl Twins {
             Op::PushRun(len, count) => {
                 self.begin_burst(len);
                 let mut twin = self.board.clone();
-                let first = self.board.push_series(self.nxt, len, count);
+                let first = self.board.append(self.nxt, len, 0, count);
                 for number in 0..count {
                     assert_eq!(twin.push(self.nxt, len, false, false), TxId(first.0 + u64::from(number)));
                     self.note_push(len);
