@@ -4,6 +4,8 @@ use core::fmt;
 
 use longhaul_units::{Span, Time};
 
+use crate::network::{pack, unpack};
+
 /// Arrival time of a data segment, by the receiver's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
@@ -79,8 +81,6 @@ struct Further {
 const COALESCED: u32 = 1 << 31;
 const GAP_COALESCED: u16 = 1 << 15;
 const MANTISSA_BITS: u32 = 11;
-const MANTISSA_MASK: u16 = (1 << MANTISSA_BITS) - 1;
-const EXPONENT_MAX: u32 = 15;
 
 impl Arrivals {
     /// Largest number of arrivals. Options have 40 bytes, and timestamps take 10 of them.
@@ -197,22 +197,11 @@ impl Arrivals {
 
 /// Rounds a gap to 4 bits of exponent and 11 bits of mantissa. Returns `None` if it is too long.
 fn encode_gap(ticks: u32) -> Option<u16> {
-    let significant = u32::BITS.saturating_sub(ticks.leading_zeros());
-    let mut exponent = significant.saturating_sub(MANTISSA_BITS);
-    let half = (1_u32 << exponent) >> 1;
-    let mut mantissa = ticks.saturating_add(half) >> exponent;
-    if mantissa > u32::from(MANTISSA_MASK) {
-        mantissa >>= 1;
-        exponent = exponent.saturating_add(1);
-    }
-    let mantissa = u16::try_from(mantissa).ok()?;
-    let exponent = u16::try_from(exponent).ok().filter(|_| exponent <= EXPONENT_MAX)?;
-    Some(exponent << MANTISSA_BITS | mantissa)
+    u16::try_from(pack(ticks.into(), MANTISSA_BITS)).ok().filter(|gap| gap & GAP_COALESCED == 0)
 }
 
 fn decode_gap(gap: u16) -> u32 {
-    let exponent = u32::from(gap >> MANTISSA_BITS) & EXPONENT_MAX;
-    u32::from(gap & MANTISSA_MASK) << exponent
+    unpack((gap & !GAP_COALESCED).into(), MANTISSA_BITS) as u32
 }
 
 impl PartialEq for Arrivals {

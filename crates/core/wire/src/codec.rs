@@ -129,7 +129,7 @@ fn parse_general(offset: u8, fixed: &[u8; FIXED_LEN], rest: &[u8]) -> Result<(He
 
 /// Returns the option bytes. `rest` is the datagram without the fixed part, and `offset` the data offset in 4-byte
 /// words.
-fn options_bytes(offset: u8, rest: &[u8]) -> Result<&[u8], ParseError> {
+pub(crate) fn options_bytes(offset: u8, rest: &[u8]) -> Result<&[u8], ParseError> {
     let words = offset.checked_sub(MIN_DATA_OFFSET).ok_or(ParseError::DataOffset { offset })?;
     let len = usize::from(words).saturating_mul(4);
     rest.get(..len).ok_or_else(|| ParseError::HeaderTruncated {
@@ -144,6 +144,14 @@ pub(crate) fn options_bytes_mut(datagram: &mut [u8]) -> Option<&mut [u8]> {
     let (fixed, rest) = datagram.split_first_chunk_mut::<FIXED_LEN>()?;
     let len = options_bytes(fixed.first()? >> 4, rest).ok()?.len();
     rest.get_mut(..len)
+}
+
+/// Copies `bytes` to the start of `out`. Returns the rest of `out`, or `None` if the bytes do not fit.
+#[inline]
+pub(crate) fn put<'a>(out: &'a mut [u8], bytes: &[u8]) -> Option<&'a mut [u8]> {
+    let (place, rest) = out.split_at_mut_checked(bytes.len())?;
+    place.copy_from_slice(bytes);
+    Some(rest)
 }
 
 /// Emits the fixed part. `offset` is the data offset in 4-byte words.

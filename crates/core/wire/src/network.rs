@@ -7,7 +7,7 @@
 //! the hop count, the difference between the sent and the received TTL ([`Forward::feedback`]). If there are fewer
 //! stamps than hops, or none, the request is denied.
 
-use crate::codec::options_bytes_mut;
+use crate::codec::{options_bytes_mut, put};
 use crate::options::ExId;
 use crate::options::kind;
 use crate::options::raw::RawOptions;
@@ -18,6 +18,7 @@ mod quick_start;
 mod tests;
 
 pub use number::{WireDelta, WireRate};
+pub(crate) use number::{pack, unpack};
 pub use quick_start::{QuickStartNonce, QuickStartRate};
 
 /// Network feedback option: a request in the forward direction, feedback for the reverse direction, or both.
@@ -148,15 +149,18 @@ impl Forward {
     fn parse(body: &[u8]) -> Option<(Self, &[u8])> {
         let (&[head, ttl, stamps], rest) = body.split_first_chunk()?;
         let (request, rest) = match head >> 4 {
-            part::QUICK_START_REQUEST => {
+            kind @ (part::QUICK_START_REQUEST | part::QUICK_START_REPORT) => {
                 let (nonce, rest) = word(rest)?;
                 let (rate, nonce) = (QuickStartRate::from_code(head), QuickStartNonce::from_field(nonce));
-                (Request::QuickStart { rate, nonce }, rest)
-            }
-            part::QUICK_START_REPORT => {
-                let (nonce, rest) = word(rest)?;
-                let (rate, nonce) = (QuickStartRate::from_code(head), QuickStartNonce::from_field(nonce));
-                (Request::QuickStartReport { rate, nonce }, rest)
+                let is_report = kind == part::QUICK_START_REPORT;
+                (
+                    if is_report {
+                        Request::QuickStartReport { rate, nonce }
+                    } else {
+                        Request::QuickStart { rate, nonce }
+                    },
+                    rest,
+                )
             }
             part::RCP_REQUEST => {
                 let (rate, rest) = word(rest)?;
@@ -291,9 +295,7 @@ pub fn edit_forward(datagram: &mut [u8], edit: impl FnOnce(&mut Forward)) -> boo
     /// Overwrites the start of `out`, which must be at least as long as the encoded `forward`.
     fn write(forward: &Forward, mut out: &mut [u8]) -> Option<()> {
         forward.emit(&mut |bytes| {
-            let (place, rest) = core::mem::take(&mut out).split_at_mut_checked(bytes.len())?;
-            place.copy_from_slice(bytes);
-            out = rest;
+            out = put(core::mem::take(&mut out), bytes)?;
             Some(())
         })
     }

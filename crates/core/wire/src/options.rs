@@ -258,29 +258,24 @@ impl Options {
 
     /// Returns the length in bytes of all options without padding.
     pub(crate) fn packed_len(&self) -> usize {
-        self.lengths().iter().fold(0, |sum, &(packed, _)| sum.saturating_add(packed))
-    }
-
-    /// Returns the length in bytes of all options with the usual NOPs before the standard ones.
-    fn aligned_len(&self) -> usize {
-        self.lengths().iter().fold(0, |sum, &(_, aligned)| sum.saturating_add(aligned))
+        self.lengths().0
     }
 
     /// Returns whether the options are emitted with the usual NOPs. The NOPs are omitted only if some option would not
     /// fit otherwise.
     pub(crate) fn is_aligned(&self) -> bool {
-        self.aligned_len() <= MAX_OPTIONS_LEN
+        self.lengths().1 <= MAX_OPTIONS_LEN
     }
 
     /// Returns the length in bytes of all options as emitted, a multiple of 4.
     pub(crate) fn padded_len(&self) -> usize {
-        let aligned = self.aligned_len();
-        let len = if aligned <= MAX_OPTIONS_LEN { aligned } else { self.packed_len() };
+        let (packed, aligned) = self.lengths();
+        let len = if aligned <= MAX_OPTIONS_LEN { aligned } else { packed };
         len.saturating_add(3) & !3
     }
 
-    /// Returns the length in bytes of each option without padding, and with the usual NOPs before it.
-    fn lengths(&self) -> [(usize, usize); 15] {
+    /// Returns the length in bytes of all options without padding, and with the usual NOPs before the standard ones.
+    fn lengths(&self) -> (usize, usize) {
         let when = |present: bool, packed: usize, aligned: usize| {
             if present { (packed, aligned) } else { (0, 0) }
         };
@@ -288,7 +283,7 @@ impl Options {
         let sack = self.sack.len().saturating_mul(8);
         let arrivals = self.arrivals.body_len();
         let network = self.network.as_ref().map_or(0, NetworkOption::body_len);
-        [
+        let each = [
             same(self.mss.is_some(), 4),
             // SACK-permitted replaces the two NOPs before timestamps.
             when(self.sack_permitted, 2, if self.timestamps.is_some() { 0 } else { 4 }),
@@ -305,7 +300,10 @@ impl Options {
             same(self.probe_permitted, 4),
             same(self.ack_rate_permitted, 4),
             same(self.ack_rate.is_some(), 5),
-        ]
+        ];
+        each.into_iter().fold((0, 0), |(packed, aligned), (more_packed, more_aligned): (usize, usize)| {
+            (more_packed.saturating_add(packed), more_aligned.saturating_add(aligned))
+        })
     }
 
     /// Removes misplaced options, and those of the lowest priority until the rest fits into 40 bytes. Returns whether

@@ -113,19 +113,22 @@ impl Probe {
     }
 
     fn header(&self, kind: u8) -> [u8; PROBE_LEN] {
-        let mut header = [0; PROBE_LEN];
-        let fields = [
-            &[kind, 0, 0, 0][..],
+        concat([
+            &[kind, 0, 0, 0],
             &self.nonce.to_be_bytes(),
             &self.train.to_be_bytes(),
             &self.index.to_be_bytes(),
             &self.sent.to_be_bytes(),
-        ];
-        for (place, byte) in header.iter_mut().zip(fields.into_iter().flatten()) {
-            *place = *byte;
-        }
-        header
+        ])
     }
+}
+
+fn concat<const LEN: usize>(fields: [&[u8]; 5]) -> [u8; LEN] {
+    let mut all = [0; LEN];
+    for (place, byte) in all.iter_mut().zip(fields.into_iter().flatten()) {
+        *place = *byte;
+    }
+    all
 }
 
 impl Answer {
@@ -153,18 +156,13 @@ impl Answer {
     pub fn to_bytes(&self) -> [u8; ANSWER_LEN] {
         let [kind, _, _, _, header @ ..] = self.probe.header(ANSWER);
         let flags = if self.coalesced { COALESCED } else { 0 } | if self.tos.is_some() { TOS_KNOWN } else { 0 };
-        let mut out = [0; ANSWER_LEN];
-        let fields = [
-            &[kind, flags][..],
+        concat([
+            &[kind, flags],
             &self.received.to_be_bytes(),
             &header,
             &self.arrived.to_be_bytes(),
             &[self.ttl, self.tos.unwrap_or(0), 0, 0],
-        ];
-        for (place, byte) in out.iter_mut().zip(fields.into_iter().flatten()) {
-            *place = *byte;
-        }
-        out
+        ])
     }
 }
 

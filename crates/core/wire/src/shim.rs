@@ -7,7 +7,7 @@
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use crate::codec::FIXED_LEN;
+use crate::codec::{FIXED_LEN, options_bytes, put};
 
 mod checksum;
 #[cfg(test)]
@@ -153,7 +153,7 @@ pub fn udp_from_tcp(packet: &[u8], out: &mut [u8]) -> Result<FromTcp, ShimError>
     let (&header, rest) = segment.split_first_chunk::<TCP_LEN>().ok_or(ShimError::NotTcp)?;
     let [p0, p1, p2, p3, s0, s1, s2, s3, a0, a1, a2, a3, b0, b1, w0, w1, ..] = header;
     let fixed = [b0, b1 & !URG, w0, w1, s0, s1, s2, s3, a0, a1, a2, a3];
-    options_len(&fixed).filter(|len| *len <= rest.len()).ok_or(ShimError::NotTcp)?;
+    options_bytes(b0 >> 4, rest).map_err(|_| ShimError::NotTcp)?;
     let needed = FIXED_LEN.saturating_add(rest.len());
     let too_small = ShimError::BufferTooSmall { needed, available: out.len() };
     put(out, &fixed).and_then(|out| put(out, rest)).ok_or(too_small)?;
@@ -168,12 +168,7 @@ pub fn udp_from_tcp(packet: &[u8], out: &mut [u8]) -> Result<FromTcp, ShimError>
 /// Splits a datagram into the fixed part of the header and the rest. Returns `None` if the data offset is invalid.
 fn split_segment(datagram: &[u8]) -> Option<(&[u8; FIXED_LEN], &[u8])> {
     let (fixed, rest) = datagram.split_first_chunk::<FIXED_LEN>()?;
-    (options_len(fixed)? <= rest.len()).then_some((fixed, rest))
-}
-
-/// Returns the length of the options in bytes, or `None` if the data offset is less than 5.
-fn options_len(fixed: &[u8; FIXED_LEN]) -> Option<usize> {
-    usize::from((fixed.first()? >> 4).checked_sub(5)?).checked_mul(4)
+    options_bytes(fixed.first()? >> 4, rest).is_ok().then_some((fixed, rest))
 }
 
 /// Returns the TCP header with a checksum of zero. Reserved bits are kept (RFC 9768 uses one of them), URG is cleared.
@@ -252,11 +247,4 @@ fn split_ipv6(packet: &[u8]) -> Result<(IpAddr, IpAddr, IpFields, &[u8]), ShimEr
     }
     let fields = IpFields { ttl, tos: c0 << 4 | c1 >> 4, identification: 0 };
     Ok((Ipv6Addr::from(from).into(), Ipv6Addr::from(to).into(), fields, segment))
-}
-
-/// Copies `bytes` to the start of `out`. Returns the rest of `out`, or `None` if the bytes do not fit.
-fn put<'a>(out: &'a mut [u8], bytes: &[u8]) -> Option<&'a mut [u8]> {
-    let (place, rest) = out.split_at_mut_checked(bytes.len())?;
-    place.copy_from_slice(bytes);
-    Some(rest)
 }

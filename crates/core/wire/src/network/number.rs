@@ -82,7 +82,7 @@ impl WireDelta {
 }
 
 /// Encodes `value` as the nearest `mantissa x 2^exponent`.
-fn pack(value: u64, mantissa_bits: u32) -> u32 {
+pub(crate) fn pack(value: u64, mantissa_bits: u32) -> u32 {
     let significant = u64::BITS.saturating_sub(value.leading_zeros());
     let mut exponent = significant.saturating_sub(mantissa_bits);
     let half = (1_u64 << exponent) >> 1;
@@ -91,11 +91,11 @@ fn pack(value: u64, mantissa_bits: u32) -> u32 {
         mantissa >>= 1;
         exponent = exponent.saturating_add(1);
     }
-    // The mantissa has at most 26 bits and the exponent is at most 64 - 25 = 39.
+    // With at least 11 bits of mantissa the exponent is at most 64 - 11 = 53, and has 6 bits. No mantissa has more than 26.
     exponent << mantissa_bits | u32::try_from(mantissa).unwrap_or(u32::MAX)
 }
 
-fn unpack(bits: u32, mantissa_bits: u32) -> u64 {
+pub(crate) fn unpack(bits: u32, mantissa_bits: u32) -> u64 {
     let exponent = bits >> mantissa_bits & EXPONENT_MASK;
     let mantissa = u64::from(bits & !(EXPONENT_MASK << mantissa_bits));
     if mantissa.leading_zeros() >= exponent { mantissa.checked_shl(exponent).unwrap_or(0) } else { u64::MAX }

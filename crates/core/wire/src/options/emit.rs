@@ -1,6 +1,7 @@
 //! Emitting options.
 
 use crate::MAX_WINDOW_SCALE;
+use crate::codec::put;
 
 use super::{ExId, Options, TIMESTAMPS_ALIGNED, Timestamps, kind};
 
@@ -109,9 +110,7 @@ struct Writer<'a> {
 impl Writer<'_> {
     #[inline]
     fn put(&mut self, bytes: &[u8]) -> Option<()> {
-        let (place, rest) = core::mem::take(&mut self.rest).split_at_mut_checked(bytes.len())?;
-        place.copy_from_slice(bytes);
-        self.rest = rest;
+        self.rest = put(core::mem::take(&mut self.rest), bytes)?;
         Some(())
     }
 
