@@ -1,8 +1,6 @@
 //! Access to the scoreboard for this repository's benchmarks and fuzz targets: equally sized segments addressed by
 //! number, and scripted tests.
 
-use std::fmt;
-
 use longhaul_units::Time;
 
 use crate::scoreboard::{Burst, Scoreboard, Told};
@@ -11,16 +9,10 @@ use crate::scoreboard::{Burst, Scoreboard, Told};
 const MSS: u64 = 1448;
 
 /// A scoreboard whose segments are all of one size: segment `n` is at offset `n * MSS`.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Window {
     board: Scoreboard,
     next: u64,
-}
-
-impl fmt::Debug for Window {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Window").field("len", &self.len()).finish_non_exhaustive()
-    }
 }
 
 impl Window {

@@ -93,14 +93,14 @@ impl Connection {
             self.control_loop().change_mss(now);
         }
         // End spurious recovery, and detect losses.
-        let losses = self.recovery().on_ack(now, at, &outcome);
+        let (lost, episode) = self.recovery().on_ack(now, at, &outcome);
         // Report the ACK to the controller in one event.
         let mut event = Ack::new(now);
         (event.rx_time, event.coalesced) = (segment.meta.rx_time, segment.meta.coalesced);
         (event.prior_in_flight, event.flight_size) = (Bytes(before.in_flight), Bytes(before.flight_size));
         event.cumulative = Bytes(delivery.cumulative);
         event.delivered = Bytes(delivery.bytes);
-        (event.newly_lost, event.episode) = (Bytes(losses.bytes), losses.episode);
+        (event.newly_lost, event.episode) = (Bytes(lost), episode);
         (event.rtt, event.rate) = (rtt, rate);
         if let Some(rate) = &event.rate {
             self.cc.history.note_rate(rate);

@@ -323,22 +323,16 @@ pub(super) fn build_params(config: &Config, mss: Bytes) -> BuildParams {
 }
 
 /// Round-trip counter in sequence space.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Rounds {
     /// The round ends when this offset is acknowledged.
     end: u64,
-    /// Bytes delivered before the round began.
-    delivered: u64,
+    /// Bytes delivered before the round began, if one has.
+    delivered: Option<u64>,
     /// Whether the congestion window was full at some time in this round, and in the previous round. A paced sender
     /// fills its window only late in the round.
     pub(super) limited: bool,
     pub(super) was_limited: bool,
-}
-
-impl Default for Rounds {
-    fn default() -> Self {
-        Self { end: 0, delivered: u64::MAX, limited: false, was_limited: false }
-    }
 }
 
 impl Rounds {
@@ -347,13 +341,13 @@ impl Rounds {
     /// when data sent during the round is delivered; `sent_after` is the number of bytes delivered when the newest
     /// delivered segment was sent.
     pub(super) fn advance(&mut self, una: u64, nxt: u64, delivered: u64, sent_after: Option<u64>) -> Option<u64> {
-        let is_later = sent_after.is_some_and(|before| before >= self.delivered);
+        let is_later = sent_after.zip(self.delivered).is_some_and(|(before, delivered)| before >= delivered);
         if una < self.end && !is_later {
             return None;
         }
-        let in_round = delivered.saturating_sub(self.delivered);
-        (self.end, self.delivered) = (nxt, delivered);
-        Some(in_round)
+        self.end = nxt;
+        let before = self.delivered.replace(delivered);
+        Some(delivered.saturating_sub(before.unwrap_or(delivered)))
     }
 }
 

@@ -214,18 +214,9 @@ impl Extensions {
         is_decorated
     }
 
-    /// Makes the extensions that our SYN offers because the controller needs them. Their nonces are drawn from the secret
-    /// `seed`.
-    pub(super) fn offer(&mut self, wants: &Demands, seed: u64) {
-        if wants.network_header.is_some() {
-            self.list.push(Box::new(Network::new(seed)));
-        }
-    }
-
-    pub(super) fn accept(&mut self, negotiated: Negotiated, seed: u64) {
-        if negotiated.network {
-            self.list.push(Box::new(Network::new(seed)));
-        }
+    /// Adds router feedback, because our SYN offers it or the peer's permits it. Nonces are drawn from the secret `seed`.
+    pub(super) fn add_network(&mut self, seed: u64) {
+        self.list.push(Box::new(Network::new(seed)));
     }
 
     /// Starts the extensions that the controller or the application needs and both sides support, and adds them to

@@ -6,7 +6,7 @@ use longhaul_cc::{Detection, Granted, NeedError, PathEvent};
 use longhaul_units::{Bytes, Span, Time};
 use longhaul_wire::{CheshireCodec, Codec, Flags, Header};
 
-use super::extension::{Carrier, SynRequest};
+use super::extension::{Carrier, SynRequest, offered_header};
 use super::{Engine, Timer, Timers};
 use crate::{Batch, Config, Connection, ConnectionError, Event, HostError, SegmentMeta, State, TimestampClock};
 
@@ -58,7 +58,9 @@ impl Connection {
         let (now, seed) = (start.now, start.seed);
         let mut conn = Self::new(start);
         conn.life.enter(State::SynSent);
-        conn.ext.offer(&conn.cc.wants(), seed);
+        if conn.cc.wants().network_header.is_some() {
+            conn.ext.add_network(seed);
+        }
         conn.life.handshake = Some(Box::new(Handshake::new(now, None)));
         conn.opening().begin(now);
         conn
@@ -72,7 +74,9 @@ impl Connection {
         conn.life.enter(State::Listen);
         conn.life.enter(State::SynReceived);
         conn.opening().process_syn(now, syn);
-        conn.ext.accept(conn.negotiated, seed);
+        if conn.negotiated.network {
+            conn.ext.add_network(seed);
+        }
         conn.engine().hear_syn(now, meta, syn, State::SynReceived);
         conn.opening().begin(now);
         let max_header_len = CheshireCodec::header_len(&syn.options);
@@ -100,7 +104,16 @@ impl Connection {
         let mut header =
             if self.life.state == State::SynSent { self.opening().syn(now) } else { self.opening().syn_ack(now) };
         if !self.ext.list.is_empty() {
-            let request = SynRequest::new(&self.cc, &self.config, self.negotiated, first, now);
+            let wants = self.cc.wants();
+            let request = SynRequest {
+                is_wanted: wants.network_header.is_some(),
+                kind: offered_header(&wants, &self.config),
+                request: self.cc.control.header,
+                is_permitted: self.negotiated.network,
+                first,
+                ttl: self.config.ttl,
+                now,
+            };
             let is_active = self.life.state == State::SynSent;
             let carrier = if is_active { Carrier::Syn(request) } else { Carrier::SynAck(request) };
             self.ext.decorate(&mut header, carrier);

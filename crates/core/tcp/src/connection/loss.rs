@@ -3,7 +3,7 @@
 //!
 //! This module decides which segments are lost; the controller decides how the window responds.
 
-use longhaul_cc::{Detection, Episode, TxId};
+use longhaul_cc::{Detection, TxId};
 use longhaul_units::{Span, Time};
 
 use super::{Liveness, Sender, Timer, Timers};
@@ -237,12 +237,6 @@ impl Loss {
         let many = sacked >= u64::from(DUP_THRESH) * u64::from(mss);
         self.rack.reordering_window(self.in_episode() || many, rtt.min, rtt.srtt)
     }
-}
-
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Losses {
-    pub(super) bytes: u64,
-    pub(super) episode: Episode,
 }
 
 /// Reaction to a retransmission timeout.

@@ -66,7 +66,7 @@ pub(super) struct Sender {
     /// data is sent.
     app_limited_since: Option<Time>,
     /// Data sent beyond SND.NXT, if any ever was to be.
-    ahead: Option<Box<Ahead>>,
+    pub(super) ahead: Option<Box<Ahead>>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -311,7 +311,8 @@ impl Sender {
     }
 
     fn unsent_limit(&self) -> u64 {
-        self.unsent_limit.bytes(self.intends_ahead(), self.usable_window() < u64::from(self.peer_mss))
+        let is_ahead = self.ahead.as_ref().is_some_and(|ahead| ahead.is_intended);
+        self.unsent_limit.bytes(is_ahead, self.usable_window() < u64::from(self.peer_mss))
     }
 
     /// Returns the number of queued bytes that were never sent, without the FIN.

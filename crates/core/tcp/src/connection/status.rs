@@ -244,7 +244,6 @@ impl Status<'_> {
             rcv_nxt: self.numbers.acknowledgment(self.rcv.next()),
             ts_recent: self.negotiated.timestamps.then_some(self.rcv.ts_recent),
             clock: self.numbers.clock,
-            window: u16::MAX,
             expires: self.timers.get(Timer::Linger).unwrap_or(self.timers.now),
             lasts: self.config.time_wait,
             answered_at: None,

@@ -28,11 +28,7 @@ impl Writer<'_> {
     pub fn write(&mut self, data: &[u8]) -> Result<usize, Blocked> {
         self.life.admit_writer(self.snd)?;
         let taken = self.snd.write(data, self.layout);
-        if taken == 0 && !data.is_empty() {
-            self.snd.writer_blocked = true;
-            return Err(Blocked::WouldBlock);
-        }
-        Ok(taken)
+        self.result(taken, data.is_empty())
     }
 
     /// Queues as much of `data` as fits, or what exceeds 256 KiB of copies, and leaves the rest in it. Chunks of at least 4 KiB are not
@@ -43,11 +39,15 @@ impl Writer<'_> {
     pub fn write_bytes(&mut self, data: &mut impl Buf) -> Result<usize, Blocked> {
         self.life.admit_writer(self.snd)?;
         let taken = self.snd.write_bytes(data, self.layout);
-        if taken == 0 && data.has_remaining() {
-            self.snd.writer_blocked = true;
-            return Err(Blocked::WouldBlock);
+        self.result(taken, !data.has_remaining())
+    }
+
+    fn result(&mut self, taken: usize, is_all: bool) -> Result<usize, Blocked> {
+        if taken > 0 || is_all {
+            return Ok(taken);
         }
-        Ok(taken)
+        self.snd.writer_blocked = true;
+        Err(Blocked::WouldBlock)
     }
 
     /// Returns whether [`write`](Self::write) would not return [`Blocked::WouldBlock`]. If it would, an

@@ -8,13 +8,15 @@ use longhaul_wire::{Flags, Header, Timestamps};
 use crate::keys::Keys;
 use crate::{TimestampClock, Tuple, seq};
 
+/// Window field of the answers.
+const WINDOW: u16 = u16::MAX;
+
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TimeWaitRecord {
     pub(crate) snd_nxt: u32,
     pub(crate) rcv_nxt: u32,
     pub(crate) ts_recent: Option<u32>,
     pub(crate) clock: TimestampClock,
-    pub(crate) window: u16,
     pub(crate) expires: Time,
     pub(crate) lasts: Span,
     /// Time of the last answer, for the rate limit.
@@ -116,20 +118,15 @@ impl TimeWait {
         }
         // Answer a FIN each time, and anything else that is unacceptable at most twice per second (RFC 9293, section
         // 3.10.7.4, first step; RFC 5961, section 7).
-        let acceptable = header.seq.wrapping_sub(record.rcv_nxt) < u32::from(record.window);
+        let acceptable = header.seq.wrapping_sub(record.rcv_nxt) < u32::from(WINDOW);
         let worth = fin || payload > 0 || header.flags.contains(Flags::SYN) || !acceptable;
         let recently = record.answered_at.is_some_and(|at| now - at < Span::from_millis(500));
         if !worth || (!fin && recently) {
             return Some(Verdict::Ignore);
         }
         record.answered_at = Some(now);
-        let mut ack = Header {
-            flags: Flags::ACK,
-            seq: record.snd_nxt,
-            ack: record.rcv_nxt,
-            window: record.window,
-            ..Header::default()
-        };
+        let mut ack =
+            Header { flags: Flags::ACK, seq: record.snd_nxt, ack: record.rcv_nxt, window: WINDOW, ..Header::default() };
         ack.options.timestamps = record.ts_recent.map(|echo| Timestamps { value: record.clock.value(now), echo });
         Some(Verdict::Answer(ack))
     }

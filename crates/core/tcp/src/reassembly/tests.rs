@@ -379,13 +379,7 @@ fn run(first: u64, ops: Vec<Op>, limits: Limits) {
                 let segments = data.chunks(payload.into()).flat_map(|payload| [&headers[..], payload]);
                 let whole = Bytes::from(segments.chain([&[0; 10][..]]).collect::<Vec<_>>().concat());
                 let part = &whole[header.into()..whole.len() - 10];
-                let taken = buffer.append_train(&Train {
-                    buffer: &whole,
-                    part,
-                    count,
-                    payload,
-                    header,
-                });
+                let taken = buffer.append_train(&Train { buffer: &whole, part, count, payload, header });
                 assert_eq!(taken, model.held.is_empty() && usize::from(payload) >= GATHER_BELOW);
                 if taken {
                     model.insert(model.next, &data);

@@ -14,11 +14,11 @@ use longhaul_wire::network::{
     Feedback, Forward, NetworkOption, QuickStartNonce, QuickStartRate, Request, WireDelta, WireRate,
 };
 
-use super::{Carrier, Extension, offered_header};
+use super::{Carrier, Extension};
 use crate::connection::ack_schedule::INITIAL_ACKS;
 use crate::connection::send_loop::{Fill, FillStep};
-use crate::connection::{CongestionDriver, Engine, Incoming, Negotiated, SendLoop, Sender};
-use crate::{Config, Info, NetworkInfo, State, add};
+use crate::connection::{Engine, Incoming, Negotiated, SendLoop, Sender};
+use crate::{Info, NetworkInfo, State, add};
 
 /// Length in bytes of the option on each data segment, padded.
 const RCP_OPTION: u16 = 16;
@@ -79,36 +79,15 @@ fn micros(span: Span) -> u32 {
 #[derive(Clone, Copy, Debug)]
 pub(in crate::connection) struct SynRequest {
     /// The controller wants a kind of router feedback.
-    is_wanted: bool,
+    pub(in crate::connection) is_wanted: bool,
     /// That kind, if the application vouches for the routers.
-    kind: Option<NetworkHeaderKind>,
-    request: Option<NetworkHeader>,
-    is_permitted: bool,
+    pub(in crate::connection) kind: Option<NetworkHeaderKind>,
+    pub(in crate::connection) request: Option<NetworkHeader>,
+    pub(in crate::connection) is_permitted: bool,
     /// It was not sent before.
-    first: bool,
-    ttl: u8,
-    now: Time,
-}
-
-impl SynRequest {
-    pub(in crate::connection) fn new(
-        cc: &CongestionDriver,
-        config: &Config,
-        negotiated: Negotiated,
-        first: bool,
-        now: Time,
-    ) -> Self {
-        let wants = cc.wants();
-        Self {
-            is_wanted: wants.network_header.is_some(),
-            kind: offered_header(&wants, config),
-            request: cc.control.header,
-            is_permitted: negotiated.network,
-            first,
-            ttl: config.ttl,
-            now,
-        }
-    }
+    pub(in crate::connection) first: bool,
+    pub(in crate::connection) ttl: u8,
+    pub(in crate::connection) now: Time,
 }
 
 impl Network {
@@ -170,12 +149,6 @@ impl Network {
             self.answer = Some(answer);
         }
         is_awaited
-    }
-
-    fn ask_on_data(&mut self, now: Time, rate: Rate, end: u64, ttl: u8) -> NetworkOption {
-        let request = self.ask(rate);
-        (self.asked_at, self.asked_end) = (Some(now), end);
-        NetworkOption { forward: Some(Forward { ttl, stamps: 0, request }), feedback: None }
     }
 
     /// Returns the request that every data segment carries with RCP and XCP. `asked` is the controller's.
@@ -361,7 +334,11 @@ impl Extension for Network {
             return None;
         }
         let (now, ttl) = (fill.now, out.config.ttl);
-        let add = |header: &mut Header, end| header.options.network = Some(self.ask_on_data(now, rate, end, ttl));
+        let add = |header: &mut Header, end| {
+            let forward = Some(Forward { ttl, stamps: 0, request: self.ask(rate) });
+            (self.asked_at, self.asked_end) = (Some(now), end);
+            header.options.network = Some(NetworkOption { forward, feedback: None });
+        };
         Some(out.transmit_new(fill, room, QUICK_START_OPTION, add))
     }
 

@@ -37,7 +37,8 @@ const MAX_RECORDS: usize = 4;
 pub(super) struct Pairs {
     probe: TcpProbe,
     flight: Option<Flight>,
-    delivered: Delivered,
+    /// A segment of the pair in flight was retransmitted.
+    is_retransmitted: bool,
     sample: Option<PairSample>,
     /// End of the shorter segment after which a pair may be sent.
     separated: Option<u64>,
@@ -75,24 +76,24 @@ struct Member {
     /// Arrival time of its ACK.
     acked_at: Option<Time>,
     arrival: Option<Report>,
+    /// The current ACK delivers it.
+    is_delivered: bool,
 }
 
 impl Member {
     fn new(start: u64) -> Self {
-        Self { start, acked_at: None, arrival: None }
+        Self { start, acked_at: None, arrival: None, is_delivered: false }
     }
 
-    fn take(&mut self, reports: &Reports) {
-        self.arrival = self.arrival.or_else(|| of_segment(reports, self.start));
+    /// Processes an ACK that arrived at `at`. Returns whether it delivers the segment.
+    fn on_ack(&mut self, at: Time, reports: Option<&Reports>) -> bool {
+        self.arrival = self.arrival.or_else(|| of_segment(reports?, self.start));
+        let is_delivered = std::mem::take(&mut self.is_delivered);
+        if is_delivered {
+            self.acked_at = Some(at);
+        }
+        is_delivered
     }
-}
-
-/// The segments of the pair in flight that an ACK newly delivers, and whether one of them was retransmitted.
-#[derive(Clone, Copy, Debug, Default)]
-struct Delivered {
-    first: bool,
-    second: bool,
-    retransmitted: bool,
 }
 
 impl Pairs {
@@ -103,19 +104,9 @@ impl Pairs {
     /// Processes an ACK that arrived at `at`, and returns the sample that it completes. `reports` is `None` if the
     /// peer does not report arrivals.
     fn measure(&mut self, at: Time, alone: bool, reports: Option<&Reports>) -> Option<PairSample> {
-        let delivery = std::mem::take(&mut self.delivered);
         let flight = self.flight.as_mut()?;
-        if let Some(reports) = reports {
-            flight.first.take(reports);
-            flight.second.take(reports);
-        }
-        if delivery.first {
-            flight.first.acked_at = Some(at);
-        }
-        if delivery.second {
-            flight.second.acked_at = Some(at);
-        }
-        if delivery.retransmitted {
+        let both = flight.first.on_ack(at, reports) & flight.second.on_ack(at, reports);
+        if std::mem::take(&mut self.is_retransmitted) {
             self.flight = None;
             self.drop_one();
             return None;
@@ -123,7 +114,6 @@ impl Pairs {
         let flight = *flight;
         let (first_at, second_at) = flight.first.acked_at.zip(flight.second.acked_at)?;
         self.flight = None;
-        let both = delivery.first && delivery.second;
         let arrivals = flight.first.arrival.zip(flight.second.arrival);
         let dispersion = match arrivals {
             Some((first, second)) => apart(first.at, second.at),
@@ -238,12 +228,11 @@ impl Extension for Pairs {
     }
 
     fn on_delivered(&mut self, record: &Record) {
-        let Some(flight) = self.flight else { return };
-        let [first, second] = [flight.first, flight.second].map(|member| member.start == record.start);
-        if first || second {
-            self.delivered.first |= first;
-            self.delivered.second |= second;
-            self.delivered.retransmitted |= record.is_retransmitted();
+        let Some(flight) = &mut self.flight else { return };
+        for member in [&mut flight.first, &mut flight.second].into_iter().filter(|member| member.start == record.start)
+        {
+            member.is_delivered = true;
+            self.is_retransmitted |= record.is_retransmitted();
         }
     }
 

@@ -112,12 +112,14 @@ impl Rc3 {
 
 impl Extension for Rc3 {
     fn on_ack(&mut self, ack: &AckFacts<'_>, snd: &mut Sender, claims: &mut Claims) {
+        let nxt = snd.nxt;
+        let Some(ahead) = &mut snd.ahead else { return };
         // An ACK that data beyond SND.NXT has triggered is no duplicate ACK.
-        claims.has_own_cause |= snd.has_ahead() && ack.sack.is_beyond(snd.nxt);
-        claims.owns_dsack |= ack.dsack.is_some_and(|(left, right)| snd.was_sent_ahead(left, right));
-        if let Some(bytes) = snd.take_arrived_ahead() {
-            claims.has_own_cause = true;
-            claims.event = Some(PathEvent::Ahead { at: ack.segment.received_at(), bytes: Bytes(bytes) });
+        claims.has_own_cause |= ahead.arrived > 0 || ack.sack.is_beyond(nxt);
+        claims.owns_dsack |= ack.dsack.is_some_and(|(left, right)| ahead.behind.meet(&(left..right)));
+        let bytes = Bytes(std::mem::take(&mut ahead.arrived));
+        if bytes > Bytes::ZERO {
+            claims.event = Some(PathEvent::Ahead { at: ack.segment.received_at(), bytes });
         }
     }
 
@@ -163,13 +165,14 @@ impl Extension for Rc3 {
 
     /// Counts what was sent ahead as probes.
     fn info(&self, snd: &Sender, info: &mut Info) {
-        let (ahead, probes) = (snd.ahead_counts(), info.probes.get_or_insert_default());
+        let (ahead, probes) = (snd.ahead.as_ref().map(|ahead| ahead.counts), info.probes.get_or_insert_default());
+        let ahead = ahead.unwrap_or_default();
         add(&mut probes.sent, ahead.sent);
         add(&mut probes.bytes_sent, ahead.bytes_sent);
-        add(&mut probes.acked, ahead.arrived);
-        add(&mut probes.lost, ahead.repeated);
+        add(&mut probes.acked, ahead.acked);
+        add(&mut probes.lost, ahead.lost);
         add(&mut probes.refused, ahead.refused);
-        add(&mut probes.carried, ahead.bytes_arrived);
-        info.delivered += ahead.bytes_arrived;
+        add(&mut probes.carried, ahead.carried);
+        info.delivered += ahead.carried;
     }
 }

@@ -1,7 +1,7 @@
 //! Recovery: what is marked lost, and when an episode begins and ends.
 
 use super::detect::{DuplicateAcks, Marking};
-use super::{AckOutcome, Losses, Phase};
+use super::{AckOutcome, Phase};
 use crate::connection::{Recovery, Timer};
 use crate::{ConnectionEvent, LossTrigger};
 use longhaul_cc::{Detection, Episode, PathEvent};
@@ -9,14 +9,14 @@ use longhaul_units::{Bytes, Span, Time};
 
 impl Recovery<'_> {
     /// Undoes spurious recovery (RFC 3522, RFC 5682, RFC 2883), then detects losses (RFC 8985, RFC 6675, RFC 5681) after an ACK
-    /// that arrived at `at`.
-    pub(in crate::connection) fn on_ack(&mut self, now: Time, at: Time, outcome: &AckOutcome) -> Losses {
+    /// that arrived at `at`. Returns the bytes newly marked lost and the state of the episode.
+    pub(in crate::connection) fn on_ack(&mut self, now: Time, at: Time, outcome: &AckOutcome) -> (u64, Episode) {
         let spurious = self.check_spurious(now, outcome);
         let (bytes, episode) = self.detect_losses(at, outcome);
         if episode == Episode::Enter {
             self.cc.history.forget_rate();
         }
-        Losses { bytes, episode: if spurious && episode == Episode::In { Episode::None } else { episode } }
+        (bytes, if spurious && episode == Episode::In { Episode::None } else { episode })
     }
 
     /// Runs the loss detector after an ACK. Returns the bytes newly marked lost and the state of the episode.

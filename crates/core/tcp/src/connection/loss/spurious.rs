@@ -147,19 +147,6 @@ impl SpuriousDetection {
         (self.undo, self.frto) = (None, None);
         Some(timeout)
     }
-
-    /// Advances F-RTO (RFC 5682, section 3.1): the first advance of SND.UNA leads to the second step if `may_probe`; any
-    /// other end of a step ends the test. Returns `Some` if the step changed, with whether the second one has begun.
-    fn advance_frto(&mut self, ack: &AckOutcome, may_probe: bool) -> Option<bool> {
-        let frto = self.frto?;
-        let advances = ack.una_advanced > 0 && !frto.second_step;
-        if !(advances || frto.second_step || ack.duplicate) {
-            return None;
-        }
-        let probes = advances && may_probe;
-        self.frto = probes.then_some(Frto { second_step: true, ..frto });
-        Some(probes)
-    }
 }
 
 #[expect(clippy::multiple_inherent_impl, reason = "one file per mechanism")]
@@ -172,10 +159,14 @@ impl Loss {
         self.timeouts = 0;
     }
 
-    /// Advances F-RTO. The second step begins with up to two segments in excess of cwnd (RFC 5682, section 3.1, step
-    /// 2b); at its end, what is left of them is void.
+    /// Advances F-RTO (RFC 5682, section 3.1): the first advance of SND.UNA leads to the second step if `may_probe`, with up
+    /// to two segments in excess of cwnd (step 2b). Any other end of a step ends the test, and what is left of them is void.
     pub(super) fn advance_frto(&mut self, ack: &AckOutcome, may_probe: bool) {
-        if let Some(probes) = self.spurious.advance_frto(ack, may_probe) {
+        let Some(frto) = self.spurious.frto else { return };
+        let advances = ack.una_advanced > 0 && !frto.second_step;
+        if advances || frto.second_step || ack.duplicate {
+            let probes = advances && may_probe;
+            self.spurious.frto = probes.then_some(Frto { second_step: true, ..frto });
             self.grant.extra = if probes { 2 } else { 0 };
         }
     }

@@ -9,9 +9,9 @@ use std::ops::Range;
 
 use longhaul_units::Time;
 
-use crate::add;
 use crate::connection::Sender;
 use crate::ranges::Ranges;
+use crate::{ProbeInfo, add};
 
 /// Maximum number of ranges sent. With data sent downwards from the end of the send buffer, a new one begins whenever data is
 /// queued before the last one is complete.
@@ -31,24 +31,15 @@ pub(crate) struct Ahead {
     sent: Ranges,
     /// The part of them that the peer reported as received.
     received: Ranges,
-    behind: Ranges,
+    /// The newest of them that SND.NXT has passed: a D-SACK of these is no sign of a spurious retransmission.
+    pub(crate) behind: Ranges,
     /// More data is to be sent ahead, as far as it is queued.
-    is_intended: bool,
-    arrived: u64,
-    counts: AheadCounts,
-}
-
-/// Counters of data sent ahead.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct AheadCounts {
-    pub(crate) sent: u64,
-    pub(crate) bytes_sent: u64,
-    /// Segments that have arrived before SND.NXT reached them.
+    pub(super) is_intended: bool,
+    /// Octets that the current ACK reports as received.
     pub(crate) arrived: u64,
-    pub(crate) bytes_arrived: u64,
-    /// Segments within the window that repeat data sent ahead.
-    pub(crate) repeated: u64,
-    pub(crate) refused: u64,
+    /// Counts segments that have arrived before SND.NXT reached them as answered, and those within the window that repeat data
+    /// sent ahead as lost.
+    pub(crate) counts: ProbeInfo,
 }
 
 /// Bounds of the data that may be sent ahead.
@@ -64,8 +55,8 @@ pub(crate) struct AheadBounds {
 impl Ahead {
     fn count_arrived(&mut self, bytes: u64, mss: u64) {
         self.arrived = self.arrived.saturating_add(bytes);
-        add(&mut self.counts.arrived, bytes.div_ceil(mss.max(1)));
-        add(&mut self.counts.bytes_arrived, bytes);
+        add(&mut self.counts.acked, bytes.div_ceil(mss.max(1)));
+        add(&mut self.counts.carried, bytes);
     }
 
     fn take_sack(&mut self, block: &Range<u64>, mss: u64) -> bool {
@@ -119,10 +110,6 @@ impl Sender {
         }
     }
 
-    pub(super) fn intends_ahead(&self) -> bool {
-        self.ahead.as_ref().is_some_and(|ahead| ahead.is_intended)
-    }
-
     /// Returns where data may be sent ahead, given the `room` in the congestion window. Data that cwnd admits is sent
     /// within it, even if the pacer delays it. Nothing is sent beyond the peer's window.
     pub(crate) fn ahead_bounds(&self, room: u64, mss: u64) -> AheadBounds {
@@ -161,7 +148,7 @@ impl Sender {
     pub(super) fn pass_ahead(&mut self, start: u64, nxt: u64) -> bool {
         let Some(ahead) = &mut self.ahead else { return false };
         let again = ahead.sent.meet(&(start..nxt));
-        add(&mut ahead.counts.repeated, u64::from(again));
+        add(&mut ahead.counts.lost, u64::from(again));
         ahead.advance(nxt);
         again
     }
@@ -224,26 +211,5 @@ impl Sender {
         if let Some(ahead) = &mut self.ahead {
             ahead.received.clear();
         }
-    }
-
-    /// Returns the octets sent ahead that the current ACK reports as received, if there are any.
-    pub(crate) fn take_arrived_ahead(&mut self) -> Option<u64> {
-        let ahead = self.ahead.as_mut().filter(|ahead| ahead.arrived > 0)?;
-        Some(std::mem::take(&mut ahead.arrived))
-    }
-
-    /// Returns whether data was ever to be sent ahead.
-    pub(crate) fn has_ahead(&self) -> bool {
-        self.ahead.is_some()
-    }
-
-    /// Returns whether a D-SACK reports data that was sent ahead and again within the window. It is no sign of a spurious
-    /// retransmission.
-    pub(crate) fn was_sent_ahead(&self, left: u64, right: u64) -> bool {
-        self.ahead.as_ref().is_some_and(|ahead| ahead.behind.meet(&(left..right)))
-    }
-
-    pub(crate) fn ahead_counts(&self) -> AheadCounts {
-        self.ahead.as_ref().map(|ahead| ahead.counts).unwrap_or_default()
     }
 }
