@@ -41,7 +41,6 @@ mod ecn_check;
 mod extension;
 mod handshake;
 mod headers;
-mod host_errors;
 mod input;
 mod lifecycle;
 mod liveness;
@@ -56,7 +55,6 @@ mod parts;
 mod persist;
 mod pmtu;
 mod rate;
-mod reader;
 mod receiver;
 mod receiving;
 mod reclaimable;
@@ -64,12 +62,12 @@ mod segment;
 mod send_loop;
 mod sender;
 mod status;
+mod streams;
 #[cfg(test)]
 mod tests;
 #[cfg_attr(not(test), expect(clippy::indexing_slicing, reason = "each timer has a deadline"))]
 mod timers;
 mod user_timeout;
-mod writer;
 
 pub use segment::{Payload, SegmentMeta};
 
@@ -87,15 +85,14 @@ use observe::Observers;
 pub use output::Due;
 use parts::{Acking, Checks, ControlLoop, Engine, Headers, Opening, Receiving, Recovery, SendLoop, Watch};
 use pmtu::Pmtu;
-pub use reader::Reader;
 use receiver::Receiver;
 pub(crate) use reclaimable::{Reclaim, Reclaimable};
 use segment::Incoming;
 pub(crate) use segment::Train;
 use sender::Sender;
 pub use status::Status;
+pub use streams::{Reader, Writer};
 use timers::{Timer, Timers};
-pub use writer::Writer;
 
 /// Options and extensions agreed on in the handshake.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -350,7 +347,8 @@ impl Connection {
     /// [`fin_wait2_timeout`](crate::Config::fin_wait2_timeout) gets the RST then.
     pub(super) fn reset_after_queued(&mut self, now: Time) {
         self.life.resets = true;
-        self.rcv.discard();
+        // The room of the discarded data is not offered again.
+        self.rcv.data = Reclaimable::new(self.rcv.data.next);
         self.snd.nodelay = true;
         self.timers.arm(Timer::Linger, now + self.config.fin_wait2_timeout);
         if self.snd.is_settled() {

@@ -327,7 +327,7 @@ impl Endpoint {
     /// Returns whether there are neither connections nor TIME-WAIT records.
     #[must_use]
     pub fn is_idle(&self) -> bool {
-        self.is_empty() && self.time_wait.len() == 0
+        self.is_empty() && self.time_wait.records.is_empty()
     }
 
     /// Returns whether there is no connection (TIME-WAIT records may remain).
@@ -339,7 +339,7 @@ impl Endpoint {
     /// Returns the number of TIME-WAIT records.
     #[must_use]
     pub fn time_wait_len(&self) -> usize {
-        self.time_wait.len()
+        self.time_wait.records.len()
     }
 
     /// Returns the memory of the connections' buffers and records in bytes.
@@ -380,7 +380,7 @@ impl Endpoint {
     /// Returns the time of the next call of [`handle_timeout`](Self::handle_timeout), if any timer is set.
     #[must_use]
     pub fn poll_timeout(&mut self) -> Option<Time> {
-        self.wheel.next().into_iter().chain(self.time_wait.next_expiry()).min()
+        self.wheel.next().into_iter().chain(self.time_wait.order.first().map(|(at, _)| *at)).min()
     }
 
     /// Returns the next event.

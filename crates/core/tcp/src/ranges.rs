@@ -10,10 +10,6 @@ use std::ops::Range;
 pub(crate) struct Ranges(Vec<Range<u64>>);
 
 impl Ranges {
-    pub(crate) fn clear(&mut self) {
-        self.0 = Vec::new();
-    }
-
     pub(crate) fn memory(&self) -> usize {
         self.0.capacity().saturating_mul(size_of::<Range<u64>>())
     }

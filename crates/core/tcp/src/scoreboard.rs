@@ -254,10 +254,6 @@ impl Scoreboard {
         self.bursts.push_back(burst);
     }
 
-    fn current_burst(&self) -> u32 {
-        self.first_burst.wrapping_add(self.bursts.len() as u32).wrapping_sub(1)
-    }
-
     fn trim_bursts(&mut self) {
         while self.bursts.front().is_some_and(|b| b.live == 0) {
             self.bursts.pop_front();
@@ -283,7 +279,7 @@ impl Scoreboard {
             burst.live += count;
             burst.in_flight = in_flight;
         }
-        self.current_burst()
+        self.first_burst.wrapping_add(self.bursts.len() as u32).wrapping_sub(1)
     }
 
     fn leave_burst(&mut self, burst: u32, count: u32) {
@@ -326,16 +322,7 @@ impl Scoreboard {
     pub(crate) fn retransmit(&mut self, index: u64) -> TxId {
         let record = *self.record(index);
         debug_assert!(!record.is_sacked(), "the list has only segments in flight");
-        if record.flags & LINKED != 0 {
-            self.unlink(index);
-        }
-        if record.counts_in_flight() {
-            self.in_flight -= record.sequence_len();
-        }
-        if record.is_lost() {
-            self.lost.clear(index);
-            self.lost_bytes -= record.sequence_len();
-        }
+        self.take_out(index, &record);
         self.leave_burst(record.burst, 1);
         let tx = self.take_tx();
         let burst = self.join_burst(record.sequence_len(), 1);
@@ -373,7 +360,7 @@ impl Scoreboard {
                 *self.count_of(&record) -= record.sequence_len();
             } else {
                 bytes += record.sequence_len();
-                self.deliver(index, &record);
+                self.take_out(index, &record);
                 delivered(&record, self.burst_of(&record));
             }
             self.leave_burst(record.burst, 1);
@@ -386,7 +373,7 @@ impl Scoreboard {
     }
 
     /// Removes a segment from the bytes in flight, from the list and from the lost segments.
-    fn deliver(&mut self, index: u64, record: &Record) {
+    fn take_out(&mut self, index: u64, record: &Record) {
         if record.counts_in_flight() {
             self.in_flight -= record.sequence_len();
         }
@@ -431,7 +418,7 @@ impl Scoreboard {
         let mut at = from;
         while let Some(index) = if at < to { self.sacked.next::<false>(at, to) } else { None } {
             let record = *self.record(index);
-            self.deliver(index, &record);
+            self.take_out(index, &record);
             delivered(&record, self.burst_of(&record));
             let clears = if self.is_answered(&record) { LOST | EARLY } else { LOST };
             let sacked = self.record_mut(index);
@@ -464,10 +451,7 @@ impl Scoreboard {
         if !record.counts_in_flight() {
             return false;
         }
-        self.in_flight -= record.sequence_len();
-        if record.flags & LINKED != 0 {
-            self.unlink(index);
-        }
+        self.take_out(index, &record);
         self.record_mut(index).flags |= LOST;
         self.lost.set(index);
         self.lost_bytes += record.sequence_len();
@@ -477,17 +461,10 @@ impl Scoreboard {
 
     /// Unmarks all lost segments that were not retransmitted yet (the congestion response was spurious).
     pub(crate) fn forgive(&mut self) {
-        let mut forgiven = Vec::new();
-        while let Some(index) = self.next_lost() {
-            self.lost.clear(index);
-            let record = self.record_mut(index);
-            record.flags &= !LOST;
-            let bytes = record.sequence_len();
-            self.lost_bytes -= bytes;
-            self.in_flight += bytes;
-            forgiven.push(index);
-        }
-        self.link_in_order(forgiven);
+        let lost = self.lost.ones(self.head, self.tail);
+        self.lost.bits.fill(0);
+        (self.lost_bytes, self.lost_hint) = (0, self.tail);
+        self.return_to_flight(lost);
     }
 
     /// Returns the lowest segment that waits for retransmission.
@@ -503,19 +480,18 @@ impl Scoreboard {
 
     /// Discards all SACK information because the receiver reneged (RFC 2018, section 8).
     pub(crate) fn renege(&mut self) {
-        let mut reneged = Vec::new();
-        let mut from = self.head;
-        while let Some(index) = self.sacked.next::<true>(from, self.tail) {
-            let record = self.record_mut(index);
-            record.flags &= !(SACKED | PASSED);
-            self.in_flight += self.record(index).sequence_len();
-            reneged.push(index);
-            from = index + 1;
-        }
-        self.link_in_order(reneged);
+        let sacked = self.sacked.ones(self.head, self.tail);
         self.sacked.bits.fill(0);
-        (self.sacked_bytes, self.passed_bytes) = (0, 0);
-        self.sacked_top = self.head;
+        (self.sacked_bytes, self.passed_bytes, self.sacked_top) = (0, 0, self.head);
+        self.return_to_flight(sacked);
+    }
+
+    fn return_to_flight(&mut self, indices: Vec<u64>) {
+        for index in &indices {
+            self.record_mut(*index).flags &= !(LOST | SACKED | PASSED);
+            self.in_flight += self.record(*index).sequence_len();
+        }
+        self.link_in_order(indices);
     }
 
     /// Returns the segment in flight with the oldest transmission.

@@ -158,8 +158,10 @@ impl SendBuffer {
             };
             self.dropped += 1;
             self.piece_bytes -= piece.cost();
-            if let Data::Copied(block) | Data::Laid(Cells { block, .. }) = piece.data {
-                self.keep_spare(block);
+            if let Data::Copied(mut block) | Data::Laid(Cells { mut block, .. }) = piece.data {
+                block.clear();
+                self.spare_bytes += block.capacity();
+                self.spare.push(block);
             }
         }
         self.trim_spare();
@@ -208,7 +210,8 @@ impl SendBuffer {
 
     /// Returns the piece for the next byte, with room for at least one; `wanted` bytes are about to follow.
     fn tail(&mut self, wanted: usize, layout: Layout, next: u64) -> &mut Piece {
-        let lays = wanted >= layout.worth() && layout.stride() <= BLOCK_MAX / 2;
+        // Gaps for headers pay off from two segments on.
+        let lays = wanted >= 2 * usize::from(layout.payload) && layout.stride() <= BLOCK_MAX / 2;
         let goes_on = self.pieces.back().is_some_and(|piece| {
             let room = piece.room();
             // A block that is mostly empty is filled even if another layout would suit better.
@@ -253,12 +256,6 @@ impl SendBuffer {
             return block;
         }
         Vec::with_capacity(size)
-    }
-
-    fn keep_spare(&mut self, mut block: Vec<u8>) {
-        block.clear();
-        self.spare_bytes += block.capacity();
-        self.spare.push(block);
     }
 
     /// Frees spare blocks beyond the limit for the current load.

@@ -24,7 +24,7 @@ const CHALLENGE_INTERVAL: Span = Span::from_millis(500);
 pub(super) const MAX_ACK_DELAY: Span = Span::from_millis(499);
 
 /// Maximum number of ACKs in the queue. Beyond it, one ACK acknowledges everything.
-const QUEUE_LIMIT: usize = 256;
+pub(super) const QUEUE_LIMIT: usize = 256;
 
 /// SACK blocks that may change before one ACK: it has room for three beside timestamps.
 const MAX_CHANGED_BLOCKS: u32 = 3;
@@ -75,27 +75,19 @@ pub(super) enum Place {
     Other,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum AckTime {
-    /// At once, in an ACK of its own.
-    Now,
-    /// At the end of the receive batch, if at all.
-    InBatch,
-}
-
 impl AckSchedule {
     pub(super) fn new() -> Self {
         Self { initial_acks: INITIAL_ACKS, ..Self::default() }
     }
 
-    /// Decides when to acknowledge a data segment (RFC 9293, section 3.8.6.3; RFC 5681, section 4.2). The ACK is
-    /// immediate if the segment is out of order or fills a hole. It has `len` bytes within the window. `own` is the number of segments per ACK without a
-    /// request of the peer.
-    pub(super) fn on_data(&mut self, len: usize, place: Place, own: u32, sack: bool) -> AckTime {
+    /// Returns whether to acknowledge a data segment at once, in an ACK of its own, and not at the end of the receive batch, if
+    /// at all (RFC 9293, section 3.8.6.3; RFC 5681, section 4.2): if it is out of order or fills a hole. It has `len` bytes
+    /// within the window. `own` is the number of segments per ACK without a request of the peer.
+    pub(super) fn on_data(&mut self, len: usize, place: Place, own: u32, sack: bool) -> bool {
         self.count(1, len);
         let is_early = self.is_early_ack_due(own, place == Place::Next);
         if place == Place::Next {
-            return if is_early { AckTime::Now } else { AckTime::InBatch };
+            return is_early;
         }
         if place == Place::Other || self.changed_blocks == 0 {
             self.changed_blocks = self.changed_blocks.saturating_add(1);
@@ -103,7 +95,7 @@ impl AckSchedule {
         self.due = true;
         // A duplicate must be reported in an ACK of its own. Without SACK every duplicate ACK counts.
         let alone = self.dsack.is_some() || self.probe_echo.is_some() || !sack;
-        if alone || self.changed_blocks >= MAX_CHANGED_BLOCKS { AckTime::Now } else { AckTime::InBatch }
+        alone || self.changed_blocks >= MAX_CHANGED_BLOCKS
     }
 
     /// Counts data segments with `len` bytes each: all that is to be recorded of those for which it
@@ -214,10 +206,6 @@ impl AckSchedule {
             pushed += 1;
         }
         pushed
-    }
-
-    pub(super) fn has_room(&self) -> bool {
-        self.queue.len() < QUEUE_LIMIT
     }
 
     /// Forgets all ACKs, because the connection is closed.

@@ -1,7 +1,7 @@
 //! ACK processing on the send side.
 
 use arrayvec::ArrayVec;
-use longhaul_cc::{Ack, RateSample, RttSample};
+use longhaul_cc::{Ack, RttSample};
 use longhaul_units::{Bytes, Span, Time};
 use longhaul_wire::{Arrivals, Ecn, Flags};
 
@@ -27,8 +27,6 @@ struct PriorState {
     una_advanced: u64,
     window_changed: bool,
 }
-
-type Samples = (Option<RttSample>, Option<RateSample>);
 
 impl Connection {
     /// Processes the ACK field, window and SACK option of an acceptable segment (RFC 9293, section 3.10.7.4, fifth
@@ -74,7 +72,9 @@ impl Connection {
             return;
         }
         // Take samples of the delivery rate and the RTT.
-        let (rtt, rate) = self.acking().take_samples(segment, &delivery, before.flight_size);
+        self.cc.rate.on_delivered(delivery.bytes, at);
+        let rtt = self.acking().take_rtt_samples(segment, &delivery, before.flight_size);
+        let rate = delivery.newest.as_ref().and_then(|(_, burst)| self.cc.rate.sample(burst, self.rtt.min));
         // RFC 9293: release the data below SND.UNA. RFC 8899: a delivered probe confirms its size.
         if una_advanced > 0 {
             self.snd.release_acknowledged();
@@ -115,7 +115,7 @@ impl Connection {
             self.timers.stop(Timer::Rto);
         }
         self.arm_retransmission(now);
-        if self.snd.unsent_limit.others > 0 {
+        if self.snd.others > 0 {
             // The next turn comes later than at once.
             self.control_loop().wait_for_pacer(now);
         }
@@ -179,27 +179,12 @@ impl<'a> Acking<'a> {
     fn deliver(&mut self, segment: &Incoming<'_>, before: PriorState, reports: &Reports) -> Delivery {
         let mut delivery = Delivery::default();
         let (passed, nxt) = (self.snd.board.passed_bytes, self.snd.nxt);
-        delivery.bytes = self.mark_delivered(segment, before.una_advanced, reports, &mut delivery);
-        // Data sent ahead that SND.UNA passed was never in flight, so the window did not deliver it.
-        let passed = passed.saturating_sub(self.snd.board.passed_bytes) + (self.snd.nxt - nxt);
-        delivery.cumulative = before.una_advanced.saturating_sub(passed);
-        delivery
-    }
-
-    fn mark_delivered(
-        &mut self,
-        segment: &Incoming<'_>,
-        una_advanced: u64,
-        reports: &Reports,
-        delivery: &mut Delivery,
-    ) -> u64 {
         let (at, ack) = (segment.received_at(), segment.ack);
         let (mss, blocks) = (u64::from(self.pmtu.mss()), self.sack(segment).ranges());
         let (clock, min_rtt, asked_at) = (self.numbers.clock, self.rtt.min, self.ext.ecn_check.asked_at());
         let attribution = Attribution { at, ack, echo: segment.echo(), clock, min_rtt, asked_at };
         let each =
             self.cc.sending.made().is_some_and(|sending| sending.segments.is_some() && sending.control.each_segment);
-        let nxt = self.snd.nxt;
         // A window probe is not ECN-capable, so that its arrival says nothing.
         let is_ect = self.ext.ecn_check.codepoint(self.cc.control.ecn, self.negotiated.ecn) != Ecn::NotEct
             && !self.snd.persist.in_flight;
@@ -231,7 +216,7 @@ impl<'a> Acking<'a> {
         };
         self.snd.set_ahead_horizon(min_rtt.map_or(Time::ZERO, |min| at - min));
         let mut bytes = 0;
-        if una_advanced > 0 {
+        if before.una_advanced > 0 {
             bytes = self.snd.acknowledge(ack, mss, told, &mut on_delivered);
         }
         let mut refused = false;
@@ -244,7 +229,11 @@ impl<'a> Acking<'a> {
         if refused {
             self.snd.count_invalid_ack();
         }
-        bytes
+        delivery.bytes = bytes;
+        // Data sent ahead that SND.UNA passed was never in flight, so the window did not deliver it.
+        let passed = passed.saturating_sub(self.snd.board.passed_bytes) + (self.snd.nxt - nxt);
+        delivery.cumulative = before.una_advanced.saturating_sub(passed);
+        delivery
     }
 
     /// Processes our own CE mark, and passes the ACK to the extensions. Returns the range of a D-SACK, if there is one, and
@@ -311,17 +300,9 @@ impl<'a> Acking<'a> {
         }
     }
 
-    /// Takes samples of the RTT and the delivery rate (RFC 6298; RFC 7323, section 4). `flight` is FlightSize before the ACK.
-    fn take_samples(&mut self, segment: &Incoming<'_>, delivery: &Delivery, flight: u64) -> Samples {
-        self.cc.rate.on_delivered(delivery.bytes, segment.received_at());
-        let rtt = self.take_rtt_samples(segment, delivery, flight);
-        let rate = delivery.newest.as_ref().and_then(|(_, burst)| self.cc.rate.sample(burst, self.rtt.min));
-        (rtt, rate)
-    }
-
-    /// Takes RTT samples. The newest segment that was never retransmitted yields the path's RTT; the oldest, whose
-    /// sample includes the delay of the ACK, is used for the RTO. If there is none, the timestamp echo is used (RFC
-    /// 7323, section 4).
+    /// Takes RTT samples (RFC 6298), with FlightSize before the ACK. The newest segment that was never retransmitted yields
+    /// the path's RTT; the oldest, whose sample includes the delay of the ACK, is used for the RTO. If there is none, the
+    /// timestamp echo is used (RFC 7323, section 4).
     fn take_rtt_samples(&mut self, segment: &Incoming<'_>, delivery: &Delivery, flight: u64) -> Option<RttSample> {
         let at = segment.received_at();
         let (newest, oldest) = match delivery.clean() {

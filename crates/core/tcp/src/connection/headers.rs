@@ -1,12 +1,12 @@
 //! Headers of segments, and pure ACKs, which consist of nothing else.
 
 use longhaul_units::Time;
-use longhaul_wire::{Flags, Header, ProbeEcho, SackBlock, Timestamps, UserTimeout};
+use longhaul_wire::{Flags, Header, ProbeEcho, SackBlock, Timestamps};
 
-use super::ack_schedule::{AckTime, Place};
+use super::ack_schedule::QUEUE_LIMIT;
 use super::extension::Carrier;
 use super::{Headers, Timer};
-use crate::{Batch, add};
+use crate::add;
 
 impl Headers<'_> {
     /// Returns a header with the fields that all segments after the handshake carry.
@@ -43,7 +43,11 @@ impl Headers<'_> {
         if self.ext.decorate(&mut header, Carrier::PureAck) || header.options.probe_echo.is_some() {
             header.fit();
         }
-        self.add_arrivals(&mut header, blocks);
+        let blocks = blocks.min(header.options.sack.len());
+        match &mut self.ext.arrivals {
+            Some(arrivals) => arrivals.report(&mut header, self.numbers.initial.irs, blocks),
+            None => _ = header.fit(),
+        }
         self.timers.stop(Timer::Ack);
         self.rcv.on_ack_sent();
         header
@@ -69,20 +73,9 @@ impl Headers<'_> {
         }
     }
 
-    /// Adds arrivals to a pure ACK, which keeps `blocks` SACK blocks, and trims it to the available space.
-    fn add_arrivals(&mut self, header: &mut Header, blocks: usize) {
-        let blocks = blocks.min(header.options.sack.len());
-        match &mut self.ext.arrivals {
-            Some(arrivals) => arrivals.report(header, self.numbers.initial.irs, blocks),
-            None => {
-                header.fit();
-            }
-        }
-    }
-
     /// Queues a pure ACK with the current state, which is sent before anything else.
     pub(super) fn queue_ack(&mut self, now: Time) {
-        if self.rcv.acks.has_room() {
+        if self.rcv.acks.queue.len() < QUEUE_LIMIT {
             let header = self.ack_header(now);
             self.rcv.acks.queue.push_back(header);
         } else {
@@ -98,19 +91,6 @@ impl Headers<'_> {
         }
     }
 
-    /// Schedules the ACK of a data segment, with an ACK per `every` segments unless the peer has requested another number.
-    pub(super) fn schedule_ack(&mut self, now: Time, (len, place): (usize, Place), every: u32) {
-        if self.rcv.acks.on_data(len, place, every, self.negotiated.sack) == AckTime::Now {
-            self.queue_ack(now);
-        }
-    }
-
-    pub(super) fn push_ack(&mut self, now: Time, batch: &mut Batch) {
-        let header = self.ack_header(now);
-        batch.push(&header, 0, 0);
-        self.stats.segments_out += 1;
-    }
-
     /// Resets the state of delayed ACKs after data segments acknowledged everything, unless there is something to
     /// report that only pure ACKs carry, or the peer may drop the segments because they lie beyond its window.
     pub(super) fn on_piggybacked_ack(&mut self) {
@@ -120,14 +100,6 @@ impl Headers<'_> {
         }
         self.timers.stop(Timer::Ack);
         self.rcv.on_ack_sent();
-    }
-
-    /// Sends our user timeout on a pure ACK. Data segments do not carry it, so that they have equal lengths.
-    pub(super) fn announce_user_timeout(&mut self, now: Time, advice: UserTimeout) {
-        let mut header = self.ack_header(now);
-        header.options.user_timeout = Some(advice);
-        header.fit();
-        self.rcv.acks.queue.push_back(header);
     }
 
     /// Returns a RST that follows all sent data and carries an ACK and, if negotiated, timestamps (RFC 7323, section

@@ -88,7 +88,7 @@ impl Connection {
         self.peer.last_heard = now;
         self.snd.persist.unanswered = 0;
         self.loss.unanswered = 0;
-        self.peer.host_errors.stop_probing(&mut self.timers);
+        self.peer.stop_probing(&mut self.timers);
         if let advice @ Some(_) = segment.header.options.user_timeout {
             self.peer.user_timeout.take_advice(advice, &mut self.config, self.rtt.rto());
         }
@@ -244,13 +244,15 @@ impl Connection {
             Text::Refused => {
                 self.observers.report(now, || ConnectionEvent::SegmentRejected(Rejection::NoMemory));
             }
-            Text::Taken { arrived, is_readable, is_whole } => {
+            Text::Taken { arrived: (len, place), is_readable, is_whole } => {
                 if is_readable {
                     self.events.raise(Event::Readable);
                 }
                 self.rcv.inflow.note(now, self.rtt.srtt);
                 let every = self.config.ack_every();
-                self.headers().schedule_ack(now, arrived, every);
+                if self.rcv.acks.on_data(len, place, every, self.negotiated.sack) {
+                    self.headers().queue_ack(now);
+                }
                 return is_whole;
             }
         }
@@ -366,8 +368,8 @@ impl Connection {
         if self.life.state == State::Closed {
             return;
         }
-        self.peer.host_errors.last = Some((error, now));
-        add(&mut self.peer.host_errors.count, 1);
+        self.peer.host_error = Some((error, now));
+        add(&mut self.peer.host_errors, 1);
         self.observers.report(now, || ConnectionEvent::HostError(error));
         match self.life.state {
             State::SynSent if error.is_about_path() => {
@@ -379,7 +381,7 @@ impl Connection {
             }
             State::TimeWait => {}
             state if state.is_synchronized() && error == HostError::Refused => {
-                self.peer.host_errors.on_closed_port(now, &mut self.timers);
+                self.peer.on_closed_port(now, &mut self.timers);
             }
             _ => {}
         }
@@ -419,10 +421,15 @@ impl Engine<'_> {
         self.headers().queue_ack(now);
     }
 
-    /// Advertises our user timeout, if enabled, because the advice is new or no segment without SYN has carried it.
+    /// Advertises our user timeout, if enabled, because the advice is new or no segment without SYN has carried it. Data
+    /// segments do not carry it, so that they have equal lengths.
     pub(super) fn announce_user_timeout(&mut self, now: Time) {
-        if let Some(advice) = self.peer.user_timeout.advice(self.config).filter(|_| self.life.state.is_synchronized()) {
-            self.headers().announce_user_timeout(now, advice);
+        let advice = self.peer.user_timeout.advice(self.config).filter(|_| self.life.state.is_synchronized());
+        if advice.is_some() {
+            let mut header = self.headers().ack_header(now);
+            header.options.user_timeout = advice;
+            header.fit();
+            self.rcv.acks.queue.push_back(header);
         }
     }
 }

@@ -79,8 +79,10 @@ impl Observers {
 
     #[inline]
     pub(super) fn report_lost(&mut self, now: Time, numbers: &Numbers, trigger: LossTrigger) {
-        if let Some(observation) = &mut self.0 {
-            observation.report_lost(now, numbers, trigger);
+        let Some(observation) = &mut self.0 else { return };
+        for (start, bytes) in std::mem::take(&mut observation.lost) {
+            let sequence = numbers.sequence(start);
+            observation.report(now, &ConnectionEvent::SegmentLost { sequence, bytes, trigger });
         }
     }
 
@@ -180,17 +182,6 @@ impl Observation {
             self.sent_to = Some(end);
         }
         repeats
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn report_lost(&mut self, now: Time, numbers: &Numbers, trigger: LossTrigger) {
-        let mut lost = std::mem::take(&mut self.lost);
-        for (start, bytes) in lost.drain(..) {
-            let sequence = numbers.sequence(start);
-            self.report(now, &ConnectionEvent::SegmentLost { sequence, bytes, trigger });
-        }
-        self.lost = lost;
     }
 }
 

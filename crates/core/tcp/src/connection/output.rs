@@ -90,7 +90,9 @@ impl Connection {
             return Due::Nothing;
         }
         // Everything else has been asked already.
-        self.headers().push_ack(now, batch);
+        let header = self.headers().ack_header(now);
+        batch.push(&header, 0, 0);
+        self.stats.segments_out += 1;
         Due::LastBatch
     }
 

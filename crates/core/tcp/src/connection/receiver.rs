@@ -130,11 +130,6 @@ impl Receiver {
         records
     }
 
-    /// Discards the data that has arrived, without offering its room again.
-    pub(super) fn discard(&mut self) {
-        self.data = Reclaimable::new(self.data.next);
-    }
-
     pub(super) fn free_spare_memory(&mut self) {
         self.data.rest(Reassembly::rest);
         self.acks.queue.shrink_to_fit();

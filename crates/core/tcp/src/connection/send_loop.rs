@@ -156,10 +156,10 @@ impl SendLoop<'_> {
         if !window_probe && std::mem::take(&mut self.snd.cwr_due) {
             flags |= Flags::CWR;
         }
-        match extra {
-            0 => fill.push(flags, self.numbers.sequence(start), start, next.len),
-            _ => fill
-                .push_decorated(flags, self.numbers.sequence(start), start, next.len, |header| decorate(header, end)),
+        let template = (extra > 0).then(|| fill.begin_decorated(|header| decorate(header, end)));
+        fill.push(flags, self.numbers.sequence(start), start, next.len);
+        if let Some(template) = template {
+            (fill.template, fill.plain) = (template, false);
         }
         self.loss.on_new_data();
         self.stats.bytes_sent += u64::from(next.len);
@@ -329,20 +329,12 @@ impl<'a> Fill<'a> {
         self.batch.room_for(self.header_len + usize::from(payload), self.max_segments)
     }
 
-    fn push_decorated(
-        &mut self,
-        flags: Flags,
-        sequence: u32,
-        start: u64,
-        len: u16,
-        decorate: impl FnOnce(&mut Header),
-    ) {
-        let held = self.template.clone();
+    /// Decorates the template for one segment, whose header is like no other. Returns the template for those after it.
+    fn begin_decorated(&mut self, decorate: impl FnOnce(&mut Header)) -> Header {
+        let template = self.template.clone();
         decorate(&mut self.template);
         self.plain = false;
-        self.push(flags, sequence, start, len);
-        self.template = held;
-        self.plain = false;
+        template
     }
 
     pub(super) fn push(&mut self, flags: Flags, sequence: u32, start: u64, len: u16) {

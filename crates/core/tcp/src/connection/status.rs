@@ -5,8 +5,8 @@ use std::sync::Arc;
 use longhaul_cc::{Control, Estimate};
 use longhaul_units::{Bytes, Span, Time};
 
-use super::host_errors::{R1, unanswered};
 use super::lifecycle::Blocked;
+use super::liveness::{R1, unanswered};
 use super::{
     CongestionDriver, Extensions, Lifecycle, Liveness, Loss, Negotiated, Numbers, Pmtu, Receiver, Sender, Timer,
     Timers, moderation,
@@ -102,8 +102,8 @@ impl Status<'_> {
                 ce_in: incidents.ce_in,
                 echoes_asked: self.ext.ecn_check.marked,
                 echoes_missing: self.ext.ecn_check.missing,
-                host_error: self.peer.host_errors.last.map(|(error, _)| error),
-                host_errors: self.peer.host_errors.count,
+                host_error: self.peer.host_error.map(|(error, _)| error),
+                host_errors: self.peer.host_errors,
                 r1_reached: self.is_past_r1(),
                 user_timeout: self.config.user_timeout,
                 peer_user_timeout: self.peer.user_timeout.remote,
@@ -227,7 +227,7 @@ impl Status<'_> {
     #[must_use]
     pub fn host_error(&self) -> Option<HostError> {
         let is_answered = |at| self.life.handshake.is_none() && at < self.peer.last_heard;
-        self.peer.host_errors.last.filter(|(_, at)| !is_answered(*at)).map(|(error, _)| error)
+        self.peer.host_error.filter(|(_, at)| !is_answered(*at)).map(|(error, _)| error)
     }
 
     /// Returns whether R1 is reached: that many consecutive retransmissions, of a SYN as well, are unanswered.

@@ -5,7 +5,7 @@ use longhaul_units::{Span, Time};
 
 use super::Engine;
 use super::congestion::SegmentLists;
-use super::host_errors::{R1, unanswered};
+use super::liveness::{R1, unanswered};
 use super::loss::{R2, TimeoutStep};
 use crate::{Connection, ConnectionError, Event, State, TimerKind};
 
@@ -188,7 +188,7 @@ impl Connection {
                 let (has_outstanding, base_rto) = (self.snd.has_outstanding(), self.rtt.base_rto());
                 let probes = match timer {
                     Timer::KeepAlive => self.peer.on_keep_alive(now, &self.config, has_outstanding, &mut self.timers),
-                    _ => self.peer.host_errors.on_probe_timeout(now, base_rto, &mut self.timers),
+                    _ => self.peer.on_probe_timeout(now, base_rto, &mut self.timers),
                 };
                 match probes {
                     Ok(true) => self.headers().send_keep_alive(now),

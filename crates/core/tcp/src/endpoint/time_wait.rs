@@ -36,25 +36,15 @@ pub(super) enum Verdict {
 
 #[derive(Debug)]
 pub(super) struct TimeWait {
-    records: HashMap<Tuple, TimeWaitRecord, Keys>,
+    pub(super) records: HashMap<Tuple, TimeWaitRecord, Keys>,
     /// The records by their time of expiry, each once.
-    order: BTreeSet<(Time, Tuple)>,
+    pub(super) order: BTreeSet<(Time, Tuple)>,
     limit: usize,
 }
 
 impl TimeWait {
     pub(super) fn new(keys: Keys, limit: usize) -> Self {
         Self { records: HashMap::with_hasher(keys), order: BTreeSet::new(), limit }
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.records.len()
-    }
-
-    /// Returns the number of records and of places in the order.
-    #[cfg(test)]
-    pub(super) fn places(&self) -> (usize, usize) {
-        (self.records.len(), self.order.len())
     }
 
     pub(super) fn insert(&mut self, tuple: Tuple, record: TimeWaitRecord) {
@@ -75,10 +65,6 @@ impl TimeWait {
         if let Some(record) = self.records.remove(tuple) {
             self.order.remove(&(record.expires, *tuple));
         }
-    }
-
-    pub(super) fn next_expiry(&self) -> Option<Time> {
-        self.order.first().map(|(at, _)| *at)
     }
 
     pub(super) fn expire(&mut self, now: Time) {

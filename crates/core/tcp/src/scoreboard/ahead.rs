@@ -30,9 +30,8 @@ impl Scoreboard {
         let burst = self.join_burst(0, 1);
         let index = self.tail;
         self.tail += 1;
-        let slot = self.slot(index);
         let flags = SACKED | PASSED | EARLY | COPIED;
-        self.ring[slot] = Record { start, tx, burst, prev: NIL, next: NIL, len, flags };
+        *self.record_mut(index) = Record { start, tx, burst, prev: NIL, next: NIL, len, flags };
         self.sacked.set(index);
         self.passed_bytes += u64::from(len);
     }

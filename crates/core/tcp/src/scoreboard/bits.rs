@@ -89,6 +89,11 @@ impl BitRing {
         None
     }
 
+    /// Returns the indices in `from..to` whose bits are set.
+    pub(super) fn ones(&self, from: u64, to: u64) -> Vec<u64> {
+        std::iter::successors(self.next::<true>(from, to), |last| self.next::<true>(last + 1, to)).collect()
+    }
+
     /// Returns the last index in `from..to` whose bit is `SET`, or is not.
     pub(super) fn last<const SET: bool>(&self, from: u64, to: u64) -> Option<u64> {
         let mut end = to;

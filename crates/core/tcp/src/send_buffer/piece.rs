@@ -22,11 +22,6 @@ impl Layout {
     pub(super) fn stride(self) -> usize {
         usize::from(self.header) + usize::from(self.payload)
     }
-
-    /// Minimum length of a write for which a block with header gaps is allocated.
-    pub(super) fn worth(self) -> usize {
-        2 * usize::from(self.payload)
-    }
 }
 
 #[derive(Debug)]

@@ -20,7 +20,7 @@ fn later() -> AckSchedule {
 fn every_second_full_sized_segment_is_acknowledged() {
     for (segments, is_delayed, is_due) in [(0, false, false), (1, true, false), (2, false, true), (40, false, true)] {
         let mut acks = later();
-        (0..segments).for_each(|_| assert_eq!(acks.on_data(1000, FULL, 2, true), AckTime::InBatch));
+        (0..segments).for_each(|_| assert!(!acks.on_data(1000, FULL, 2, true)));
         assert_eq!((acks.end_batch(2, true), acks.due), (is_delayed, is_due), "{segments}");
         acks.on_ack_sent(1);
         assert!(!acks.due && !acks.end_batch(2, true), "nothing is left to acknowledge");
@@ -50,18 +50,18 @@ fn small_segments_are_not_full_sized() {
 #[test]
 fn out_of_order_data_is_acknowledged_at_once() {
     let mut acks = later();
-    let outcomes: Vec<AckTime> = (0..3).map(|_| acks.on_data(1000, BEYOND_HOLE, 2, true)).collect();
-    assert_eq!((outcomes, acks.due), (vec![AckTime::InBatch, AckTime::InBatch, AckTime::Now], true));
+    let outcomes: Vec<bool> = (0..3).map(|_| acks.on_data(1000, BEYOND_HOLE, 2, true)).collect();
+    assert_eq!((outcomes, acks.due), (vec![false, false, true], true));
     assert!(acks.needs_pure_ack(true) && !acks.needs_pure_ack(false));
-    assert_eq!(later().on_data(1000, BEYOND_HOLE, 2, false), AckTime::Now, "without SACK, each duplicate ACK counts");
+    assert!(later().on_data(1000, BEYOND_HOLE, 2, false), "without SACK, each duplicate ACK counts");
     let mut acks = later();
     acks.dsack = Some((1, 1001));
-    assert_eq!(acks.on_data(1000, BEYOND_HOLE, 2, true), AckTime::Now);
+    assert!(acks.on_data(1000, BEYOND_HOLE, 2, true));
     assert!(acks.needs_pure_ack(false));
     assert_eq!((acks.dsack.take(), acks.dsack.take()), (Some((1, 1001)), None));
     let mut acks = later();
     acks.probe_echo = Some(7);
-    assert_eq!((acks.on_data(1000, BEYOND_HOLE, 2, true), acks.probe_echo.take()), (AckTime::Now, Some(7)));
+    assert_eq!((acks.on_data(1000, BEYOND_HOLE, 2, true), acks.probe_echo.take()), (true, Some(7)));
 }
 
 /// Segments that continue a SACK block need no ACK of their own within a receive batch.
@@ -72,13 +72,13 @@ fn one_ack_reports_a_run_beyond_a_hole() {
     let mut outcomes = vec![acks.on_data(1000, BEYOND_HOLE, 2, true)];
     outcomes.extend((0..100).map(|_| run(&mut acks)));
     outcomes.push(acks.on_data(1000, BEYOND_HOLE, 2, true));
-    assert!(outcomes.iter().all(|due| *due == AckTime::InBatch) && acks.due);
-    assert_eq!(acks.on_data(1000, BEYOND_HOLE, 2, true), AckTime::Now, "the third block");
+    assert!(outcomes.iter().all(|now| !now) && acks.due);
+    assert!(acks.on_data(1000, BEYOND_HOLE, 2, true), "the third block");
     acks.on_ack_sent(1);
     // The block that continues after an ACK is one of the next three.
     let outcomes = [run(&mut acks), acks.on_data(1000, BEYOND_HOLE, 2, true), acks.on_data(1000, BEYOND_HOLE, 2, true)];
-    assert_eq!(outcomes, [AckTime::InBatch, AckTime::InBatch, AckTime::Now]);
-    assert_eq!((later().on_data(1000, Place::SameBlock, 2, false)), AckTime::Now, "without SACK");
+    assert_eq!(outcomes, [false, false, true]);
+    assert!(later().on_data(1000, Place::SameBlock, 2, false), "without SACK");
 }
 
 /// An ACK that covers several segments repeats a block, as its predecessor may be lost.
@@ -137,7 +137,7 @@ fn an_ack_covers_what_arrived_before_it() {
 /// Returns which of `count` full-sized in-order segments trigger an ACK in the middle of a batch.
 fn acked_segments(acks: &mut AckSchedule, count: u32, own: u32) -> Vec<u32> {
     let is_acked = |acks: &mut AckSchedule| {
-        let due = acks.on_data(1000, FULL, own, true) == AckTime::Now;
+        let due = acks.on_data(1000, FULL, own, true);
         if due {
             acks.on_ack_sent(0);
         }

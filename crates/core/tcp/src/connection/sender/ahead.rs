@@ -209,7 +209,7 @@ impl Sender {
 
     pub(super) fn clear_received(&mut self) {
         if let Some(ahead) = &mut self.ahead {
-            ahead.received.clear();
+            ahead.received = Ranges::default();
         }
     }
 }

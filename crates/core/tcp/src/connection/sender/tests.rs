@@ -116,7 +116,7 @@ fn unsent_data_is_limited() {
     let limited = |lowat, window, others: usize| {
         let config = Config { notsent_lowat: lowat, send_buffer: 8 << 20, ..Config::default() };
         let mut snd = sender(window, &config);
-        snd.unsent_limit.others = u16::try_from(others).unwrap_or(u16::MAX);
+        snd.others = u16::try_from(others).unwrap_or(u16::MAX);
         snd.write(&vec![7; 8 << 20], LAYOUT)
     };
     assert_eq!(limited(None, 1000, 0), 256 << 10, "the window admits a segment");

@@ -99,7 +99,7 @@ fn repeated_fins_and_reuse_take_no_memory() {
         let now = NOW + Span::from_millis(i);
         deliver(&mut waiting.endpoint, now, waiting.tuple, &waiting.fin, &[]);
         assert_eq!(sent(&mut waiting.endpoint, now).len(), 1);
-        assert_eq!(waiting.endpoint.time_wait.places(), (1, 1));
+        assert_eq!((waiting.endpoint.time_wait.records.len(), waiting.endpoint.time_wait.order.len()), (1, 1));
     }
     let ends = NOW + Span::from_millis(9_999) + Span::from_secs(60);
     assert_eq!(waiting.endpoint.poll_timeout(), Some(ends));
@@ -109,10 +109,10 @@ fn repeated_fins_and_reuse_take_no_memory() {
         waiting.endpoint.time_wait.remove(&waiting.tuple);
         waiting.endpoint.time_wait.insert(waiting.tuple, record);
         waiting.endpoint.time_wait.insert(waiting.tuple, record);
-        assert_eq!(waiting.endpoint.time_wait.places(), (1, 1));
+        assert_eq!((waiting.endpoint.time_wait.records.len(), waiting.endpoint.time_wait.order.len()), (1, 1));
     }
     waiting.endpoint.handle_timeout(ends);
-    assert_eq!(waiting.endpoint.time_wait.places(), (0, 0));
+    assert_eq!((waiting.endpoint.time_wait.records.len(), waiting.endpoint.time_wait.order.len()), (0, 0));
 }
 
 /// RFC 9293, section 3.10.7.4, first step: an unacceptable ACK is answered, at most twice per second.
