@@ -19,6 +19,7 @@ use std::sync::OnceLock;
 use longhaul_cc::registry::{self, RegisterError, Registry};
 
 mod avoidance;
+mod bbr1;
 mod classify;
 mod estimate;
 mod rcp;

@@ -2,7 +2,7 @@
 
 use longhaul_cc::registry::{Profile, Registry};
 
-use crate::{avoidance, classify, rcp, recovery, slow_start, startup, udt, xcp};
+use crate::{avoidance, bbr1, classify, rcp, recovery, slow_start, startup, udt, xcp};
 
 /// The algorithms of this crate, one line each.
 pub(crate) static ALGORITHMS: Registry = Registry::new(
@@ -52,6 +52,7 @@ pub(crate) static ALGORITHMS: Registry = Registry::new(
         &recovery::probing::SPEEDY_PAPER,
         &recovery::new_reno::ENTRY,
         &recovery::rapid_start_recovery::ENTRY,
+        &bbr1::ENTRY,
         &udt::ENTRY,
         &rcp::ENTRY,
         &xcp::ENTRY,
@@ -194,6 +195,12 @@ pub(crate) static ALGORITHMS: Registry = Registry::new(
             "startup=speedy-start,slow-start=slow-start,avoidance=new-reno,recovery=speedy-recovery",
             "TCP-Peach+ with a faster return of the window after random loss",
             "Leung, Yeung, ISCC 2004",
+        ),
+        Profile::new(
+            "bbr1",
+            "monolithic=bbr1",
+            "BBR as in Linux, which ignores losses",
+            "draft-cardwell-iccrg-bbr-congestion-control-00",
         ),
         Profile::new(
             "udt",

@@ -58,6 +58,11 @@ pub use wheel::TimerWheel;
 #[doc(hidden)]
 pub mod internal {
     pub use crate::avoidance::NewReno;
+    /// Parts of BBR that version 1 shares with version 3.
+    pub mod bbr {
+        pub use crate::bbr::{Base, MIN_RTT_WINDOW, Sample, Turn};
+    }
+
     pub use crate::classify::bbe::{KEEP_CONG, RTT_MIN_WINDOW, expiry};
     pub use crate::estimate::cap_probe::{CapProbe, CapProbeConfig, CapProbeEstimate};
     pub use crate::estimate::congestion_level::CongestionLevel;

@@ -2,6 +2,9 @@
 //! complete controllers, and the conformance suite.
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
+mod bbr1;
+#[path = "../../../core/cc/tests/algorithms/bottleneck.rs"]
+mod bottleneck;
 mod composed;
 mod conforms;
 mod names;

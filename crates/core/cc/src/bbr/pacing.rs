@@ -15,7 +15,7 @@ const QUANTUM_MAX: Bytes = Bytes(65_536);
 const NOMINAL_RTT: Span = Span::from_millis(1);
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Pacing {
+pub struct Pacing {
     /// Bytes/s; zero before the handshake.
     rate: f64,
     quantum: Bytes,
@@ -23,19 +23,19 @@ pub(super) struct Pacing {
 
 impl Pacing {
     /// Unlimited, since nothing is known yet.
-    pub(super) const fn unset() -> Self {
+    pub const fn unset() -> Self {
         Self { rate: 0.0, quantum: Bytes::ZERO }
     }
 
     /// Returns `gain` times the initial window per round trip.
-    pub(super) fn initial(gain: f64, cwnd: f64, srtt: Option<Span>) -> Self {
+    pub fn initial(gain: f64, cwnd: f64, srtt: Option<Span>) -> Self {
         let rtt = srtt.unwrap_or(NOMINAL_RTT).max(Span::from_nanos(1));
         Self { rate: (gain * cwnd / rtt.as_secs_f64()).max(1.0), quantum: Bytes::ZERO }
     }
 
     /// Sets the rate to `gain` times the bandwidth `bw`, bytes/s, less the margin. Until the pipe was `filled`, the
     /// rate only increases, because the samples of an application with little to send must not decrease it.
-    pub(super) fn set(&mut self, gain: f64, bw: f64, filled: bool) {
+    pub fn set(&mut self, gain: f64, bw: f64, filled: bool) {
         let rate = gain * bw * MARGIN;
         if bw > 0.0 && (filled || rate > self.rate) {
             self.rate = rate.max(1.0);
@@ -43,20 +43,20 @@ impl Pacing {
     }
 
     /// Sets the quantum to the data of 1 ms at the current rate, at least `least` segments.
-    pub(super) fn set_quantum(&mut self, mss: Bytes, least: u64) {
+    pub fn set_quantum(&mut self, mss: Bytes, least: u64) {
         self.quantum =
             Rate::from_bytes_per_sec(self.rate as u64).bytes_in(QUANTUM_SPAN).min(QUANTUM_MAX).max(mss * least);
     }
 
-    pub(super) const fn rate(&self) -> f64 {
+    pub const fn rate(&self) -> f64 {
         self.rate
     }
 
-    pub(super) const fn quantum(&self) -> Bytes {
+    pub const fn quantum(&self) -> Bytes {
         self.quantum
     }
 
-    pub(super) fn pace(&self) -> Option<Pace> {
+    pub fn pace(&self) -> Option<Pace> {
         let rate = Rate::from_bytes_per_sec(self.rate as u64);
         (rate > Rate::ZERO).then_some(Pace { rate, quantum: (self.quantum > Bytes::ZERO).then_some(self.quantum) })
     }

@@ -12,7 +12,7 @@ pub(super) enum Phase {
 
 /// Change of the state by an ACK.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Turn {
+pub enum Turn {
     Same,
     Enter,
     Exit,

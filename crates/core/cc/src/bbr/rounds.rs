@@ -4,23 +4,23 @@ use longhaul_units::Bytes;
 
 /// Counts rounds (draft-ietf-ccwg-bbr, `BBRUpdateRound`).
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Rounds {
+pub struct Rounds {
     /// Total delivered bytes when the round began.
     began: Bytes,
-    pub(super) count: u64,
+    pub count: u64,
     /// Whether the current ACK begins a round.
-    pub(super) start: bool,
+    pub start: bool,
 }
 
 impl Rounds {
-    /// Begins a round with `delivered` bytes delivered in total. The current round is not counted.
-    pub(super) const fn restart(&mut self, delivered: Bytes) {
+    /// Begins a round (`BBRStartRound`) with `delivered` bytes delivered in total. The current round is not counted.
+    pub const fn restart(&mut self, delivered: Bytes) {
         self.began = delivered;
     }
 
     /// Processes an ACK whose newest segment was sent when `prior` bytes were delivered, of `delivered` at present;
     /// `None` without a sample.
-    pub(super) fn on_ack(&mut self, prior: Option<Bytes>, delivered: Bytes) {
+    pub fn on_ack(&mut self, prior: Option<Bytes>, delivered: Bytes) {
         self.start = prior.is_some_and(|prior| prior >= self.began);
         if self.start {
             self.restart(delivered);

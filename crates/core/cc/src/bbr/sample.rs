@@ -7,29 +7,29 @@ use crate::Ack;
 
 /// The draft's rate sample RS and state C of the connection at an ACK; volumes in bytes, rates in bytes/s.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Sample {
-    pub(super) now: Time,
+pub struct Sample {
+    pub now: Time,
     /// C.delivered.
-    pub(super) total_delivered: Bytes,
+    pub total_delivered: Bytes,
     /// C.inflight, after this ACK and before it.
-    pub(super) in_flight: f64,
-    pub(super) prior_in_flight: f64,
+    pub in_flight: f64,
+    pub prior_in_flight: f64,
     /// RS.newly_acked and RS.newly_lost.
-    pub(super) newly_acked: f64,
-    pub(super) newly_lost: f64,
+    pub newly_acked: f64,
+    pub newly_lost: f64,
     /// RS.delivery_rate; zero without a sample.
-    pub(super) bw: f64,
+    pub bw: f64,
     /// RS.delivered.
-    pub(super) delivered: f64,
+    pub delivered: f64,
     /// RS.prior_delivered, if there is a sample.
-    pub(super) prior_delivered: Option<Bytes>,
-    pub(super) tx_in_flight: f64,
+    pub prior_delivered: Option<Bytes>,
+    pub tx_in_flight: f64,
     /// RS.lost.
-    pub(super) lost: f64,
-    pub(super) app_limited: bool,
-    pub(super) rtt: Option<Span>,
+    pub lost: f64,
+    pub app_limited: bool,
+    pub rtt: Option<Span>,
     /// C.is_cwnd_limited.
-    pub(super) cwnd_limited: bool,
+    pub cwnd_limited: bool,
 }
 
 impl Sample {

@@ -12,19 +12,10 @@ use longhaul_units::{Bytes, Time};
 use self::congestion::{Latest, Undo};
 use self::cycle::Cycle;
 use self::probe_rtt::ProbeRtt;
-use super::MIN_PIPE_SEGMENTS;
-use super::aggregation::Aggregation;
-use super::app_limit::AppLimit;
-use super::full_pipe::FullPipe;
-use super::pacing::Pacing;
-use super::random::Random;
-use super::recovery::Recovery;
-use super::rounds::Rounds;
-use super::sample::Sample;
+use super::{Base, Sample};
 use crate::describe::{Entry, OptionSpec};
 use crate::estimate::WindowedMax;
-use crate::initial_window;
-use crate::{BuildParams, Path, SendLimit, TxId};
+use crate::{BuildParams, Path, TxId};
 
 /// Loss rate in a round trip above which a probe was too high (`BBRLossThresh`).
 const LOSS_THRESHOLD: f64 = 0.02;
@@ -144,17 +135,9 @@ impl ShortTerm {
 pub(crate) struct Bbr {
     name: String,
     exact: bool,
-    mss: Bytes,
-    cap: Bytes,
-    /// `C.cwnd` and `C.InitialCwnd`, bytes.
-    cwnd: f64,
-    initial_cwnd: f64,
+    base: Base,
     state: State,
-    /// `BBR.full_bw_reached`: the pipe has been full once.
-    filled: bool,
-    pipe: FullPipe,
     drain_start_round: u64,
-    rounds: Rounds,
     max_bw: MaxBw,
     /// `BBR.bw`.
     bw: f64,
@@ -164,40 +147,23 @@ pub(crate) struct Bbr {
     long_term: f64,
     cycle: Cycle,
     probe_rtt: ProbeRtt,
-    aggregation: Aggregation,
     extra_acked: WindowedMax,
-    app_limit: AppLimit,
-    pacing: Pacing,
-    random: Random,
-    recovery: Recovery,
     undo: Undo,
-    idle_restart: bool,
     sack: bool,
-    /// Values of the last event.
-    in_flight: Bytes,
-    total_delivered: Bytes,
     total_lost: Bytes,
     last_lost: TxId,
-    limit: SendLimit,
 }
 
 impl Bbr {
     /// A controller in the state before its handshake; with `exact`, the short-term bounds follow the draft
     /// literally.
     pub(crate) fn new(name: String, exact: bool, params: &BuildParams) -> Self {
-        let cwnd = initial_window::rfc6928(params.mss, initial_window::DEFAULT_SEGMENTS).as_f64();
         Self {
             name,
             exact,
-            mss: params.mss,
-            cap: params.max_cwnd,
-            cwnd,
-            initial_cwnd: cwnd,
+            base: Base::new(params),
             state: State::Startup,
-            filled: false,
-            pipe: FullPipe::default(),
             drain_start_round: 0,
-            rounds: Rounds::default(),
             max_bw: MaxBw::default(),
             bw: 0.0,
             latest: Latest::default(),
@@ -205,51 +171,35 @@ impl Bbr {
             long_term: f64::INFINITY,
             cycle: Cycle::new(Time::ZERO),
             probe_rtt: ProbeRtt::new(Time::ZERO, None),
-            aggregation: Aggregation::new(Time::ZERO),
             extra_acked: WindowedMax::new(EXTRA_ACKED_ROUNDS_STARTUP),
-            app_limit: AppLimit::default(),
-            pacing: Pacing::unset(),
-            random: Random::default(),
-            recovery: Recovery::default(),
             undo: Undo::default(),
-            idle_restart: false,
             sack: true,
-            in_flight: Bytes::ZERO,
-            total_delivered: Bytes::ZERO,
             total_lost: Bytes::ZERO,
             last_lost: TxId::default(),
-            limit: SendLimit::App,
         }
-    }
-
-    fn min_pipe(&self) -> f64 {
-        MIN_PIPE_SEGMENTS * self.mss.as_f64()
     }
 
     /// Starts after the handshake (`BBROnInit`).
     fn begin(&mut self, now: Time, path: &Path) {
-        let cwnd = initial_window::of_connection(path, initial_window::DEFAULT_SEGMENTS).as_f64();
-        (self.cwnd, self.initial_cwnd) = (cwnd, cwnd);
+        self.base.begin(now, State::Startup.pacing_gain(), path);
         self.cycle = Cycle::new(now);
         self.probe_rtt = ProbeRtt::new(now, path.min_rtt.or(path.srtt));
-        self.aggregation = Aggregation::new(now);
-        self.pacing = Pacing::initial(State::Startup.pacing_gain(), cwnd, path.srtt);
-        self.pacing.set_quantum(self.mss, 2);
+        self.base.pacing.set_quantum(self.base.mss, 2);
     }
 
     /// Processes an ACK that delivered data (`BBRUpdateModelAndState`).
     fn update_model(&mut self, sample: &Sample) {
         // The delivery process of the last round trip, and the bandwidth.
         self.latest.observe(sample);
-        let held = sample.prior_delivered.is_some_and(|prior| self.app_limit.covers(prior));
+        let held = sample.prior_delivered.is_some_and(|prior| self.base.app_limit.covers(prior));
         self.latest.note_own(self.state.pacing_gain(), held);
-        self.rounds.on_ack(sample.prior_delivered, sample.total_delivered);
-        self.cycle.rounds_since_up += u64::from(self.rounds.start);
+        self.base.rounds.on_ack(sample.prior_delivered, sample.total_delivered);
+        self.cycle.rounds_since_up += u64::from(self.base.rounds.start);
         self.update_max_bw(sample);
         self.adapt_lower_bounds();
         self.update_aggregation(sample);
         // The transitions between states.
-        self.check_full_pipe(sample);
+        self.base.check_full_pipe(sample, sample.bw);
         self.check_startup_done(sample);
         self.check_drain_done(sample);
         self.update_cycle(sample);
@@ -266,10 +216,10 @@ impl Bbr {
     }
 
     fn update_aggregation(&mut self, sample: &Sample) {
-        let excess = self.aggregation.excess(sample.now, self.bw, sample.newly_acked, f64::INFINITY).min(self.cwnd);
-        let rounds = if self.filled { EXTRA_ACKED_ROUNDS } else { EXTRA_ACKED_ROUNDS_STARTUP };
+        let excess = self.base.excess(sample, self.bw, f64::INFINITY);
+        let rounds = if self.base.filled { EXTRA_ACKED_ROUNDS } else { EXTRA_ACKED_ROUNDS_STARTUP };
         self.extra_acked.set_window(rounds);
-        self.extra_acked.update(self.rounds.count, excess);
+        self.extra_acked.update(self.base.rounds.count, excess);
     }
 
     fn bound_bw(&mut self) {

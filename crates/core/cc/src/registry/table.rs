@@ -26,7 +26,6 @@ pub(super) const BUILT_IN: Registry = Registry {
         &recovery::prr::ENTRY,
         &recovery::rfc6675::ENTRY,
         &bbr::v3::ENTRY,
-        &bbr::v1::ENTRY,
         &copa::ENTRY,
         &copa_cubic::ENTRY,
     ],
@@ -48,12 +47,6 @@ pub(super) const BUILT_IN: Registry = Registry {
             spec: "monolithic=bbr",
             summary: "model-based congestion control, bounded by the loss that it causes",
             reference: "draft-ietf-ccwg-bbr",
-        },
-        Profile {
-            name: "bbr1",
-            spec: "monolithic=bbr1",
-            summary: "BBR as in Linux, which ignores losses",
-            reference: "draft-cardwell-iccrg-bbr-congestion-control-00",
         },
         Profile {
             name: "ledbat-plus-plus",

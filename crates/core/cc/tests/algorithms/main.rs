@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
 mod bbr;
+mod bottleneck;
 mod compose;
 mod conforms;
 mod copa;

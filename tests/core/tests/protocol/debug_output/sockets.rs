@@ -5,7 +5,12 @@ use std::time::Duration;
 
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt};
 
+use longhaul_cc::registry::{Entry, register};
+
 use super::{Checked, DATA, copied, values};
+
+/// An algorithm for controlled environments only, as each is that does not say otherwise.
+static UNSAFE: Entry = Entry::monolithic("unsafe", |_, _, params| longhaul_cc::Congestion::default().build(params));
 
 #[tokio::test(flavor = "multi_thread")]
 async fn debug_output_of_sockets_has_addresses_and_state_only() {
@@ -39,7 +44,8 @@ async fn debug_output_of_sockets_has_addresses_and_state_only() {
     let mut socket = TcpSocket::new_v4().unwrap();
     *socket.config() = config.clone();
     socket.set_reuseaddr(true).unwrap();
-    socket.config().congestion("bbr1".parse().unwrap());
+    register(&[&UNSAFE], &[]).unwrap();
+    socket.config().congestion("unsafe".parse().unwrap());
     let unsafe_choice = socket.listen(9).unwrap_err();
     let unsafe_choice = unsafe_choice.get_ref().and_then(|inner| inner.downcast_ref::<UnsafeCongestion>()).unwrap();
     let mut checked = Checked::new("longhaul");

@@ -3,10 +3,9 @@
 use longhaul_units::Bytes;
 
 use super::super::pacing::MARGIN;
-use super::super::recovery::Phase;
-use super::super::sample::Sample;
+use super::super::{Phase, Sample};
 use super::{BETA, Bbr, LOSS_THRESHOLD, ShortTerm, State};
-use crate::{Ack, LostSegment, PathEvent, Timeout};
+use crate::{Ack, LostSegment, Path, PathEvent, Timeout};
 
 /// The delivery process of the last round trip (`BBR.bw_latest`, `BBR.inflight_latest`). Its rounds are separate, and
 /// restart at the first loss of a round.
@@ -78,6 +77,11 @@ impl Latest {
         }
     }
 
+    /// Counts a lost range: the lost segment does not directly follow the previous one.
+    const fn note_lost_range(&mut self) {
+        self.lost_ranges = self.lost_ranges.saturating_add(1);
+    }
+
     /// `BBRResetCongestionSignals`.
     pub(super) const fn reset(&mut self) {
         (self.loss, self.bw, self.inflight) = (false, 0.0, 0.0);
@@ -105,14 +109,6 @@ impl Bbr {
         self.undo = Undo { state: None, short_term: self.short_term, long_term: self.long_term };
     }
 
-    pub(super) fn save_cwnd(&mut self, in_recovery: bool) {
-        self.recovery.save(self.cwnd, in_recovery || self.state == State::ProbeRtt);
-    }
-
-    pub(super) fn restore_cwnd(&mut self) {
-        self.cwnd = self.recovery.restored(self.cwnd);
-    }
-
     fn note_loss(&mut self, delivered: Bytes) {
         if !self.latest.loss {
             self.latest.round_delivered = delivered;
@@ -134,7 +130,7 @@ impl Bbr {
         self.total_lost += ack.newly_lost - told;
         // The transport lists no segments, so the rate sample has to suffice.
         if ack.lost.is_empty() {
-            self.note_lost_range();
+            self.latest.note_lost_range();
             if self.cycle.is_sample && self.is_too_high(sample.lost, sample.tx_in_flight) {
                 self.on_inflight_too_high(sample.tx_in_flight, sample);
             }
@@ -144,7 +140,7 @@ impl Bbr {
     /// `BBRHandleLostPacket`.
     fn on_lost_segment(&mut self, lost: &LostSegment, sample: &Sample) {
         if lost.tx.0 != self.last_lost.0.wrapping_add(1) {
-            self.note_lost_range();
+            self.latest.note_lost_range();
         }
         self.last_lost = lost.tx;
         self.total_lost += lost.bytes;
@@ -195,31 +191,29 @@ impl Bbr {
 
     /// Returns the window, or the one before a timeout reduced it to one segment, which does not depend on the path.
     fn unhurt_cwnd(&self) -> f64 {
-        if self.recovery.phase == Phase::Timeout { self.recovery.restored(self.cwnd) } else { self.cwnd }
+        if self.base.recovery.phase == Phase::Timeout {
+            self.base.recovery.restored(self.base.cwnd)
+        } else {
+            self.base.cwnd
+        }
     }
 
     /// `BBROnEnterRTO`.
-    pub(super) fn on_rto(&mut self, event: &Timeout) {
-        if self.recovery.phase != Phase::Timeout {
-            self.save_cwnd(self.recovery.phase != Phase::Open);
+    pub(super) fn on_rto(&mut self, event: &Timeout, path: &Path) {
+        if self.base.recovery.phase != Phase::Timeout {
             self.save_state();
         }
-        self.recovery.phase = Phase::Timeout;
-        self.total_lost += self.in_flight - event.in_flight;
-        self.in_flight = event.in_flight;
-        self.note_loss(self.total_delivered);
-        self.cwnd = (event.in_flight + self.mss).as_f64();
+        self.total_lost += self.base.on_timeout(event, path, self.state == State::ProbeRtt);
+        self.note_loss(self.base.total_delivered);
     }
 
     /// `BBRHandleSpuriousLossDetection`.
     pub(super) fn on_spurious(&mut self, event: &PathEvent) {
         if let PathEvent::Spurious { in_flight, .. } = event {
-            self.in_flight = *in_flight;
+            self.base.in_flight = *in_flight;
         }
-        self.restore_cwnd();
-        self.recovery.phase = Phase::Open;
+        self.base.on_spurious();
         self.latest.loss = false;
-        self.reset_full_pipe(0.0);
         // The bounds return to their values before the episode.
         let undo = self.undo;
         self.short_term.bw = self.short_term.bw.max(undo.short_term.bw);
@@ -229,13 +223,13 @@ impl Bbr {
         // The state that the loss ended resumes.
         match undo.state {
             Some(State::Startup) if self.state != State::Startup => {
-                self.filled = false;
+                self.base.filled = false;
                 if self.state != State::ProbeRtt {
-                    self.enter_startup();
+                    self.state = State::Startup;
                 }
             }
             Some(State::Up) if !matches!(self.state, State::Up | State::ProbeRtt) => {
-                self.start_refill(self.total_delivered);
+                self.start_refill(self.base.total_delivered);
             }
             _ => {}
         }

@@ -2,7 +2,7 @@
 
 use longhaul_units::{Bytes, Span, Time};
 
-use super::super::sample::Sample;
+use super::super::Sample;
 use super::{Bbr, HEADROOM, State};
 
 /// Minimum time between probes, and the maximum random addition to it.
@@ -50,7 +50,7 @@ impl Cycle {
 impl Bbr {
     /// `BBRUpdateProbeBWCyclePhase`.
     pub(super) fn update_cycle(&mut self, sample: &Sample) {
-        if !self.filled || self.adapt_long_term(sample) {
+        if !self.base.filled || self.adapt_long_term(sample) {
             return;
         }
         match self.state {
@@ -58,7 +58,7 @@ impl Bbr {
                 self.start_refill(sample.total_delivered);
             }
             State::Down if self.is_time_to_cruise(sample.in_flight) => self.state = State::Cruise,
-            State::Refill if self.rounds.start => {
+            State::Refill if self.base.rounds.start => {
                 self.cycle.is_sample = true;
                 self.start_up(sample);
             }
@@ -79,11 +79,11 @@ impl Bbr {
         self.latest.reset();
         self.cycle.acked_per_increase = f64::INFINITY;
         let measured = rtt.unwrap_or(self.probe_rtt.min_rtt()).as_nanos() ^ delivered.0.rotate_left(32);
-        self.cycle.rounds_since_up = self.random.below(2, measured);
-        self.cycle.wait = PROBE_WAIT + PROBE_WAIT_SPREAD.mul_f64(self.random.fraction(measured));
+        self.cycle.rounds_since_up = self.base.random.below(2, measured);
+        self.cycle.wait = PROBE_WAIT + PROBE_WAIT_SPREAD.mul_f64(self.base.random.fraction(measured));
         self.cycle.stamp = now;
         self.cycle.ack_phase = AckPhase::Stopping;
-        self.start_round(delivered);
+        self.base.rounds.restart(delivered);
         self.state = State::Down;
     }
 
@@ -93,21 +93,21 @@ impl Bbr {
         (self.cycle.up_rounds, self.cycle.up_acked) = (0, 0.0);
         self.cycle.prev_precautionary = false;
         self.cycle.ack_phase = AckPhase::Refilling;
-        self.start_round(delivered);
+        self.base.rounds.restart(delivered);
         self.state = State::Refill;
     }
 
     fn start_up(&mut self, sample: &Sample) {
         self.cycle.ack_phase = AckPhase::Starting;
-        self.start_round(sample.total_delivered);
-        self.reset_full_pipe(sample.bw);
+        self.base.rounds.restart(sample.total_delivered);
+        self.base.search_full_pipe(sample.bw);
         self.state = State::Up;
         self.raise_slope();
     }
 
     /// `BBRIsTimeToProbeBW`.
     fn is_time_to_probe(&self, now: Time) -> bool {
-        let reno_rounds = (self.target_inflight() / self.mss.as_f64()).min(RENO_ROUNDS);
+        let reno_rounds = (self.target_inflight() / self.base.mss.as_f64()).min(RENO_ROUNDS);
         now > self.cycle.stamp + self.cycle.wait || self.cycle.rounds_since_up as f64 >= reno_rounds
     }
 
@@ -122,11 +122,11 @@ impl Bbr {
             self.cycle.prev_precautionary = true;
             return true;
         }
-        if sample.cwnd_limited && self.cwnd >= self.long_term {
-            self.reset_full_pipe(sample.bw);
+        if sample.cwnd_limited && self.base.cwnd >= self.long_term {
+            self.base.search_full_pipe(sample.bw);
             return false;
         }
-        self.pipe.is_full()
+        self.base.pipe.is_full()
     }
 
     /// `BBRInflightWithHeadroom`.
@@ -134,36 +134,36 @@ impl Bbr {
         if self.long_term.is_infinite() {
             return f64::INFINITY;
         }
-        let headroom = (HEADROOM * self.long_term).max(self.mss.as_f64());
-        (self.long_term - headroom).max(self.min_pipe())
+        let headroom = (HEADROOM * self.long_term).max(self.base.mss.as_f64());
+        (self.long_term - headroom).max(self.base.min_pipe())
     }
 
     /// `BBRRaiseInflightLongtermSlope`: doubles the slope in every round.
     fn raise_slope(&mut self) {
         let slow_start = (1_u64 << self.cycle.up_rounds) as f64;
         self.cycle.up_rounds = (self.cycle.up_rounds + 1).min(MAX_SLOPE);
-        self.cycle.acked_per_increase = (self.cwnd / slow_start).max(self.mss.as_f64());
+        self.cycle.acked_per_increase = (self.base.cwnd / slow_start).max(self.base.mss.as_f64());
     }
 
     /// `BBRProbeInflightLongtermUpward`.
     fn raise_long_term(&mut self, sample: &Sample) {
-        if !sample.cwnd_limited || self.cwnd < self.long_term {
+        if !sample.cwnd_limited || self.base.cwnd < self.long_term {
             return;
         }
         self.cycle.up_acked += sample.newly_acked;
         let steps = (self.cycle.up_acked / self.cycle.acked_per_increase).floor();
         if steps >= 1.0 {
             self.cycle.up_acked -= steps * self.cycle.acked_per_increase;
-            self.long_term += steps * self.mss.as_f64();
+            self.long_term += steps * self.base.mss.as_f64();
         }
-        if self.rounds.start {
+        if self.base.rounds.start {
             self.raise_slope();
         }
     }
 
     /// `BBRAdaptLongTermModel`. Returns whether it has changed the state.
     fn adapt_long_term(&mut self, sample: &Sample) -> bool {
-        if self.rounds.start && self.end_of_ack_phase(sample) {
+        if self.base.rounds.start && self.end_of_ack_phase(sample) {
             return true;
         }
         if !self.is_too_high(sample.lost, sample.tx_in_flight) && self.long_term.is_finite() {

@@ -2,9 +2,7 @@
 
 use longhaul_units::{Span, Time};
 
-use super::super::MIN_RTT_WINDOW;
-use super::super::probe_rtt::Hold;
-use super::super::sample::Sample;
+use super::super::{MIN_RTT_WINDOW, Sample};
 use super::cycle::AckPhase;
 use super::{Bbr, State};
 
@@ -21,13 +19,12 @@ pub(super) struct ProbeRtt {
     min_delay: Span,
     min_delay_at: Time,
     expired: bool,
-    hold: Hold,
 }
 
 impl ProbeRtt {
     pub(super) fn new(now: Time, rtt: Option<Span>) -> Self {
         let rtt = rtt.unwrap_or(Span::MAX);
-        Self { min_rtt: rtt, min_rtt_at: now, min_delay: rtt, min_delay_at: now, expired: false, hold: Hold::default() }
+        Self { min_rtt: rtt, min_rtt_at: now, min_delay: rtt, min_delay_at: now, expired: false }
     }
 
     pub(super) const fn min_rtt(&self) -> Span {
@@ -53,42 +50,37 @@ impl Bbr {
 
     /// `BBRCheckProbeRTT`.
     pub(super) fn check_probe_rtt(&mut self, sample: &Sample) {
-        if self.state != State::ProbeRtt && self.probe_rtt.expired && !self.idle_restart {
-            self.save_cwnd(self.recovery.phase != Default::default());
+        if self.state != State::ProbeRtt && self.probe_rtt.expired && !self.base.idle_restart {
+            self.base.save_cwnd(false);
             self.state = State::ProbeRtt;
-            self.probe_rtt.hold = Hold::default();
+            self.base.begin_probe_rtt();
             self.cycle.ack_phase = AckPhase::Stopping;
-            self.start_round(sample.total_delivered);
+            self.base.rounds.restart(sample.total_delivered);
         }
         if self.state == State::ProbeRtt {
-            self.hold_probe_rtt(sample);
+            let least = self.probe_rtt_cwnd();
+            if self.base.hold_probe_rtt(sample, least) {
+                self.check_probe_rtt_done(sample.now);
+            }
         }
         if sample.delivered > 0.0 {
-            self.idle_restart = false;
-        }
-    }
-
-    /// `BBRHandleProbeRTT`.
-    fn hold_probe_rtt(&mut self, sample: &Sample) {
-        self.app_limit.mark(sample.total_delivered, self.in_flight);
-        if self.probe_rtt.hold.on_ack(sample, self.probe_rtt_cwnd(), &mut self.rounds) {
-            self.check_probe_rtt_done(sample.now);
+            self.base.idle_restart = false;
         }
     }
 
     /// `BBRCheckProbeRTTDone`.
     pub(super) fn check_probe_rtt_done(&mut self, now: Time) {
-        if !self.probe_rtt.hold.is_over(now) {
+        if !self.base.has_probed_rtt(now) {
             return;
         }
         self.probe_rtt.min_delay_at = now;
-        self.restore_cwnd();
+        self.base.restore_cwnd();
         self.reset_short_term();
-        if self.filled {
-            self.start_down(now, self.total_delivered, None);
+        if self.base.filled {
+            self.start_down(now, self.base.total_delivered, None);
             self.state = State::Cruise;
         } else {
-            self.enter_startup();
+            self.state = State::Startup;
         }
     }
 }

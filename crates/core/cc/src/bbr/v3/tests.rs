@@ -10,7 +10,7 @@ const MSS: Bytes = Bytes(1000);
 fn a_lossy_round_keeps_what_was_delivered_or_seven_tenths() {
     let bounds = |latest_bw: f64, latest_inflight: f64, exact: bool| {
         let mut bbr = Bbr::new("bbr".to_owned(), exact, &BuildParams::default());
-        (bbr.state, bbr.filled, bbr.cwnd) = (State::Cruise, true, 200_000.0);
+        (bbr.state, bbr.base.filled, bbr.base.cwnd) = (State::Cruise, true, 200_000.0);
         bbr.max_bw.add(1e6);
         let mut sample = sample(Time::from_nanos(1), Bytes(1000));
         (sample.bw, sample.delivered) = (latest_bw, latest_inflight);
@@ -60,7 +60,7 @@ fn the_flight_at_which_loss_crossed_the_threshold() {
 #[test]
 fn headroom_is_15_percent() {
     let mut bbr = Bbr::new("bbr".to_owned(), false, &BuildParams::default());
-    bbr.mss = MSS;
+    bbr.base.mss = MSS;
     assert_eq!(bbr.inflight_with_headroom(), f64::INFINITY);
     for (bound, expected) in [(100_000.0, 85_000.0), (6_000.0, 5_000.0), (4_500.0, 4_000.0)] {
         bbr.long_term = bound;

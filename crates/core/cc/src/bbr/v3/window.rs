@@ -2,7 +2,7 @@
 
 use longhaul_units::Span;
 
-use super::super::sample::Sample;
+use super::super::Sample;
 use super::{Bbr, State};
 
 /// Quanta in flight that keep the sender, its segmentation offload, and a receiver that merges segments and delays
@@ -15,15 +15,15 @@ impl Bbr {
     /// `BBRBDPMultiple`, with the bandwidth `bw`.
     pub(super) fn bdp_multiple(&self, bw: f64, gain: f64) -> f64 {
         match self.probe_rtt.min_rtt() {
-            Span::MAX => self.initial_cwnd,
+            Span::MAX => self.base.initial_cwnd,
             rtt => gain * bw * rtt.as_secs_f64(),
         }
     }
 
     fn with_budget(&self, inflight: f64) -> f64 {
-        let offload = (self.pacing.quantum() * OFFLOAD_QUANTA).as_f64();
-        let probe = if self.state == State::Up { 2.0 * self.mss.as_f64() } else { 0.0 };
-        inflight.max(offload).max(self.min_pipe()) + probe
+        let offload = (self.base.pacing.quantum() * OFFLOAD_QUANTA).as_f64();
+        let probe = if self.state == State::Up { 2.0 * self.base.mss.as_f64() } else { 0.0 };
+        inflight.max(offload).max(self.base.min_pipe()) + probe
     }
 
     /// `BBRInflight`.
@@ -38,29 +38,24 @@ impl Bbr {
 
     /// `BBRTargetInflight`.
     pub(super) fn target_inflight(&self) -> f64 {
-        self.bdp_multiple(self.bw, 1.0).min(self.cwnd)
+        self.bdp_multiple(self.bw, 1.0).min(self.base.cwnd)
     }
 
     pub(super) fn probe_rtt_cwnd(&self) -> f64 {
-        self.bdp_multiple(self.bw, State::ProbeRtt.cwnd_gain()).max(self.min_pipe())
+        self.bdp_multiple(self.bw, State::ProbeRtt.cwnd_gain()).max(self.base.min_pipe())
     }
 
     pub(super) fn set_pacing(&mut self) {
-        self.pacing.set(self.state.pacing_gain(), self.bw, self.filled);
-        self.pacing.set_quantum(self.mss, QUANTUM_SEGMENTS);
+        self.base.pacing.set(self.state.pacing_gain(), self.bw, self.base.filled);
+        self.base.pacing.set_quantum(self.base.mss, QUANTUM_SEGMENTS);
     }
 
     /// `BBRSetCwnd`.
     pub(super) fn set_cwnd(&mut self, sample: &Sample) {
         let most = self.max_inflight();
-        if self.filled {
-            self.cwnd = (self.cwnd + sample.newly_acked).min(most);
-        } else if self.cwnd < most || sample.total_delivered.as_f64() < self.initial_cwnd {
-            self.cwnd += sample.newly_acked;
-        }
-        self.cwnd = self.cwnd.max(self.min_pipe());
+        self.base.grow(sample, most);
         if self.state == State::ProbeRtt {
-            self.cwnd = self.cwnd.min(self.probe_rtt_cwnd());
+            self.base.cwnd = self.base.cwnd.min(self.probe_rtt_cwnd());
         }
         self.bound_cwnd();
     }
@@ -72,7 +67,7 @@ impl Bbr {
             State::Cruise | State::ProbeRtt => self.inflight_with_headroom(),
             State::Startup | State::Drain => f64::INFINITY,
         };
-        let cap = long_term.min(self.short_term.inflight).max(self.min_pipe());
-        self.cwnd = self.cwnd.min(cap).min(self.cap.max(self.mss).as_f64());
+        let cap = long_term.min(self.short_term.inflight).max(self.base.min_pipe());
+        self.base.limit_cwnd(cap);
     }
 }

@@ -3,10 +3,11 @@
 use longhaul_cc::{Path, PathEvent, Timeout};
 use longhaul_units::{Bytes, Span};
 
-use super::world::{MSS, World, near};
+use super::bottleneck::{MSS, World, near};
 
 /// A bottleneck of 10 MB/s (80 Mb/s) and 50 ms, with 500 segments in flight and a queue of `queues` times as many.
 fn world(queues: f64) -> World {
+    super::registry();
     World::new("bbr1", 10e6, Span::from_millis(50), Bytes::from_f64(queues * 500_000.0))
 }
 
@@ -89,7 +90,7 @@ fn random_losses_do_not_slow_it_down() {
 /// rounds indicate a policer; then there are no probes for 48 rounds, 2.4 s.
 #[test]
 fn a_policer_is_recognised_and_its_rate_kept() {
-    let mut world = World::new("bbr1", 10e6, Span::from_millis(50), Bytes(1_000_000));
+    let mut world = world(2.0);
     world.drop = |number| number > 20_000 && number % 3 == 0;
     world.run_to(3.2);
     for step in 0..100 {

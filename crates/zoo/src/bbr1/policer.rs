@@ -2,9 +2,8 @@
 //! consecutive lossy intervals with the same throughput indicate a policer. Its rate is then used for a while without
 //! probing, which would cause losses. (Linux's "long-term bandwidth".)
 
+use longhaul_cc::internal::bbr::Sample;
 use longhaul_units::Time;
-
-use super::super::sample::Sample;
 
 /// Minimum and maximum number of rounds in an interval.
 const INTERVAL_ROUNDS: u32 = 4;
