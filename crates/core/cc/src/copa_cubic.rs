@@ -36,7 +36,7 @@ use crate::compose::{Composed, Stages};
 use crate::copa::{Copa, CopaConfig};
 use crate::describe::{Entry, OptionSpec};
 use crate::estimate::CongestionLevel;
-use crate::startup::swift_start::hardened::{SwiftStartHardened, SwiftStartHardenedConfig};
+use crate::startup::swift_start::{SwiftStart, hardened::HardenedConfig};
 use crate::{
     Ack, AckFrequency, BuildParams, Control, Controller, Demands, EcnMark, Episode, Estimate, Granted, NeedError,
     Needs, Path, PathEvent, Quantity, SendLimit, Sent, Snapshot, Timeout, initial_window,
@@ -158,10 +158,10 @@ pub(crate) struct CopaCubic {
 
 impl CopaCubic {
     fn new(name: String, config: CopaCubicConfig, params: &BuildParams) -> Self {
-        let start = SwiftStartHardenedConfig { gamma: config.gamma, follow: false, ..Default::default() };
+        let start = HardenedConfig { gamma: config.gamma, follow: false, ..Default::default() };
         let stages = Stages {
             name: name.clone(),
-            startup: Box::new(SwiftStartHardened::new(start).bounded().with_pauses()),
+            startup: Box::new(SwiftStart::hardened(start).bounded().with_pauses()),
             avoidance: Box::new(Cubic::new(Default::default())),
             classifier: Box::new(BbeLoss::new(CongestionLevel::new(LEVEL.0), LEVEL.1)),
             ..Stages::default()

@@ -1,8 +1,8 @@
 //! Swift Start: the spacing of the first ACKs yields an estimate of the path's capacity, and the second round trip
 //! sends a part of it, paced.
 //!
-//! [`SwiftStart`] is the algorithm with NASA's corrections, and [`hardened`] a variant that measures at the receiver. The
-//! version before the corrections is in longhaul-zoo.
+//! [`SwiftStart`] is the algorithm with NASA's corrections, which measures the spacing of ACKs, and its variant that
+//! [measures at the receiver](hardened). The version before the corrections is in longhaul-zoo.
 
 pub(crate) mod dispersion;
 pub(crate) mod estimate;
@@ -18,7 +18,9 @@ use crate::{
     Ack, Demands, Estimate, Granted, NeedError, Needs, Path, Quantity, SegmentKind, Sent, Timeout, initial_window,
 };
 use estimate::{TickClock, capacity_window};
+use hardened::{Arrivals, HardenedConfig};
 use pacing::{Round, RoundPlan};
+use spacing::Spacing;
 
 /// Segments that are sent back to back (NASA TM-2004-212938, table 1).
 pub const FLIGHT: u32 = 4;
@@ -68,9 +70,11 @@ crate::options! {
             "handshake-rtt", false,
             "use the handshake RTT if it is smaller than that of the first ACK, which may be delayed",
         ),
-        /// Whether the undivided estimate becomes the threshold, so that slow start does not double the window beyond
-        /// it.
-        threshold: bool => false,
+        /// Whether arrival times are used if the peer reports them, and the undivided estimate becomes the threshold,
+        /// so that slow start does not double the window beyond it.
+        hardened: bool => false,
+        /// Whether the estimation by arrival times continues after the start.
+        follow: bool => false,
     }
 }
 
@@ -167,6 +171,9 @@ enum Phase {
     First(Flight),
     /// The ACK that completes the pair is awaited.
     Second(Pair),
+    /// By arrival times: too few gaps are known so far. Once an ACK has arrived, the time by which one of each segment
+    /// can be expected.
+    Probe(Option<Time>),
     /// The second round is paced.
     Paced(Round),
 }
@@ -185,13 +192,6 @@ struct Pair {
     sent: Bytes,
 }
 
-/// Next step of a start after an ACK.
-enum Next {
-    Wait,
-    /// There is no estimate, and slow start continues from the current window.
-    GiveUp,
-}
-
 /// Swift Start with the corrections of NASA TM-2004-212938.
 ///
 /// Four segments are sent back to back. The first ACK, normally of two segments, releases three more. The second ACK,
@@ -204,6 +204,13 @@ enum Next {
 /// reordered; the first ACK covers more than two segments, or the second one fewer; the second ACK does not arrive
 /// within the abort timer; the ACKs were merged or arrived at the same time; there were fewer segments to send; the
 /// estimate does not exceed the window.
+///
+/// The hardened variant measures dispersion at the receiver if the peer reports arrival times: the estimate uses the
+/// gaps between the segments of the first flight as they arrived. It does not depend on what happens to the ACKs and
+/// which of them are delayed, and omits segments that receive offload merged. It improves with each ACK of the flight.
+/// The RTT is that of the handshake or of the first ACK, whichever is less, and the estimate is at most twice the
+/// peer's window. A first flight that the application ends early, such as a handshake or a request, is not used up:
+/// the start waits for one that fills the window.
 #[derive(Clone, Debug)]
 pub struct SwiftStart {
     config: SwiftStartConfig,
@@ -211,14 +218,50 @@ pub struct SwiftStart {
     /// Segment size of the flight.
     mss: Bytes,
     transport_paces: bool,
+    /// Estimate from a pair of ACKs.
     estimate: Option<PairEstimate>,
+    /// Whether the receiver's arrival times are used instead, and what they show.
+    by_arrivals: bool,
+    arrivals: Arrivals,
+    /// Whether it allows for pauses of the application.
+    pauses: bool,
 }
 
 impl SwiftStart {
     /// Creates a Swift Start with configuration `config`.
     #[must_use]
-    pub const fn new(config: SwiftStartConfig) -> Self {
-        Self { config, phase: Phase::Off, mss: Bytes::ZERO, transport_paces: true, estimate: None }
+    pub fn new(config: SwiftStartConfig) -> Self {
+        Self {
+            config,
+            phase: Phase::Off,
+            mss: Bytes::ZERO,
+            transport_paces: true,
+            estimate: None,
+            by_arrivals: false,
+            arrivals: Arrivals::default(),
+            pauses: false,
+        }
+    }
+
+    /// Creates the hardened variant. Without arrival times, it measures as the other one does, but with the handshake's
+    /// RTT.
+    pub(crate) fn hardened(config: HardenedConfig) -> Self {
+        let HardenedConfig { gamma, flight, abort, follow } = config;
+        let (handshake_rtt, hardened) = (true, true);
+        Self::new(SwiftStartConfig { gamma, flight, abort, follow, handshake_rtt, hardened, ..Default::default() })
+    }
+
+    /// Bounds the paced round by the spacing of the ACKs.
+    pub(crate) fn bounded(mut self) -> Self {
+        self.arrivals.spacing = Some(Spacing::default());
+        self
+    }
+
+    /// Allows for pauses of the application. If one ends the paced round, the window keeps what was still permitted. After
+    /// an idle period, another start begins, with at most the window from before.
+    pub(crate) const fn with_pauses(mut self) -> Self {
+        self.pauses = true;
+        self
     }
 
     /// Returns the estimate, once there is one, even if no paced round followed.
@@ -233,51 +276,50 @@ impl SwiftStart {
         initial_window::rfc6928(mss, self.config.flight)
     }
 
-    fn on_first(&mut self, flight: Flight, ack: &Ack<'_>, path: &Path, window: &mut Window) -> Next {
+    /// Processes an ACK while the first one is awaited. Returns the next phase, or `None` if there is no estimate.
+    fn on_first(&self, flight: Flight, ack: &Ack<'_>, path: &Path, window: &mut Window) -> Option<Phase> {
         if ack.cumulative == Bytes::ZERO && ack.delivered == Bytes::ZERO {
-            return Next::Wait;
+            return Some(self.phase);
         }
         let covered = flight.segments(ack.cumulative);
         let whole = flight.filled(self.initial(self.mss), self.mss);
         if is_disturbed(&flight, ack) || !whole || !(1..=2).contains(&covered) {
-            return Next::GiveUp;
+            return None;
         }
         grow(ack, path, window);
-        self.phase = Phase::Second(Pair {
+        Some(Phase::Second(Pair {
             flight,
             at: ack.rx_time.unwrap_or(ack.now),
             told_at: ack.now,
             first: ack.cumulative,
             acked: ack.cumulative,
             sent: Bytes::ZERO,
-        });
-        Next::Wait
+        }))
     }
 
-    fn on_second(&mut self, pair: Pair, ack: &Ack<'_>, path: &Path, window: &mut Window) -> Next {
+    fn on_second(&mut self, pair: Pair, ack: &Ack<'_>, path: &Path, window: &mut Window) -> Option<Phase> {
         if ack.cumulative == Bytes::ZERO && ack.delivered == Bytes::ZERO {
-            return Next::Wait;
+            return Some(self.phase);
         }
         let pair = Pair { acked: pair.acked + ack.cumulative, ..pair };
         let first = pair.flight.segments(pair.first);
         let closes = pair.flight.segments(pair.acked) >= first + 2;
         if is_disturbed(&pair.flight, ack) || pair.acked > pair.flight.bytes || !(closes || first == 1) {
-            return Next::GiveUp;
+            return None;
         }
-        if !closes {
-            grow(ack, path, window);
-            self.phase = Phase::Second(pair);
-            return Next::Wait;
+        if closes {
+            return self.decide(&pair, ack, path, window);
         }
-        self.decide(&pair, ack, path, window)
+        grow(ack, path, window);
+        Some(Phase::Second(pair))
     }
 
     /// Computes the estimate, and starts a paced round if the estimate exceeds the window.
-    fn decide(&mut self, pair: &Pair, ack: &Ack<'_>, path: &Path, window: &Window) -> Next {
+    fn decide(&mut self, pair: &Pair, ack: &Ack<'_>, path: &Path, window: &Window) -> Option<Phase> {
         let clock = self.config.clock;
         let delta = clock.steps(pair.at, ack.rx_time.unwrap_or(ack.now));
         let delta = if clock.ticks() { delta.max(1) } else { delta };
-        let Some(sent_at) = pair.flight.sent_at.filter(|_| delta > 0) else { return Next::GiveUp };
+        let sent_at = pair.flight.sent_at.filter(|_| delta > 0)?;
         let mut rtt = clock.steps(sent_at, pair.at);
         if let Some(handshake) = path.handshake_rtt.filter(|_| self.config.handshake_rtt) {
             rtt = rtt.min(clock.steps(Time::ZERO, Time::ZERO + handshake));
@@ -286,23 +328,59 @@ impl SwiftStart {
         self.estimate = Some(estimate);
         let part = estimate.window(self.config.gamma);
         if part.as_f64() <= window.cwnd {
-            return Next::GiveUp;
+            return None;
         }
         let rtt = estimate.rtt.max(Span::from_nanos(1));
         let plan = RoundPlan { window: part.min(path.peer_window), sent: pair.sent, rtt, mss: path.mss };
-        self.phase = Phase::Paced(Round::new(ack.now, &plan, ack.in_flight, clock, self.transport_paces));
-        Next::Wait
+        Some(Phase::Paced(Round::new(ack.now, &plan, ack.in_flight, clock, self.transport_paces)))
     }
 
-    /// Ends the start. The window becomes the `outstanding` bytes, if any are given.
-    fn finish(&mut self, outstanding: Option<Bytes>, path: &Path, window: &mut Window) -> Step {
-        if let Some(outstanding) = outstanding {
-            window.cwnd = outstanding.max(self.initial(path.mss)).as_f64();
+    /// Processes an ACK of the flight before there is an estimate by arrival times. Returns `None` if there will be none.
+    fn on_probe(&mut self, expected: Option<Time>, ack: &Ack<'_>, path: &Path, window: &mut Window) -> Option<Phase> {
+        if ack.delivered == Bytes::ZERO {
+            return Some(self.phase);
         }
-        if let Some(estimate) = self.estimate.filter(|_| self.config.threshold) {
-            window.ssthresh = window.ssthresh.min(estimate.window(1).min(path.peer_window * 2).as_f64());
+        let arrivals = &self.arrivals;
+        let disturbed = arrivals.flight.disturbed || ack.newly_lost > Bytes::ZERO;
+        let plan = arrivals.plan(self.config.gamma, path).filter(|_| !disturbed);
+        if let Some(plan) = plan.filter(|plan| plan.window.as_f64() > window.cwnd) {
+            let clock = self.config.clock;
+            return Some(Phase::Paced(Round::new(ack.now, &plan, ack.in_flight, clock, self.transport_paces)));
+        }
+        if disturbed || plan.is_some() {
+            return None;
+        }
+        if arrivals.are_complete() {
+            // Nothing is left to send, and the application has sent less than the window permits, such as a handshake or
+            // a request. Such a flight shows nothing, and the next one is measured instead.
+            let answered = ack.in_flight == Bytes::ZERO && !arrivals.flight.filled(self.initial(path.mss), path.mss);
+            if !answered {
+                return None;
+            }
+            grow(ack, path, window);
+            self.arrivals.reset();
+            return Some(Phase::Probe(None));
+        }
+        grow(ack, path, window);
+        Some(Phase::Probe(expected.or_else(|| Some(arrivals.expected(ack.now)))))
+    }
+
+    /// Returns the bytes that the path holds, if they are to be the threshold.
+    fn holds(&self, path: &Path) -> Option<Bytes> {
+        let by_acks = |estimate: PairEstimate| estimate.window(1).min(path.peer_window * 2);
+        if self.by_arrivals { self.arrivals.holds(path) } else { self.estimate.map(by_acks) }
+    }
+
+    /// Ends the start. The window becomes the `last` one of the paced round, if there was one.
+    fn finish(&mut self, last: Option<Bytes>, path: &Path, window: &mut Window) -> Step {
+        if let Some(last) = last {
+            window.cwnd = last.max(self.initial(path.mss)).as_f64();
+        }
+        if let Some(holds) = self.holds(path).filter(|_| self.config.hardened) {
+            window.ssthresh = window.ssthresh.min(holds.as_f64());
         }
         self.phase = Phase::Off;
+        self.arrivals.asked = true;
         Step::Done
     }
 
@@ -310,11 +388,18 @@ impl SwiftStart {
     fn show(&mut self, path: &Path, window: &mut Window) -> Step {
         let Phase::Paced(round) = &self.phase else { return Step::Stay };
         if round.is_over() {
-            let outstanding = round.in_flight();
-            return self.finish(Some(outstanding), path, window);
+            let last = if self.pauses && self.by_arrivals { round.window() } else { round.in_flight() };
+            return self.finish(Some(last), path, window);
         }
         window.cwnd = round.window().as_f64();
         Step::Stay
+    }
+
+    /// Removes the part of a paced round that was not sent, before congestion avoidance decreases the window.
+    fn void(&self, outstanding: Bytes, path: &Path, window: &mut Window) {
+        if matches!(self.phase, Phase::Paced(_)) {
+            window.keep_outstanding(outstanding, self.initial(path.mss));
+        }
     }
 }
 
@@ -332,12 +417,22 @@ pub fn grow(ack: &Ack<'_>, path: &Path, window: &mut Window) {
 
 impl Stage for SwiftStart {
     fn needs(&self) -> Needs {
-        Needs { preferred: Demands { pacing: true, ..Demands::default() }, ..Needs::default() }
+        let hardened = self.config.hardened;
+        let preferred = Demands { pacing: true, arrival_times: hardened, segments: hardened, ..Demands::default() };
+        Needs { preferred, ..Needs::default() }
     }
 
     fn on_granted(&mut self, granted: &Granted, _path: &Path) -> Result<(), NeedError> {
         self.transport_paces = granted.pacing;
+        self.by_arrivals = self.config.hardened && granted.arrival_times && granted.segments;
         Ok(())
+    }
+
+    fn observe(&mut self, ack: &Ack<'_>, path: &Path) -> bool {
+        if self.by_arrivals {
+            self.arrivals.observe(!matches!(self.phase, Phase::Off), ack, path);
+        }
+        self.by_arrivals
     }
 
     fn on_sent(&mut self, sent: &Sent, path: &Path) {
@@ -351,14 +446,18 @@ impl Stage for SwiftStart {
                 pair.sent += sent.bytes;
                 pair.flight.disturbed |= sent.kind == SegmentKind::Retransmit;
             }
-            Phase::Paced(round) => round.on_sent(sent, path.mss),
+            Phase::Probe(expected) => self.arrivals.on_sent(expected.is_none(), sent),
+            Phase::Paced(round) => {
+                self.arrivals.sent += sent.bytes;
+                round.on_sent(sent, path.mss);
+            }
         }
     }
 
     fn next_tick(&self) -> Option<Time> {
         match &self.phase {
-            Phase::Off | Phase::First(_) => None,
-            Phase::Second(pair) => Some(pair.told_at + self.config.abort),
+            Phase::Off | Phase::First(_) | Phase::Probe(None) => None,
+            Phase::Second(Pair { told_at: at, .. }) | Phase::Probe(Some(at)) => Some(*at + self.config.abort),
             Phase::Paced(round) => round.next_tick(),
         }
     }
@@ -366,13 +465,15 @@ impl Stage for SwiftStart {
     fn overlay(&self) -> Overlay {
         match &self.phase {
             Phase::Off => Overlay::default(),
-            Phase::First(_) | Phase::Second(_) => Overlay::at_once(),
+            Phase::First(_) | Phase::Second(_) | Phase::Probe(_) => Overlay::at_once(),
             Phase::Paced(round) => round.overlay(),
         }
     }
 
     fn estimates(&self, tell: &mut dyn FnMut(Estimate)) {
-        if let Some(estimate) = self.estimate {
+        if let Some(rate) = self.arrivals.rate {
+            tell(Estimate { name: "start-rate", value: Quantity::Rate(rate) });
+        } else if let Some(estimate) = self.estimate {
             estimate.tell(self.config.gamma, tell);
         }
     }
@@ -380,7 +481,7 @@ impl Stage for SwiftStart {
     fn phase(&self) -> &'static str {
         match self.phase {
             Phase::Off => "handshake",
-            Phase::First(_) | Phase::Second(_) => "swift-start-probe",
+            Phase::First(_) | Phase::Second(_) | Phase::Probe(_) => "swift-start-probe",
             Phase::Paced(_) => "swift-start-paced",
         }
     }
@@ -389,69 +490,80 @@ impl Stage for SwiftStart {
 impl Startup for SwiftStart {
     fn begin(&mut self, opening: Opening, _now: Time, path: &Path, window: &mut Window) -> Step {
         self.phase = Phase::Off;
-        if opening != Opening::Connection || path.handshake_lossy {
-            return Step::Done;
-        }
+        let initial = self.initial(path.mss).as_f64();
+        window.cwnd = match opening {
+            Opening::Connection if !path.handshake_lossy => initial,
+            Opening::Idle if self.pauses && self.by_arrivals => {
+                self.arrivals.reset();
+                initial.min(window.cwnd)
+            }
+            _ => return Step::Done,
+        };
         self.mss = path.mss;
-        window.cwnd = self.initial(path.mss).as_f64();
-        self.phase = Phase::First(Flight::default());
+        self.phase = if self.by_arrivals { Phase::Probe(None) } else { Phase::First(Flight::default()) };
+        self.arrivals.begin(self.config.follow);
         Step::Stay
     }
 
     fn on_ack(&mut self, ack: &Ack<'_>, path: &Path, window: &mut Window) -> Step {
-        let next = match &mut self.phase {
-            Phase::Off => Next::GiveUp,
-            Phase::First(flight) => {
-                let flight = *flight;
-                self.on_first(flight, ack, path, window)
-            }
-            Phase::Second(pair) => {
-                let pair = *pair;
-                self.on_second(pair, ack, path, window)
-            }
-            Phase::Paced(round) => {
+        self.arrivals.acked += ack.delivered;
+        let next = match self.phase {
+            Phase::Off => return Step::Done,
+            Phase::First(flight) => self.on_first(flight, ack, path, window),
+            Phase::Second(pair) => self.on_second(pair, ack, path, window),
+            Phase::Probe(expected) => self.on_probe(expected, ack, path, window),
+            Phase::Paced(mut round) => {
+                let plan = self.arrivals.plan(self.config.gamma, path);
+                if let Some(plan) = plan.filter(|_| !self.arrivals.is_past_flight(ack)) {
+                    round.replan(ack.now, &plan);
+                }
                 round.on_ack(ack, path);
-                Next::Wait
+                Some(Phase::Paced(round))
             }
         };
-        match next {
-            Next::Wait => self.show(path, window),
-            Next::GiveUp => {
-                grow(ack, path, window);
-                self.finish(None, path, window)
-            }
-        }
+        let Some(next) = next else {
+            grow(ack, path, window);
+            return self.finish(None, path, window);
+        };
+        self.phase = next;
+        self.show(path, window)
     }
 
     /// The usual response follows for each signal, from the bytes in flight instead of the planned window.
     fn on_loss(&mut self, loss: &LossEvent<'_>, path: &Path, window: &mut Window) -> StartupResponse {
-        if matches!(self.phase, Phase::Paced(_)) {
-            window.keep_outstanding(loss.ack.flight_size, self.initial(path.mss));
-        }
+        self.void(loss.ack.flight_size, path, window);
         StartupResponse::Delegate
     }
 
     fn on_tick(&mut self, now: Time, path: &Path, window: &mut Window) -> Step {
+        let due = self.next_tick().is_some_and(|at| at <= now);
         match &mut self.phase {
             Phase::Off => Step::Done,
-            Phase::First(_) => Step::Stay,
-            Phase::Second(pair) if now < pair.told_at + self.config.abort => Step::Stay,
-            Phase::Second(_) => self.finish(None, path, window),
             Phase::Paced(round) => {
                 round.on_tick(now, path.mss);
                 self.show(path, window)
             }
+            _ if due => self.finish(None, path, window),
+            _ => Step::Stay,
+        }
+    }
+
+    fn threshold(&mut self, in_slow_start: bool, path: &Path, window: &Window) -> Option<f64> {
+        let gamma = self.config.gamma.max(1) as f64;
+        self.arrivals.asked = self.arrivals.follows;
+        match in_slow_start {
+            true => self.arrivals.ceiling(gamma, path),
+            false => self.arrivals.room(self.transport_paces, gamma, path, window),
         }
     }
 
     fn on_timeout(&mut self, timeout: &Timeout, path: &Path, window: &mut Window) -> Option<f64> {
-        if matches!(self.phase, Phase::Paced(_)) {
-            window.keep_outstanding(timeout.flight_size, self.initial(path.mss));
-        }
+        self.void(timeout.flight_size, path, window);
         None
     }
 
     fn abort(&mut self) {
         self.phase = Phase::Off;
+        self.arrivals.follows = false;
     }
 }

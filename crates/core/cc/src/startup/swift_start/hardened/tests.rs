@@ -1,13 +1,15 @@
+use super::super::SwiftStart;
 use super::*;
+use crate::compose::{Opening, Stage, Startup, Step};
 use crate::testing::{MSS, segments};
-use crate::{AckedSegment, RttSample, SendLimit};
+use crate::{AckedSegment, Granted, Quantity, RttSample, SendLimit};
 
 const RTT: Span = Span::from_millis(100);
 const MILLI: Span = Span::from_millis(1);
 
 /// A start over a path with an RTT of 100 ms, whose flight was sent.
 struct Start {
-    hardened: SwiftStartHardened,
+    hardened: SwiftStart,
     path: Path,
     window: Window,
     now: Time,
@@ -23,15 +25,15 @@ struct Start {
 }
 
 impl Start {
-    fn new(config: SwiftStartHardenedConfig, arrival_times: bool) -> Self {
-        let mut start = Self::begun(SwiftStartHardened::new(config), arrival_times);
+    fn new(config: HardenedConfig, arrival_times: bool) -> Self {
+        let mut start = Self::begun(SwiftStart::hardened(config), arrival_times);
         start.send(u64::MAX);
         start.now += RTT;
         start
     }
 
     /// A start whose flight is not sent yet.
-    fn begun(mut hardened: SwiftStartHardened, arrival_times: bool) -> Self {
+    fn begun(mut hardened: SwiftStart, arrival_times: bool) -> Self {
         let mut path = Path::new(MSS);
         (path.handshake_rtt, path.queued) = (Some(RTT), Bytes(1 << 30));
         let granted = Granted { arrival_times, segments: true, ..Granted::basic() };
@@ -91,12 +93,11 @@ impl Start {
     }
 }
 
-const GAMMA_4: SwiftStartHardenedConfig =
-    SwiftStartHardenedConfig { gamma: 4, flight: 10, abort: Span::from_millis(200), follow: true };
-const GAMMA_1: SwiftStartHardenedConfig = SwiftStartHardenedConfig { gamma: 1, ..GAMMA_4 };
+const GAMMA_4: HardenedConfig = HardenedConfig { gamma: 4, flight: 10, abort: Span::from_millis(200), follow: true };
+const GAMMA_1: HardenedConfig = HardenedConfig { gamma: 1, ..GAMMA_4 };
 
 /// Returns the rate that the scheme reports for logs.
-fn estimate(start: &SwiftStartHardened) -> Option<Rate> {
+fn estimate(start: &SwiftStart) -> Option<Rate> {
     let mut told = None;
     start.estimates(&mut |estimate| told = Some(estimate.value));
     told.map(|value| match value {
@@ -159,7 +160,7 @@ fn the_spacing_of_acks_bounds_false_times() {
     for (bounded, window) in [(true, segments(400)), (false, Bytes(1_000_000))] {
         let mut start = Start::new(GAMMA_1, true);
         start.path.peer_window = Bytes(1_000_000);
-        start.hardened.spacing = bounded.then(Spacing::default);
+        start.hardened.arrivals.spacing = bounded.then(Spacing::default);
         for pair in 0..5 {
             start.ack(&[2 * pair, 2 * pair + 1]);
             start.now += MILLI * 2;
@@ -228,7 +229,7 @@ fn the_estimate_is_bounded() {
 #[test]
 fn the_threshold_follows_the_path() {
     for follow in [true, false] {
-        let mut start = Start::new(SwiftStartHardenedConfig { follow, ..GAMMA_4 }, true);
+        let mut start = Start::new(HardenedConfig { follow, ..GAMMA_4 }, true);
         start.ack(&[0, 1000]);
         start.ack(&[2000, 3000]);
         start.tick();
@@ -339,7 +340,7 @@ fn room_is_the_estimate_over_gamma() {
         Some(segments(200).as_f64()),
         "slow start goes no further"
     );
-    let mut start = Start::new(SwiftStartHardenedConfig { follow: false, ..GAMMA_1 }, true);
+    let mut start = Start::new(HardenedConfig { follow: false, ..GAMMA_1 }, true);
     assert_eq!(rooms(&mut start, &rounds(500)), [0; 0]);
     let mut start = Start::new(GAMMA_1, true);
     start.hardened.transport_paces = false;
@@ -348,13 +349,13 @@ fn room_is_the_estimate_over_gamma() {
     rooms(&mut start, &[(80, 1000, 200); 3]);
     start.ack(&[9_000_000, 9_001_000]);
     start.ack(&[9_002_000, 9_003_000]);
-    assert!(!start.hardened.follows, "nobody asks any more");
+    assert!(!start.hardened.arrivals.follows, "nobody asks any more");
 }
 
 /// A handshake of two segments shows nothing. The next flight is measured as the first one of a connection would be.
 #[test]
 fn a_flight_that_the_application_ends_is_not_used_up() {
-    let mut start = Start::begun(SwiftStartHardened::new(GAMMA_1), true);
+    let mut start = Start::begun(SwiftStart::hardened(GAMMA_1), true);
     for _ in 0..3 {
         start.send(2);
         start.now += RTT;
@@ -373,7 +374,7 @@ fn a_flight_that_the_application_ends_is_not_used_up() {
 /// the pause does not count as spacing of their ACKs.
 #[test]
 fn an_early_segment_neither_ends_nor_bounds_the_start() {
-    let mut start = Start::begun(SwiftStartHardened::new(GAMMA_1).bounded(), true);
+    let mut start = Start::begun(SwiftStart::hardened(GAMMA_1).bounded(), true);
     let begun = start.now;
     start.send(1);
     start.now += MILLI * 70;
@@ -396,7 +397,7 @@ fn an_early_segment_neither_ends_nor_bounds_the_start() {
 #[test]
 fn a_pause_in_the_paced_round_leaves_the_planned_window() {
     for (pauses, expected) in [(true, 100), (false, 10)] {
-        let hardened = SwiftStartHardened::new(GAMMA_1);
+        let hardened = SwiftStart::hardened(GAMMA_1);
         let mut start = Start::begun(if pauses { hardened.with_pauses() } else { hardened }, true);
         start.send(99);
         start.now += RTT;
@@ -416,7 +417,7 @@ fn an_idle_period_begins_another_start_if_pauses_are_allowed_for() {
     for (pauses, cwnd, expected) in
         [(true, 50, (Step::Stay, 10)), (true, 4, (Step::Stay, 4)), (false, 4, (Step::Done, 4))]
     {
-        let hardened = SwiftStartHardened::new(GAMMA_1);
+        let hardened = SwiftStart::hardened(GAMMA_1);
         let mut start = Start::begun(if pauses { hardened.with_pauses() } else { hardened }, true);
         start.hardened.abort();
         start.window.cwnd = segments(cwnd).as_f64();
