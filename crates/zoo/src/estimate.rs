@@ -1,6 +1,5 @@
 //! Estimators of path properties that only algorithms of this crate and experiments use.
 
-pub(crate) mod achieved_rate;
 pub(crate) mod bandwidth;
 mod delivered;
 pub(crate) mod eligible_rate;
@@ -10,10 +9,9 @@ pub(crate) mod round_rate;
 use longhaul_cc::registry::OptionSpec;
 
 pub(crate) use self::{
-    achieved_rate::AchievedRate,
     bandwidth::{Bandwidth, BandwidthStart},
     eligible_rate::{EligibleRate, EligibleRateConfig},
-    fused_capacity::{FusedCapacity, FusedConfig},
+    fused_capacity::FusedCapacity,
     round_rate::RoundRate,
 };
 

@@ -53,7 +53,7 @@ pub fn register() -> Result<(), RegisterError> {
 /// Algorithms and estimators for the laboratory and tests of this project. Not a part of the public interface.
 #[doc(hidden)]
 pub mod internal {
-    pub use crate::estimate::fused_capacity::{FusedCapacity, FusedConfig, FusedEstimate};
+    pub use crate::estimate::fused_capacity::{FusedCapacity, FusedEstimate};
     pub use crate::recovery::new_reno::NewReno as RenoRecovery;
     pub use crate::startup::pacing_only::{PacingOnly, Pattern};
     pub use crate::startup::swift_start_bbn::SwiftStartBbn;

@@ -1,9 +1,7 @@
 //! Start-up schemes: how a connection opens its window before slow start.
 
-mod first_flight;
-pub(crate) mod halfback;
+pub(crate) mod first_flight;
 pub(crate) mod initial_burst;
-pub(crate) mod jump_start;
 pub(crate) mod paced_start;
 pub(crate) mod pacing_only;
 pub(crate) mod probing_start;

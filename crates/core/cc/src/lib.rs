@@ -68,7 +68,7 @@ pub mod internal {
     pub use crate::estimate::congestion_level::CongestionLevel;
     pub use crate::estimate::loss_rate::LossRate;
     pub use crate::estimate::packet_pair::PacketPair;
-    pub use crate::estimate::tcp_probe::{TcpProbe, TcpProbeConfig};
+    pub use crate::estimate::tcp_probe::TcpProbe;
     pub use crate::recovery::Prr;
     pub use crate::slow_start::{StandardSlowStart, divisor};
     pub use crate::startup::{NoStartup, SwiftStart, SwiftStartConfig};

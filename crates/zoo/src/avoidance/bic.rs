@@ -3,12 +3,17 @@
 use longhaul_cc::compose::{
     AvoidanceStep, CongestionAvoidance, CongestionEvent, ECN_BETA, Handoff, Reason, Stage, Target, Window, additive,
 };
-use longhaul_cc::registry::{Entry, OptionSpec, Rule};
+use longhaul_cc::registry::{Entry, OptionSpec};
 use longhaul_cc::{Ack, Path};
 use longhaul_units::Bytes;
 
-/// Share of the window kept below the low window, as in NewReno.
+/// Window in segments up to which NewReno is used (Linux 2.6), and the share of it that a loss leaves.
+const LOW_WINDOW: f64 = 14.0;
 const LOW_BETA: f64 = 0.5;
+/// Divisor of the gap that is closed per round trip (Linux 2.6).
+const B: f64 = 4.0;
+/// Round trips to increase by [`B`] segments at the last maximum (Linux 2.6).
+const SMOOTH_PART: f64 = 20.0;
 
 pub(crate) static ENTRY: Entry = Entry::avoidance("bic", |values| Box::new(Bic::new(BicConfig::from_values(values))))
     .described(
@@ -16,7 +21,7 @@ pub(crate) static ENTRY: Entry = Entry::avoidance("bic", |values| Box::new(Bic::
         "Xu, Harfoush, Rhee, Binary Increase Congestion Control, Infocom 2004; constants of Linux 2.6",
     )
     .with_options(BicConfig::OPTIONS)
-    .tested_in(&["bic", "bic(fast-convergence=off,low-window=0,beta=0.875,s-max=32,searchless=1,ecn-beta=0.9)"])
+    .tested_in(&["bic", "bic(fast-convergence=off,beta=0.875,s-max=32,searchless=1,ecn-beta=0.9)"])
     .internet_safe();
 
 longhaul_cc::options! {
@@ -24,13 +29,6 @@ longhaul_cc::options! {
     pub(crate) struct BicConfig {
         beta: f64 = OptionSpec::float("beta", 0.1, 0.9, 819.0 / 1024.0, "fraction of the window kept on a loss"),
         s_max: f64 = OptionSpec::float("s-max", 1.0, 1000.0, 16.0, "maximum increase per RTT, segments"),
-        b: f64 = OptionSpec::float("b", 2.0, 64.0, 4.0, "divisor of the gap that is closed per RTT")
-            .ruled(&[Rule::AtMost(&["s-max", "smooth-part"])]),
-        smooth_part: f64 = OptionSpec::float(
-            "smooth-part", 1.0, 1000.0, 20.0,
-            "RTTs to increase by b segments at the last maximum",
-        ),
-        low_window: f64 = OptionSpec::float("low-window", 0.0, 10_000.0, 14.0, "window up to which NewReno is used, segments"),
         /// Before the first loss, the window grows by at least one segment per this many acknowledged.
         searchless: f64 = OptionSpec::float(
             "searchless", 1.0, 1000.0, 20.0,
@@ -45,10 +43,10 @@ impl BicConfig {
     /// Returns the increase in segments per round trip of a window of `w` segments, if the last loss occurred at
     /// `last` segments. A `last` of zero means that there was no loss yet.
     pub(crate) fn increase(&self, w: f64, last: f64) -> f64 {
-        let raised = if w <= self.low_window {
+        let raised = if w <= LOW_WINDOW {
             1.0
         } else if w < last {
-            self.search((last - w) / self.b)
+            self.search((last - w) / B)
         } else {
             self.probe(w - last)
         };
@@ -57,15 +55,15 @@ impl BicConfig {
 
     /// Returns the increase below the last window, of which `step` is `1 / b` of the gap.
     fn search(&self, step: f64) -> f64 {
-        if step > 1.0 { step.min(self.s_max) } else { self.b / self.smooth_part }
+        if step > 1.0 { step.min(self.s_max) } else { B / SMOOTH_PART }
     }
 
     /// Returns the increase `beyond` segments above the last window: small at first, then growing with the distance.
     fn probe(&self, beyond: f64) -> f64 {
-        if beyond < self.b {
-            self.b / self.smooth_part
-        } else if beyond < self.s_max * (self.b - 1.0) {
-            beyond / (self.b - 1.0)
+        if beyond < B {
+            B / SMOOTH_PART
+        } else if beyond < self.s_max * (B - 1.0) {
+            beyond / (B - 1.0)
         } else {
             self.s_max
         }
@@ -106,7 +104,7 @@ impl CongestionAvoidance for Bic {
         let config = &self.config;
         let fast = config.fast_convergence && event.cwnd < self.last;
         self.last = if fast { event.cwnd * (1.0 + config.beta) / 2.0 } else { event.cwnd };
-        let low = event.base <= config.low_window * path.mss.as_f64();
+        let low = event.base <= LOW_WINDOW * path.mss.as_f64();
         Target::multiplicative(event, if low { LOW_BETA } else { config.beta }, path.mss)
     }
 }

@@ -10,6 +10,10 @@ use longhaul_units::{Bytes, Span, Time};
 
 use crate::estimate::round_rate::Sampler;
 
+/// Time after a congestion event during which NewReno is used.
+const DELTA_LOW: Span = Span::from_secs(1);
+/// Smallest and largest share kept at a loss.
+const BETA: (f64, f64) = (0.5, 0.8);
 /// RTT in seconds at which scaling by the RTT has no effect, and the range of the scale (Linux).
 const SCALE_RTT: f64 = 0.1;
 const SCALE_RANGE: (f64, f64) = (0.1, 2.0);
@@ -24,23 +28,16 @@ pub(crate) static ENTRY: Entry =
         .tested_in(&[
             "h-tcp",
             "h-tcp(rate-change=0,memory=0)",
-            "h-tcp(adaptive-backoff=off,rtt-scaling=on,delta-low=0,ecn-beta=0.8)",
+            "h-tcp(adaptive-backoff=off,rtt-scaling=on,ecn-beta=0.8)",
         ]);
 
 longhaul_cc::options! {
     /// H-TCP's constants.
     pub(crate) struct HTcpConfig {
-        delta_low: Span [Span::from_millis] =
-            OptionSpec::int("delta-low", 0, 60_000, 1000, "time after a congestion event during which NewReno is used, ms"),
-        beta_min: f64 = OptionSpec::float("beta-min", 0.1, 0.9, 0.5, "minimum fraction kept on a loss")
-            .ruled(&[Rule::AtMost(&["beta-max"])]),
-        /// Largest share kept at a loss; `beta_min` wins where it is larger.
-        beta_max: f64 = OptionSpec::float("beta-max", 0.1, 0.95, 0.8, "maximum fraction kept on a loss")
-            .ruled(&[Rule::With("adaptive-backoff", Value::Flag(true))]),
         adaptive_backoff: bool =
-            OptionSpec::flag("adaptive-backoff", true, "keep minimum RTT over maximum RTT instead of beta-min"),
+            OptionSpec::flag("adaptive-backoff", true, "keep minimum RTT over maximum RTT instead of half"),
         rate_change: f64 =
-            OptionSpec::float("rate-change", 0.0, 10.0, 0.2, "relative change of throughput above which beta-min is used")
+            OptionSpec::float("rate-change", 0.0, 10.0, 0.2, "relative change of throughput above which half is kept")
                 .ruled(&[Rule::With("adaptive-backoff", Value::Flag(true))]),
         /// Part of the difference between the largest and the minimum RTT that is kept after a congestion event, 0 to
         /// 1.
@@ -53,13 +50,11 @@ longhaul_cc::options! {
     }
 }
 
-impl HTcpConfig {
-    /// Returns the increase in segments per round trip, `since` after the last congestion event, before it is matched
-    /// to the decrease.
-    pub(crate) fn increase(&self, since: Span) -> f64 {
-        let late = (since - self.delta_low).as_secs_f64();
-        1.0 + 10.0 * late + (late / 2.0) * (late / 2.0)
-    }
+/// Returns the increase in segments per round trip, `since` after the last congestion event, before it is matched to
+/// the decrease.
+fn increase(since: Span) -> f64 {
+    let late = (since - DELTA_LOW).as_secs_f64();
+    1.0 + 10.0 * late + (late / 2.0) * (late / 2.0)
 }
 
 #[derive(Clone, Debug)]
@@ -88,7 +83,7 @@ impl HTcp {
             epoch: None,
             updated: Time::ZERO,
             paused: false,
-            beta: config.beta_min,
+            beta: BETA.0,
             rtt_min: None,
             rtt_max: 0.0,
             sampler: Sampler::new(Span::ZERO),
@@ -98,7 +93,7 @@ impl HTcp {
     }
 
     /// Returns the increase in segments per round trip at `now`. It is matched to the decrease, so that it equals
-    /// NewReno's one segment if beta is 1/2 and the last congestion event was less than `delta_low` ago.
+    /// NewReno's one segment if beta is 1/2 and the last congestion event was less than a second ago.
     fn alpha(&mut self, now: Time) -> f64 {
         let epoch = self.epoch.get_or_insert(now);
         if self.paused {
@@ -106,7 +101,7 @@ impl HTcp {
             self.paused = false;
         }
         self.updated = now;
-        let alpha = 2.0 * (1.0 - self.beta) * self.config.increase(now.since(*epoch));
+        let alpha = 2.0 * (1.0 - self.beta) * increase(now.since(*epoch));
         match self.rtt_min.filter(|_| self.config.rtt_scaling) {
             Some(rtt) => alpha * (rtt.as_secs_f64() / SCALE_RTT).clamp(SCALE_RANGE.0, SCALE_RANGE.1),
             None => alpha,
@@ -115,13 +110,12 @@ impl HTcp {
 
     /// Returns the share of the window to keep at a loss.
     fn backoff(&self) -> f64 {
-        let least = self.config.beta_min;
         let changed = (self.rate - self.old_rate).abs() > self.config.rate_change * self.old_rate;
         match self.rtt_min {
             Some(rtt_min) if self.config.adaptive_backoff && !changed && self.rtt_max > 0.0 => {
-                (rtt_min.as_secs_f64() / self.rtt_max).clamp(least, self.config.beta_max.max(least))
+                (rtt_min.as_secs_f64() / self.rtt_max).clamp(BETA.0, BETA.1)
             }
-            _ => least,
+            _ => BETA.0,
         }
     }
 }

@@ -23,7 +23,7 @@ pub(crate) static ENTRY: Entry = Entry::avoidance("log-westwood-plus", |values| 
     "Kliazovich, Granelli, Miorandi, Logarithmic window increase for TCP Westwood+, Computer Networks 52(12), 2008",
 )
 .with_options(Options::OPTIONS)
-.tested_in(&["log-westwood-plus", "log-westwood-plus(alpha=1,least=1)", "log-westwood-plus(dynamic=on)"])
+.tested_in(&["log-westwood-plus", "log-westwood-plus(alpha=1,rtt=smoothed)", "log-westwood-plus(dynamic=on)"])
 .keeping_at_losses();
 
 longhaul_cc::options! {

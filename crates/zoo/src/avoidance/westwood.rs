@@ -9,19 +9,23 @@ use longhaul_cc::registry::{Entry, OptionSpec};
 use longhaul_cc::{Ack, Estimate, Path, Quantity};
 use longhaul_units::{Bytes, Span};
 
-use crate::estimate::{AchievedRate, Bandwidth, BandwidthStart, RTT_MIN_WINDOW, RoundRate, round_rate};
+use crate::estimate::{Bandwidth, BandwidthStart, RTT_MIN_WINDOW, RoundRate};
 
 /// Share of the window kept while there is no estimate, as in NewReno.
 const BLIND: f64 = 0.5;
 
 pub(super) const ECN_BETA: OptionSpec =
     OptionSpec::float("ecn-beta", 0.1, 0.95, 0.5, "maximum fraction of the window kept on an ECN mark");
-const KEEP: OptionSpec =
-    OptionSpec::float("keep", 0.0, 0.99, 0.9, "weight of the old value in the rate estimate, per RTT");
+/// Share of RE that is kept per RTT.
+const KEEP: f64 = 0.9;
+/// Time constant of the bandwidth filter.
+const TAU: Span = Span::from_secs(1);
+/// Window over RE x minimum RTT above which Westwood CRB presumes congestion.
+const THETA: f64 = 1.4;
 
 pub(crate) static ENTRY: Entry = Entry::avoidance("westwood", |values| {
-    let Options { filter, common } = Options::from_values(values);
-    Box::new(common.build(Eligible::Bandwidth(filter.build())))
+    let Options { start, common } = Options::from_values(values);
+    Box::new(common.build(Eligible { be: Some(Bandwidth::new(TAU, start)), rate: None }))
 })
 .described(
     "NewReno's increase; a loss sets the window to bandwidth estimate x minimum RTT",
@@ -30,7 +34,7 @@ pub(crate) static ENTRY: Entry = Entry::avoidance("westwood", |values| {
 .with_options(Options::OPTIONS)
 .tested_in(&[
     "westwood",
-    "westwood(tau=50,from=zero,rtt-min-window=1)",
+    "westwood(from=zero,rtt-min-window=1)",
     "swift-start+westwood",
     "swift-start-hardened(iw=4,follow=off)+westwood",
     "cached-start+slow-start+westwood",
@@ -40,29 +44,29 @@ pub(crate) static ENTRY: Entry = Entry::avoidance("westwood", |values| {
 .keeping_at_losses();
 
 pub(crate) static RE: Entry = Entry::avoidance("westwood-re", |values| {
-    let ReOptions { keep, from_rise, common } = ReOptions::from_values(values);
-    Box::new(common.build(Eligible::Achieved(achieved(keep, from_rise))))
+    let ReOptions { from_rise, common } = ReOptions::from_values(values);
+    Box::new(common.build(Eligible { be: None, rate: Some(achieved(from_rise)) }))
 })
 .described(
     "Westwood with the rate achieved over one RTT, which ACK compression does not inflate",
     "Wang, Valla, Sanadidi, Ng, Gerla, Efficiency/Friendliness Tradeoffs in TCP Westwood, ISCC 2002",
 )
 .with_options(ReOptions::OPTIONS)
-.tested_in(&["westwood-re", "westwood-re(keep=0)", "westwood-re(from=round)"])
+.tested_in(&["westwood-re", "westwood-re(from=round)"])
 .internet_safe()
 .keeping_at_losses();
 
 pub(crate) static CRB: Entry = Entry::avoidance("westwood-crb", |values| {
-    let CrbOptions { filter, keep, theta, common } = CrbOptions::from_values(values);
-    let re = achieved(keep, filter.start == BandwidthStart::Rise);
-    Box::new(common.build(Eligible::Combined { be: filter.build(), re, theta }))
+    let Options { start, common } = Options::from_values(values);
+    let re = achieved(start == BandwidthStart::Rise);
+    Box::new(common.build(Eligible { be: Some(Bandwidth::new(TAU, start)), rate: Some(re) }))
 })
 .described(
     "Westwood with the rate estimate if the window suggests congestion, else the bandwidth estimate",
     "Wang, Valla, Sanadidi, Ng, Gerla, Efficiency/Friendliness Tradeoffs in TCP Westwood, ISCC 2002",
 )
-.with_options(CrbOptions::OPTIONS)
-.tested_in(&["westwood-crb", "westwood-crb(theta=1,from=zero)"])
+.with_options(Options::OPTIONS)
+.tested_in(&["westwood-crb", "westwood-crb(from=zero)"])
 .internet_safe()
 .keeping_at_losses();
 
@@ -73,7 +77,7 @@ pub(crate) static PLUS: Entry =
             "Grieco, Mascolo, CCR 34(2), 2004; Linux",
         )
         .with_options(PlusOptions::OPTIONS)
-        .tested_in(&["westwood-plus", "westwood-plus(least=1,keep=0,rtt=smoothed,rtt-min-window=1)"])
+        .tested_in(&["westwood-plus", "westwood-plus(rtt=smoothed,rtt-min-window=1)"])
         .internet_safe()
         .keeping_at_losses();
 
@@ -91,32 +95,17 @@ impl Common {
 }
 
 longhaul_cc::options! {
-    struct Filter {
-        tau: Span [Span::from_millis] =
-            OptionSpec::int("tau", 1, 60_000, 1000, "time constant of the bandwidth filter, ms"),
+    struct Options {
         start: BandwidthStart = OptionSpec::choice(
             "from", BandwidthStart::NAMES,
             "initial value of the bandwidth filter: slow start's last rate, that of its first RTT, or zero",
         ),
-    }
-}
-
-impl Filter {
-    fn build(self) -> Bandwidth {
-        Bandwidth::new(self.tau, self.start)
-    }
-}
-
-longhaul_cc::options! {
-    struct Options {
-        filter: Filter,
         common: Common,
     }
 }
 
 longhaul_cc::options! {
     struct ReOptions {
-        keep: f64 = KEEP,
         from_rise: bool [|from: &str| from == "rise"] = OptionSpec::choice(
             "from", &["rise", "round"],
             "initial value of the average: slow start's last rate or that of its first RTT",
@@ -126,24 +115,7 @@ longhaul_cc::options! {
 }
 
 longhaul_cc::options! {
-    struct CrbOptions {
-        filter: Filter,
-        keep: f64 = KEEP,
-        theta: f64 = OptionSpec::float(
-            "theta", 1.0, 10.0, 1.4,
-            "window over RE x minimum RTT above which congestion is presumed",
-        ),
-        common: Common,
-    }
-}
-
-longhaul_cc::options! {
     pub(super) struct PlusOptions {
-        least: Span [Span::from_millis] = OptionSpec::int("least", 1, 10_000, 50, "minimum duration of a sample, ms"),
-        keep: f64 = OptionSpec::float(
-            "keep", 0.0, 0.99, round_rate::KEEP,
-            "weight of the old value in each of the two averages",
-        ),
         rtt: RttChoice =
             OptionSpec::choice("rtt", RttChoice::NAMES, "RTT used for sample durations and the minimum RTT"),
         common: Common,
@@ -152,93 +124,58 @@ longhaul_cc::options! {
 
 impl PlusOptions {
     pub(super) fn build(self) -> Westwood {
-        self.common.build(Eligible::Plus(RoundRate::new(self.least).with_keep(self.keep))).with_rtt(self.rtt)
+        self.common.build(Eligible { be: None, rate: Some(RoundRate::plus()) }).with_rtt(self.rtt)
     }
 }
 
-/// Returns an RE that keeps `keep` per round trip. Unless it starts from slow start's last rate, it starts as after
-/// congestion.
-fn achieved(keep: f64, from_rise: bool) -> AchievedRate {
-    let mut re = AchievedRate::new(keep);
+/// Returns an RE. Unless it starts from slow start's last rate, it starts as after congestion.
+fn achieved(from_rise: bool) -> RoundRate {
+    let mut re = RoundRate::achieved(KEEP);
     if !from_rise {
         re.settle();
     }
     re
 }
 
-/// Rate estimate that sets the window after a loss.
+/// Rate estimate that sets the window after a loss: BE, as in the first publication of Westwood, RE or Westwood+'s, or BE
+/// and RE as in Westwood CRB.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Eligible {
-    /// BE, as in the first publication of Westwood.
-    Bandwidth(Bandwidth),
-    /// RE, as in Westwood RE.
-    Achieved(AchievedRate),
-    /// Westwood CRB: RE if the window exceeds `theta` times what RE fills without a queue, else BE.
-    Combined {
-        /// The filtered bandwidth.
-        be: Bandwidth,
-        /// The achieved rate.
-        re: AchievedRate,
-        /// Ratio above which a queue, and so congestion, is presumed.
-        theta: f64,
-    },
-    /// Westwood+.
-    Plus(RoundRate),
+pub(crate) struct Eligible {
+    pub(crate) be: Option<Bandwidth>,
+    pub(crate) rate: Option<RoundRate>,
 }
 
 impl Eligible {
-    /// Returns the available ones of BE and RE.
+    /// Returns the available estimates by name.
     fn rates(&self) -> [Option<Estimate>; 2] {
-        match self {
-            Self::Bandwidth(be) => [Estimate::rate("be", be.rate()), None],
-            Self::Achieved(re) => [Estimate::rate("re", re.rate()), None],
-            Self::Combined { be, re, .. } => [Estimate::rate("be", be.rate()), Estimate::rate("re", re.rate())],
-            Self::Plus(rate) => [Estimate::rate("be", rate.rate()), None],
-        }
+        let name = |rate: &RoundRate| if rate.is_plus() { "be" } else { "re" };
+        let be = self.be.and_then(|be| Estimate::rate("be", be.rate()));
+        [be, self.rate.and_then(|rate| Estimate::rate(name(&rate), rate.rate()))]
     }
 
     fn on_ack(&mut self, ack: &Ack<'_>, rtt: Option<Span>) {
-        match self {
-            Self::Bandwidth(be) => be.observe(ack, rtt),
-            Self::Achieved(re) => re.observe(ack, rtt),
-            Self::Combined { be, re, .. } => {
-                be.observe(ack, rtt);
-                re.observe(ack, rtt);
-            }
-            Self::Plus(rate) => rate.on_ack(ack.rx_time.unwrap_or(ack.now), ack.delivered, rtt),
-        }
+        self.be.iter_mut().for_each(|be| be.observe(ack, rtt));
+        self.rate.iter_mut().for_each(|rate| rate.observe(ack, rtt));
     }
 
     /// Ends the start-up of the estimates at the first congestion event.
-    const fn settle(&mut self) {
-        match self {
-            Self::Bandwidth(be) => be.settle(),
-            Self::Achieved(re) => re.settle(),
-            Self::Combined { be, re, .. } => {
-                be.settle();
-                re.settle();
-            }
-            Self::Plus(_) => {}
-        }
+    fn settle(&mut self) {
+        self.be.iter_mut().for_each(Bandwidth::settle);
+        self.rate.iter_mut().for_each(RoundRate::settle);
     }
 
     /// Returns the window in bytes that fills the path without a queue, for a congestion window of `cwnd` bytes and a
-    /// minimum RTT of `rtt_min` seconds; zero if there is no estimate.
+    /// minimum RTT of `rtt_min` seconds; zero if there is no estimate. If BE and RE are known, RE counts if the window
+    /// suggests congestion.
     fn window(&self, cwnd: f64, rtt_min: f64) -> f64 {
-        match self {
-            Self::Bandwidth(be) => be.rate() * rtt_min,
-            Self::Achieved(re) => re.rate() * rtt_min,
-            Self::Combined { be, re, theta } => {
-                let achieved = re.rate() * rtt_min;
-                if cwnd > theta * achieved { achieved } else { be.rate() * rtt_min }
-            }
-            Self::Plus(rate) => rate.rate() * rtt_min,
-        }
+        let achieved = self.rate.map(|rate| rate.rate() * rtt_min);
+        let be = self.be.map(|be| be.rate() * rtt_min);
+        achieved.filter(|achieved| be.is_none() || cwnd > THETA * achieved).or(be).unwrap_or(0.0)
     }
 
     /// Returns whether a timeout resets the minimum RTT, because the path may have changed (Westwood+ in Linux).
-    const fn relearns(&self) -> bool {
-        matches!(self, Self::Plus(_))
+    fn relearns(&self) -> bool {
+        self.rate.is_some_and(|rate| rate.is_plus())
     }
 }
 

@@ -11,7 +11,7 @@ use longhaul_cc::{Ack, Estimate, Needs, Path, Quantity};
 use longhaul_units::{Bytes, Span, math};
 
 use super::westwood::{ECN_BETA, keeping};
-use crate::estimate::AchievedRate;
+use crate::estimate::RoundRate;
 
 mod capacity;
 
@@ -115,7 +115,7 @@ pub(crate) struct WestwoodBbe {
     capacity: Capacity,
     /// Number of capacity increases already responded to.
     rises: u32,
-    re: AchievedRate,
+    re: RoundRate,
     /// Congestion level at the last loss, for logs.
     at_loss: Option<f64>,
 }
@@ -127,7 +127,7 @@ impl WestwoodBbe {
             level: CongestionLevel::new(config.keep).with_rtt_min_window(config.rtt_min_window),
             capacity: Capacity::new(config.capacity, config.tau),
             rises: 0,
-            re: AchievedRate::new(config.keep_re),
+            re: RoundRate::achieved(config.keep_re),
             at_loss: None,
         }
     }

@@ -26,8 +26,7 @@ const LEAST_REST: f64 = 0.02;
 /// Mascolo, Sanadidi, Wang, TCP Westwood, MobiCom 2001.)
 ///
 /// ACKs that arrive at the same instant count as one. ACKs that arrive back to back (ACK compression) make single
-/// samples very large and the estimate too high; [`AchievedRate`](super::AchievedRate) and
-/// [`RoundRate`](super::RoundRate) avoid that. If the send times of data are known, the effect of compression is
+/// samples very large and the estimate too high; [`RoundRate`](super::RoundRate) avoids that. If the send times of data are known, the effect of compression is
 /// bounded. ACKs of data sent at one instant then count as one, too, and a sample is at most the rate at which its
 /// bytes were sent (as in the delivery-rate samples of draft-cheng-iccrg-delivery-rate-estimation, section 3.3).
 /// Because an average cannot exceed its samples, the estimate is also at most the largest of the latest delivery-rate

@@ -28,44 +28,21 @@ const UNANIMOUS: u32 = 10;
 /// tenth of the pairs is undistorted, one sequence of that length in 37,000 has none.
 const CONTRADICTING: u32 = 100;
 
-/// Configuration of a [`FusedCapacity`].
-#[derive(Clone, Copy, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct FusedConfig {
-    /// Time constant of BE, at least 1 us. Default: 1 s.
-    pub tau: Span,
-    /// Largest error of a single reading, the resolution of the coarser clock. A dispersion has two readings.
-    /// Default: 1 us.
-    pub clock: Span,
-    /// Part by which dispersions may differ, in addition to two readings, and still agree; 0 to 0.5. Default: 0.05.
-    pub share: f64,
-    /// The estimate converges if the pairs that agree with the best one have this weight, and half of the number of
-    /// all pairs seen; more than 0. Default: 6.
-    pub sure: f64,
-    /// Number of pairs seen after which a weight of 3 is enough, at least 1. Default: 40, as in CapProbe.
-    pub least: u32,
-    /// Lifetime of pairs and minimum RTTs. Default: 120 s.
-    pub window: Span,
-}
+/// Largest error of a single reading, the resolution of the coarser clock. A dispersion has two readings.
+const CLOCK: Span = Span::from_micros(1);
+/// Part by which dispersions may differ, in addition to two readings, and still agree.
+const SHARE: f64 = 0.05;
+/// The estimate converges if the pairs that agree with the best one have this weight, and half of the number of all
+/// pairs seen.
+const SURE: f64 = 6.0;
+/// Number of pairs seen after which [`LEAST_WEIGHT`] is enough, as in CapProbe.
+const LEAST: u32 = 40;
+/// Lifetime of pairs and minimum RTTs.
+const WINDOW: Span = Span::from_secs(120);
 
-impl Default for FusedConfig {
-    fn default() -> Self {
-        Self {
-            tau: Span::from_secs(1),
-            clock: Span::from_micros(1),
-            share: 0.05,
-            sure: 6.0,
-            least: 40,
-            window: Span::from_secs(120),
-        }
-    }
-}
-
-impl FusedConfig {
-    /// Returns whether two dispersions stand for the same rate; `other` is the reference.
-    fn agree(&self, one: Span, other: Span) -> bool {
-        one.max(other) - one.min(other) <= other.mul_f64(self.share) + self.clock * 2
-    }
+/// Returns whether two dispersions stand for the same rate; `other` is the reference.
+fn agree(one: Span, other: Span) -> bool {
+    one.max(other) - one.min(other) <= other.mul_f64(SHARE) + CLOCK * 2
 }
 
 /// Estimate of a [`FusedCapacity`], in bytes of IP packets per second once a pair has shown their size.
@@ -113,7 +90,6 @@ pub struct FusedEstimate {
 /// as many as BE.
 #[derive(Clone, Debug)]
 pub struct FusedCapacity {
-    config: FusedConfig,
     be: Bandwidth,
     delivered: Sampler,
     floor: WindowedMax,
@@ -128,15 +104,14 @@ pub struct FusedCapacity {
 }
 
 impl FusedCapacity {
-    /// Creates an estimator without samples. A `share` that is negative or not a number counts as zero.
+    /// Creates an estimator without samples. BE has the time constant `tau`, at least 1 us.
     #[must_use]
-    pub fn new(config: FusedConfig) -> Self {
+    pub fn new(tau: Span) -> Self {
         Self {
-            config,
-            be: Bandwidth::new(config.tau, BandwidthStart::Rise),
+            be: Bandwidth::new(tau, BandwidthStart::Rise),
             delivered: Sampler::new(Span::ZERO),
             floor: WindowedMax::new(0),
-            least: WindowedMin::new(config.window),
+            least: WindowedMin::new(WINDOW),
             recent: Span::MAX,
             pairs: Pairs::new(Bytes::ZERO),
             mss: Bytes::ZERO,
@@ -190,7 +165,7 @@ impl FusedCapacity {
         if self.pairs.bytes != sample.bytes {
             self.pairs = Pairs::new(sample.bytes);
         }
-        self.pairs.forget(now - self.config.window);
+        self.pairs.forget(now - WINDOW);
         self.pairs.take(sample, now);
         self.follow(now);
         true
@@ -198,15 +173,15 @@ impl FusedCapacity {
 
     /// Detects a change of the path.
     fn follow(&mut self, now: Time) {
-        if self.pairs.judge_newest(&self.config, self.slowest()) {
+        if self.pairs.judge_newest(self.slowest()) {
             self.recent = Span::MAX;
             return;
         }
         let strays = self.pairs.strays;
-        let agreed = strays >= UNANIMOUS && self.pairs.newest_agree(&self.config, UNANIMOUS);
+        let agreed = strays >= UNANIMOUS && self.pairs.newest_agree(UNANIMOUS);
         if agreed || strays >= CONTRADICTING {
             self.pairs.keep_strays();
-            self.least = WindowedMin::new(self.config.window);
+            self.least = WindowedMin::new(WINDOW);
             self.least.update(now, self.recent);
             self.recent = Span::MAX;
             self.changes = self.changes.saturating_add(1);
@@ -217,7 +192,7 @@ impl FusedCapacity {
     #[must_use]
     pub fn estimate(&self) -> Option<FusedEstimate> {
         let (quick, floor) = (self.be.rate() * self.overhead(), self.floor());
-        let evidence = self.pairs.evidence(&self.config, self.least.get().unwrap_or_default(), self.slowest());
+        let evidence = self.pairs.evidence(self.least.get().unwrap_or_default(), self.slowest());
         let bytes = self.pairs.bytes;
         // Without a usable pair the estimate is BE alone.
         let Some(evidence) = evidence else {
@@ -233,12 +208,12 @@ impl FusedCapacity {
         let trust = if quick > 0.0 { evidence.weight.min(1.0) } else { 1.0 };
         let value = rate((trust * pairs + (1.0 - trust) * quick).max(floor));
         // Bound the range by the queueing of the best pair, the clock, and the delivered rate.
-        let doubt = evidence.waited + self.config.clock * 2;
+        let doubt = evidence.waited + CLOCK * 2;
         let low = over(evidence.dispersion + doubt).max(rate(floor)).min(value);
         let high = over(evidence.dispersion - doubt).max(value);
         let seen = self.pairs.taken;
-        let early = self.config.sure.max(f64::from(seen) * MAJORITY);
-        let enough = if seen < self.config.least { early } else { LEAST_WEIGHT };
+        let early = SURE.max(f64::from(seen) * MAJORITY);
+        let enough = if seen < LEAST { early } else { LEAST_WEIGHT };
         Some(FusedEstimate {
             rate: RateRange { low, value, high },
             trust,
@@ -288,7 +263,7 @@ impl FusedCapacity {
         let floor = self.floor();
         if floor > 0.0 {
             let needs = self.pairs.bytes.as_f64() / floor;
-            Span::from_secs_f64(needs * (1.0 + self.config.share)) + self.config.clock * 2
+            Span::from_secs_f64(needs * (1.0 + SHARE)) + CLOCK * 2
         } else {
             Span::MAX
         }
@@ -303,7 +278,7 @@ impl FusedCapacity {
 
 impl Default for FusedCapacity {
     fn default() -> Self {
-        Self::new(FusedConfig::default())
+        Self::new(Span::from_secs(1))
     }
 }
 

@@ -1,9 +1,12 @@
-//! TCP Westwood+'s bandwidth estimate: one sample per round trip, smoothed twice.
+//! TCP Westwood's rate estimate RE and Westwood+'s bandwidth estimate: one sample per round trip, smoothed.
 
+use longhaul_cc::Ack;
 use longhaul_units::{Bytes, Span, Time};
 
-/// Part of its old value that a smoothing stage keeps (Linux's Westwood+).
-pub(crate) const KEEP: f64 = 7.0 / 8.0;
+/// Part of its old value that a smoothing stage of Westwood+ keeps (Linux).
+const PLUS_KEEP: f64 = 7.0 / 8.0;
+/// Minimum duration of a sample of Westwood+ (Linux).
+const PLUS_LEAST: Span = Span::from_millis(50);
 
 /// Counter of the data delivered over intervals of a round trip.
 #[derive(Clone, Copy, Debug)]
@@ -37,35 +40,66 @@ impl Sampler {
     }
 }
 
-/// Westwood+'s estimate in bytes/s: the data delivered over a round trip (or a minimum interval, if that is longer),
-/// passed through two consecutive moving averages that keep 7/8 each, or another part. The first sample initialises
-/// both. (Grieco, Mascolo, CCR 34(2), 2004; sampling and smoothing as in Linux.)
+/// The data delivered over a round trip, in bytes/s, sampled once per round trip into a moving average. The first sample
+/// initialises it.
+///
+/// ACK compression within a round trip has no effect. In congestion the estimate is cwnd / RTT, the rate of the flow,
+/// while [`Bandwidth`](super::Bandwidth) is closer to the capacity of the path.
+///
+/// * RE (Wang, Valla, Sanadidi, Ng, Gerla, Efficiency/Friendliness Tradeoffs in TCP Westwood, ISCC 2002): until
+///   [`settle`](Self::settle) is called at the first congestion event, the estimate is the last sample, because an
+///   average over ten round trips is slower than slow start.
+/// * Westwood+ (Grieco, Mascolo, CCR 34(2), 2004; sampling and smoothing as in Linux): samples span at least 50 ms, and
+///   pass two consecutive averages.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RoundRate {
     sampler: Sampler,
+    /// Part of its old value that an average keeps at a sample.
     keep: f64,
+    /// Whether there are two averages.
+    twice: bool,
+    /// Whether the estimate still is the last sample.
+    rises: bool,
     /// First and second average.
     averages: Option<(f64, f64)>,
 }
 
 impl RoundRate {
-    /// Creates an estimate whose samples span at least `least`.
-    pub(crate) const fn new(least: Span) -> Self {
-        Self { sampler: Sampler::new(least), keep: KEEP, averages: None }
+    /// Creates RE, which keeps `keep` (0 to 1) of its old value at each sample; implementations use 0.9.
+    pub(crate) const fn achieved(keep: f64) -> Self {
+        Self { sampler: Sampler::new(Span::ZERO), keep, twice: false, rises: true, averages: None }
     }
 
-    /// Sets the part of their old value, 0 to 1, that the averages keep at a sample.
-    pub(crate) const fn with_keep(self, keep: f64) -> Self {
-        Self { keep, ..self }
+    /// Creates Westwood+'s estimate.
+    pub(crate) const fn plus() -> Self {
+        Self { sampler: Sampler::new(PLUS_LEAST), keep: PLUS_KEEP, twice: true, rises: false, averages: None }
+    }
+
+    /// Returns whether this is Westwood+'s estimate.
+    pub(crate) const fn is_plus(&self) -> bool {
+        self.twice
     }
 
     /// Processes an ACK at `now` for `delivered` bytes, with an RTT of `rtt`.
     pub(crate) fn on_ack(&mut self, now: Time, delivered: Bytes, rtt: Option<Span>) {
-        if let Some(sample) = self.sampler.on_ack(now, delivered, rtt) {
-            let (first, second) = self.averages.unwrap_or((sample, sample));
-            let first = self.keep * first + (1.0 - self.keep) * sample;
-            self.averages = Some((first, self.keep * second + (1.0 - self.keep) * first));
-        }
+        let Some(sample) = self.sampler.on_ack(now, delivered, rtt) else { return };
+        let Some((first, second)) = self.averages.filter(|_| !self.rises) else {
+            self.averages = Some((sample, sample));
+            return;
+        };
+        let average = |old: f64, new: f64| self.keep * old + (1.0 - self.keep) * new;
+        let first = average(first, sample);
+        self.averages = Some((first, if self.twice { average(second, first) } else { first }));
+    }
+
+    /// Processes an ACK with an RTT of `rtt`.
+    pub(crate) fn observe(&mut self, ack: &Ack<'_>, rtt: Option<Span>) {
+        self.on_ack(ack.rx_time.unwrap_or(ack.now), ack.delivered, rtt);
+    }
+
+    /// Turns RE into an average from here on.
+    pub(crate) const fn settle(&mut self) {
+        self.rises = false;
     }
 
     /// Returns the estimate in bytes/s, or zero before the first sample.
@@ -86,8 +120,8 @@ mod tests {
     /// averages of k it is 1 - k^n (1 + n (1 - k)).
     #[test]
     fn a_step_has_its_closed_form() {
-        let usual = RoundRate::new(Span::from_millis(50));
-        for (mut rate, keep) in [(usual, 7.0_f64 / 8.0), (usual.with_keep(0.5), 0.5), (usual.with_keep(0.0), 0.0)] {
+        let usual = RoundRate::plus();
+        for (mut rate, keep) in [(usual, 7.0_f64 / 8.0), (RoundRate { keep: 0.5, ..usual }, 0.5)] {
             let rtt = Some(Span::from_millis(100));
             rate.on_ack(at(0), Bytes(1), rtt);
             rate.on_ack(at(100), Bytes(100_000), rtt);
@@ -104,7 +138,7 @@ mod tests {
     #[test]
     fn short_round_trips_are_measured_over_fifty_milliseconds() {
         for (rtt, samples) in [(1, 2), (50, 2), (100, 1)] {
-            let mut rate = RoundRate::new(Span::from_millis(50));
+            let mut rate = RoundRate::plus();
             let mut changes = 0;
             for ms in 0..=100 {
                 let before = rate.averages;
@@ -114,5 +148,70 @@ mod tests {
             }
             assert_eq!(changes, samples, "round trip of {rtt} ms");
         }
+    }
+
+    const RTT: Span = Span::from_millis(100);
+
+    #[test]
+    fn a_steady_flow_is_measured_exactly() {
+        for spacing in [1, 4, 10, 50] {
+            let mut re = RoundRate::achieved(0.9);
+            for ms in (0..2000).step_by(spacing) {
+                re.on_ack(at(ms), Bytes(1000 * spacing as u64), Some(RTT));
+            }
+            assert!((re.rate() / 1e6 - 1.0).abs() < 1e-6, "{spacing}: {}", re.rate());
+        }
+    }
+
+    /// ACKs that arrive in one burst per round trip yield the same rate, while they mislead BE.
+    #[test]
+    fn compression_within_a_round_trip_does_not_show() {
+        let mut re = RoundRate::achieved(0.9);
+        for round in 0..30 {
+            for k in 0..10 {
+                re.on_ack(at(100 * round) + Span::from_micros(k), Bytes(10_000), Some(RTT));
+            }
+        }
+        assert!((re.rate() / 1e6 - 1.0).abs() < 0.01, "{}", re.rate());
+    }
+
+    /// The moving average keeps 0.9 per round trip: n samples after a step of one it is 1 - 0.9^n.
+    #[test]
+    fn a_step_is_followed_by_a_tenth_a_round_trip() {
+        let mut re = RoundRate::achieved(0.9);
+        re.on_ack(at(0), Bytes(1), Some(RTT));
+        re.on_ack(at(50), Bytes(10), Some(RTT));
+        re.on_ack(at(100), Bytes(99_990), Some(RTT));
+        re.settle();
+        for n in 1..=20 {
+            re.on_ack(at(100 + 100 * n), Bytes(200_000), Some(RTT));
+            let expected = 2e6 - 1e6 * 0.9_f64.powi(n as i32);
+            assert!((re.rate() / expected - 1.0).abs() < 1e-9, "{n}: {}, not {expected}", re.rate());
+        }
+    }
+
+    /// Before the first congestion event the estimate is the rate of the last round trip, however fast that changes.
+    /// After it, nine tenths of the estimate are kept.
+    #[test]
+    fn it_rises_with_a_slow_start() {
+        let mut re = RoundRate::achieved(0.9);
+        for round in 0..8 {
+            let mut ack = Ack::new(at(100 * round));
+            ack.delivered = Bytes(1000 << round);
+            re.observe(&ack, Some(RTT));
+        }
+        assert!((re.rate() / 1.28e6 - 1.0).abs() < 1e-9, "{}", re.rate());
+        re.on_ack(at(800), Bytes(128_000), Some(RTT));
+        re.settle();
+        re.on_ack(at(900), Bytes(28_000), Some(RTT));
+        assert!((re.rate() / (0.9 * 1.28e6 + 0.1 * 0.28e6) - 1.0).abs() < 1e-9, "{}", re.rate());
+    }
+
+    #[test]
+    fn nothing_is_known_before_a_round_trip() {
+        let mut re = RoundRate::achieved(0.9);
+        re.on_ack(at(0), Bytes(1000), None);
+        re.on_ack(at(10), Bytes(1000), Some(RTT));
+        assert_eq!(re.rate(), 0.0);
     }
 }

@@ -9,7 +9,7 @@
 use longhaul_cc::compose::{DSCP_OPTION, Overlay, Recovery, Stage, Step, Window};
 use longhaul_cc::registry::{Entry, Values};
 use longhaul_cc::{Ack, Demands, Detection, Episode, Granted, NeedError, Needs, Path, ProbeKind, ProbePlan, update};
-use longhaul_units::{Bytes, Span};
+use longhaul_units::Bytes;
 
 /// First plan number of recoveries. Start-up schemes number theirs from zero, so that a recovery's plan differs from
 /// the plan of a start-up scheme that the loss ended.
@@ -115,15 +115,8 @@ pub(crate) struct ProbingRecovery {
 impl ProbingRecovery {
     pub(crate) fn new(config: ProbingRecoveryConfig) -> Self {
         let kind = if config.scheme == Scheme::Rapid { ProbeKind::Dummy } else { ProbeKind::Outstanding };
-        let prefer = [Some(kind), None, None];
-        let plan = update!(ProbePlan {
-            prefer,
-            segments: 0,
-            gap: Span::ZERO,
-            dscp: config.dscp,
-            id: FIRST_PLAN,
-            ..ProbePlan::new(0, ProbeKind::Dummy, 0)
-        });
+        let mut plan = ProbePlan::new(FIRST_PLAN, kind, 0);
+        plan.dscp = config.dscp;
         Self { config, granted: false, loss: Loss::default(), plan }
     }
 

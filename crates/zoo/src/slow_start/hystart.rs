@@ -2,13 +2,22 @@
 //! RTT increases.
 
 use longhaul_cc::compose::{AckLimit, IW_OPTION, L_OPTION, Reason, SlowStart, Stage, Step, Window, raise};
-use longhaul_cc::registry::{Entry, OptionSpec, Rule};
+use longhaul_cc::registry::{Entry, OptionSpec};
 use longhaul_cc::{Ack, Path, initial_window};
 use longhaul_units::{Bytes, Rate, Span, Time};
 
+/// Window below which the detectors are off, in segments (Linux, `hystart_low_window`).
+const LOW_WINDOW: u64 = 16;
+/// Greatest gap between two ACKs of a train (Linux, `hystart_ack_delta_us`).
+const ACK_DELTA: Span = Span::from_millis(2);
 /// Divisor of the minimum RTT that yields the increase at which the delay detector ends slow start (Linux,
 /// `tcp_cubic.c`, `hystart_update`).
 const DELAY_DIVISOR: u64 = 8;
+/// Bounds of that increase (Linux, `HYSTART_DELAY_MIN` and `HYSTART_DELAY_MAX`).
+const MIN_DELAY: Span = Span::from_millis(4);
+const MAX_DELAY: Span = Span::from_millis(16);
+/// RTT samples of a round before the comparison (Linux, `HYSTART_MIN_SAMPLES`).
+const SAMPLES: u32 = 8;
 /// Maximum ACK delay that the sender's own batches cause (Linux, `hystart_ack_delay`).
 const MAX_ACK_DELAY: Span = Span::from_millis(1);
 /// Four batches, for which Linux makes an allowance (`hystart_ack_delay`), of the largest size that segmentation
@@ -25,7 +34,7 @@ pub(crate) static ENTRY: Entry =
             "Ha, Rhee, Taming the elephants: new TCP slow start, Computer Networks 55(9), 2011; Linux",
         )
         .with_options(HyStartConfig::OPTIONS)
-        .tested_in(&["hystart+cubic", "hystart+new-reno", "hystart(detect=delay,low-window=2,samples=1,l=1)+cubic"])
+        .tested_in(&["hystart+cubic", "hystart+new-reno", "hystart(detect=delay,l=1)+cubic"])
         .internet_safe();
 
 longhaul_cc::options! {
@@ -41,7 +50,6 @@ longhaul_cc::options! {
 }
 
 longhaul_cc::options! {
-    /// Configuration of [`HyStart`]: the constants of Linux's `tcp_cubic.c`, and the initial window.
     #[derive(Eq)]
     pub(crate) struct HyStartConfig {
         /// Initial window in segments (RFC 6928).
@@ -50,22 +58,6 @@ longhaul_cc::options! {
         /// segments otherwise.
         segments_per_ack: u32 = L_OPTION,
         detect: Detect = OptionSpec::choice("detect", Detect::NAMES, "signal that ends slow start"),
-        /// `hystart_low_window`, in segments.
-        low_window: u32 =
-            OptionSpec::int("low-window", 2, 1000, 16, "window below which the detectors are off, segments"),
-        /// `hystart_ack_delta_us`.
-        ack_delta: Span [Span::from_millis] =
-            OptionSpec::int("ack-delta", 1, 1000, 2, "greatest gap between two ACKs of a train, ms"),
-        /// `HYSTART_DELAY_MIN`.
-        min_delay: Span [Span::from_millis] =
-            OptionSpec::int("min-delay", 1, 1000, 4, "minimum increase of the RTT that counts, ms")
-                .ruled(&[Rule::AtMost(&["max-delay"])]),
-        /// `HYSTART_DELAY_MAX`.
-        max_delay: Span [Span::from_millis] =
-            OptionSpec::int("max-delay", 1, 1000, 16, "greatest increase that is waited for, ms"),
-        /// `HYSTART_MIN_SAMPLES`.
-        samples: u32 =
-            OptionSpec::int("samples", 1, 100, 8, "RTT samples of a round before the comparison"),
     }
 }
 
@@ -84,7 +76,7 @@ struct Round {
 /// The two detectors of HyStart, evaluated round by round.
 #[derive(Clone, Debug)]
 pub(super) struct Detector {
-    config: HyStartConfig,
+    detect: Detect,
     /// Whether rounds are also counted while the window is too small for the detectors.
     always: bool,
     round: Option<Round>,
@@ -93,14 +85,13 @@ pub(super) struct Detector {
 }
 
 impl Detector {
-    pub(super) const fn new(config: HyStartConfig) -> Self {
-        Self { config, always: false, round: None, least: None }
+    pub(super) const fn new(detect: Detect) -> Self {
+        Self { detect, always: false, round: None, least: None }
     }
 
-    /// Returns a detector with Linux's constants that counts rounds from the first ACK of the connection on, as the
-    /// SUSS kernel patch does.
-    pub(super) fn from_the_first_ack() -> Self {
-        Self { always: true, ..Self::new(HyStartConfig::default()) }
+    /// Returns a detector that counts rounds from the first ACK of the connection on, as the SUSS kernel patch does.
+    pub(super) const fn from_the_first_ack() -> Self {
+        Self { always: true, ..Self::new(Detect::Both) }
     }
 
     /// Processes an ACK with the RTT sample `rtt`. `wide` says whether the window is large enough for the detectors.
@@ -121,7 +112,7 @@ impl Detector {
 
     /// Returns whether a window of `cwnd` bytes is large enough for the detectors.
     pub(super) fn is_wide(&self, cwnd: f64, mss: Bytes) -> bool {
-        cwnd >= f64::from(self.config.low_window) * mss.as_f64()
+        cwnd >= (mss * LOW_WINDOW).as_f64()
     }
 
     pub(super) const fn least(&self) -> Option<Span> {
@@ -135,26 +126,26 @@ impl Detector {
 
     /// Returns the length of this round's ACK train, if this ACK belongs to it.
     pub(super) fn train(&mut self, ack: &Ack<'_>) -> Option<Span> {
-        let (now, delta) = (arrival(ack), self.config.ack_delta);
+        let now = arrival(ack);
         let round = self.round.as_mut()?;
-        if now.since(round.last_ack) > delta {
+        if now.since(round.last_ack) > ACK_DELTA {
             return None;
         }
         round.last_ack = now;
         Some(now.since(round.start))
     }
 
-    /// Returns whether the RTTs of this round show a queue. The first [`HyStartConfig::samples`] samples of a round
+    /// Returns whether the RTTs of this round show a queue. The first [`SAMPLES`] samples of a round
     /// are only counted; comparison begins with the next one.
     pub(super) fn delayed(&mut self) -> bool {
         let (Some(round), Some(least)) = (&mut self.round, self.least) else {
             return false;
         };
-        if round.samples < self.config.samples {
+        if round.samples < SAMPLES {
             round.samples += 1;
             return false;
         }
-        let threshold = (least / DELAY_DIVISOR).min(self.config.max_delay).max(self.config.min_delay);
+        let threshold = (least / DELAY_DIVISOR).clamp(MIN_DELAY, MAX_DELAY);
         round.min.is_some_and(|min| min > least + threshold)
     }
 
@@ -167,9 +158,9 @@ impl Detector {
 
     /// Returns whether slow start ends with this ACK, for a window of `cwnd` bytes.
     pub(super) fn ends(&mut self, ack: &Ack<'_>, cwnd: f64, paced: bool) -> bool {
-        let long = self.config.detect != Detect::Delay
+        let long = self.detect != Detect::Delay
             && self.train(ack).is_some_and(|train| self.longest_train(cwnd, paced).is_some_and(|most| train > most));
-        let delayed = self.config.detect != Detect::AckTrain && self.delayed();
+        let delayed = self.detect != Detect::AckTrain && self.delayed();
         long || delayed
     }
 }
@@ -199,7 +190,7 @@ pub(crate) struct HyStart {
 impl HyStart {
     pub(crate) const fn new(config: HyStartConfig) -> Self {
         let limit = AckLimit::rfc3465(config.segments_per_ack);
-        Self { config, limit, detector: Detector::new(config), found: false }
+        Self { config, limit, detector: Detector::new(config.detect), found: false }
     }
 }
 
@@ -216,7 +207,7 @@ impl SlowStart for HyStart {
 
     fn begin(&mut self, reason: Reason, _path: &Path, _window: &Window) {
         if matches!(reason, Reason::NoLoss | Reason::Timeout) {
-            self.detector = Detector::new(self.config);
+            self.detector = Detector::new(self.config.detect);
             self.found = false;
         }
     }

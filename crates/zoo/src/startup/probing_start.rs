@@ -102,15 +102,8 @@ pub(crate) struct ProbingStart {
 impl ProbingStart {
     /// Creates the start, with `name` as the name of its phase in logs.
     pub(crate) const fn new(config: ProbingStartConfig, name: &'static str) -> Self {
-        let prefer = [Some(config.kind), Some(ProbeKind::Dummy), None];
-        let plan = update!(ProbePlan {
-            prefer,
-            segments: 0,
-            gap: Span::ZERO,
-            dscp: config.dscp,
-            id: 0,
-            ..ProbePlan::new(0, ProbeKind::Dummy, 0)
-        });
+        let mut plan = ProbePlan::new(0, config.kind, 0);
+        (plan.prefer[1], plan.dscp) = (Some(ProbeKind::Dummy), config.dscp);
         Self { config, name, granted: false, named: false, phase: Phase::Idle, plan, settled: 0 }
     }
 

@@ -146,15 +146,9 @@ impl Stage for Rc3 {
 
     fn overlay(&self) -> Overlay {
         let kind = ProbeKind::FromTail(Levels::new(self.config.slots, self.config.levels));
-        let gap = self.rate().time_for(self.mss).max(Span::from_nanos(1));
-        let plan = update!(ProbePlan {
-            prefer: [Some(kind), None, None],
-            segments: self.segments(),
-            gap,
-            dscp: self.config.dscp,
-            id: self.id,
-            ..ProbePlan::new(0, ProbeKind::Dummy, 0)
-        });
+        let mut plan = ProbePlan::new(self.id, kind, self.segments());
+        plan.gap = self.rate().time_for(self.mss).max(Span::from_nanos(1));
+        plan.dscp = self.config.dscp;
         update!(Overlay { background: self.granted.then_some(plan), ..Overlay::default() })
     }
 

@@ -99,29 +99,18 @@ impl CapProbe {
         Self { config, new: EMPTY, old: EMPTY }
     }
 
-    /// Returns the configuration.
-    #[must_use]
-    pub const fn config(&self) -> &CapProbeConfig {
-        &self.config
-    }
-
     /// Adds a sample at `now`, which never decreases. Returns whether it was used; invalid samples change nothing.
     pub fn on_pair(&mut self, sample: &PairSample, now: Time) -> bool {
         if sample.rate().is_none() {
             return false;
         }
         if self.merged().is_some_and(|minima| minima.bytes != sample.bytes) {
-            self.reset();
+            (self.new, self.old) = (EMPTY, EMPTY);
         }
         self.age(now);
         let tolerance = self.tolerance(sample.dispersion);
         self.new.take(sample, now, tolerance);
         true
-    }
-
-    /// Discards all samples, for example because the route has changed.
-    pub const fn reset(&mut self) {
-        (self.new, self.old) = (EMPTY, EMPTY);
     }
 
     /// Returns the estimate as of the newest sample, or `None` before the first.

@@ -2,38 +2,22 @@
 
 use longhaul_units::{Rate, Span, Time};
 
-use super::cap_probe::{CapProbe, CapProbeConfig};
+use super::cap_probe::CapProbe;
 use super::packet_pair::PairSample;
 use super::rate_range::RateRange;
 
-/// Configuration of a [`TcpProbe`].
-#[derive(Clone, Copy, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct TcpProbeConfig {
-    /// Minimum time between two pairs; zero means as often as there is data.
-    pub gap: Span,
-    /// Configuration of the filter for pairs.
-    pub pairs: CapProbeConfig,
-    /// Part by which a converged estimate must exceed the last one to count as a rise of the capacity, above 0: 0.25
-    /// is a quarter.
-    pub rise: f64,
-}
-
-impl Default for TcpProbeConfig {
-    /// 10 ms between pairs, CapProbe's defaults, a quarter.
-    fn default() -> Self {
-        Self { gap: Span::from_millis(10), pairs: CapProbeConfig::default(), rise: 0.25 }
-    }
-}
+/// Minimum time between two pairs.
+const GAP: Span = Span::from_millis(10);
+/// Factor by which a converged estimate must exceed the last one to count as a rise of the capacity.
+const RISE: f64 = 1.25;
 
 /// Capacity of the narrow link, from pairs of data segments sent in reverse order (Gerla et al., PFLDnet 2006,
 /// section 2.3). The sender queries [`may_send`](Self::may_send), and reports each pair's transmission and
 /// measurement.
 ///
 /// The rates count IP packets if the bytes of the samples do. There are no allocations.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct TcpProbe {
-    config: TcpProbeConfig,
     filter: CapProbe,
     next_at: Time,
     /// Last converged estimate.
@@ -42,12 +26,6 @@ pub struct TcpProbe {
 }
 
 impl TcpProbe {
-    /// Creates an estimator without samples.
-    #[must_use]
-    pub const fn new(config: TcpProbeConfig) -> Self {
-        Self { config, filter: CapProbe::new(config.pairs), next_at: Time::ZERO, settled: None, rises: 0 }
-    }
-
     /// Returns whether another pair may be sent at `now`. The sender ensures that only one is in flight.
     #[must_use]
     pub fn may_send(&self, now: Time) -> bool {
@@ -56,7 +34,7 @@ impl TcpProbe {
 
     /// Records the transmission of a pair.
     pub fn on_sent(&mut self, now: Time) {
-        self.next_at = now + self.config.gap;
+        self.next_at = now + GAP;
     }
 
     /// Adds a measured pair. Invalid samples are ignored.
@@ -66,7 +44,7 @@ impl TcpProbe {
         }
         let Some(estimate) = self.filter.estimate().filter(|estimate| estimate.converged) else { return };
         let rate = estimate.rate.value;
-        if self.settled.is_some_and(|settled| rate > settled.mul_f64(1.0 + self.config.rise)) {
+        if self.settled.is_some_and(|settled| rate > settled.mul_f64(RISE)) {
             self.rises = self.rises.saturating_add(1);
         }
         self.settled = Some(rate);
@@ -99,12 +77,6 @@ impl TcpProbe {
     }
 }
 
-impl Default for TcpProbe {
-    fn default() -> Self {
-        Self::new(TcpProbeConfig::default())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -128,19 +100,17 @@ mod tests {
     }
 
     #[test]
-    fn pairs_keep_the_configured_distance() {
-        for gap in [0, 1, 10, 250] {
-            let mut probe = TcpProbe::new(TcpProbeConfig { gap: Span::from_millis(gap), ..TcpProbeConfig::default() });
-            // A sender that asks each millisecond.
-            let sent = (0..1000).filter(|now| {
-                let may = probe.may_send(at(*now));
-                if may {
-                    probe.on_sent(at(*now));
-                }
-                may
-            });
-            assert_eq!(sent.count() as u64, 1000 / gap.max(1), "{gap} ms");
-        }
+    fn pairs_are_ten_milliseconds_apart() {
+        let mut probe = TcpProbe::default();
+        // A sender that asks each millisecond.
+        let sent = (0..1000).filter(|now| {
+            let may = probe.may_send(at(*now));
+            if may {
+                probe.on_sent(at(*now));
+            }
+            may
+        });
+        assert_eq!(sent.count(), 100);
     }
 
     /// Pairs that were separated by cross traffic, or compressed behind a queue, have been queued: the best pair is

@@ -12,8 +12,8 @@ fn after_a_loss() -> Rounds<LogWestwoodPlus> {
 }
 
 fn algorithm() -> LogWestwoodPlus {
-    let rate = RoundRate::new(Span::from_millis(50));
-    LogWestwoodPlus::new(Westwood::new(Eligible::Plus(rate), 0.5), 2.0)
+    let eligible = Eligible { be: None, rate: Some(RoundRate::plus()) };
+    LogWestwoodPlus::new(Westwood::new(eligible, 0.5), 2.0)
 }
 
 fn after_a_loss_of(algorithm: LogWestwoodPlus) -> Rounds<LogWestwoodPlus> {

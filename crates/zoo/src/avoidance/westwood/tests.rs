@@ -10,15 +10,17 @@ fn be() -> Bandwidth {
     Bandwidth::new(Span::from_secs(1), BandwidthStart::Round)
 }
 
+fn by_be() -> Eligible {
+    Eligible { be: Some(be()), rate: None }
+}
+
+fn by(rate: RoundRate) -> Eligible {
+    Eligible { be: None, rate: Some(rate) }
+}
+
 fn all() -> [Eligible; 4] {
-    let re = AchievedRate::new(0.9);
-    let plus = RoundRate::new(Span::from_millis(50));
-    [
-        Eligible::Bandwidth(be()),
-        Eligible::Achieved(re),
-        Eligible::Combined { be: be(), re, theta: 1.4 },
-        Eligible::Plus(plus),
-    ]
+    let re = RoundRate::achieved(0.9);
+    [by_be(), by(re), Eligible { be: Some(be()), rate: Some(re) }, by(RoundRate::plus())]
 }
 
 /// Returns a flow that has held 1000 segments for `secs` seconds over a path of 100 ms, with `queue_ms` of queue at
@@ -58,7 +60,7 @@ fn a_loss_with_a_queue_drains_it() {
 /// The threshold becomes the estimate even if that exceeds the window, which stays as it is (MobiCom 2001).
 #[test]
 fn the_window_never_rises_at_a_loss() {
-    let mut flow = flow(Eligible::Plus(RoundRate::new(Span::from_millis(50))), 0, 6.0);
+    let mut flow = flow(by(RoundRate::plus()), 0, 6.0);
     flow.window.cwnd /= 4.0;
     let target = flow.ask(Signal::Loss);
     assert_eq!(target.cwnd, flow.window.cwnd);
@@ -67,19 +69,19 @@ fn the_window_never_rises_at_a_loss() {
 
 #[test]
 fn a_round_raises_by_one_segment() {
-    let mut flow = flow(Eligible::Bandwidth(be()), 0, 0.1);
+    let mut flow = flow(by_be(), 0, 0.1);
     assert!((flow.round() - 1.0).abs() < 0.01);
 }
 
 /// Without an estimate, and at a mark, half is kept. A classifier that judges a loss as random keeps more.
 #[test]
 fn marks_and_ignorance_halve_and_doubt_keeps_more() {
-    let mut blind = Rounds::new(Westwood::new(Eligible::Bandwidth(be()), 0.5), MS100, 100.0);
+    let mut blind = Rounds::new(Westwood::new(by_be(), 0.5), MS100, 100.0);
     assert_eq!(blind.lose(), 0.5);
-    let mut seeing = flow(Eligible::Bandwidth(be()), 0, 6.0);
+    let mut seeing = flow(by_be(), 0, 6.0);
     let cwnd = seeing.window.cwnd;
     assert!((seeing.ask(Signal::Ecn).cwnd / cwnd - 0.5).abs() < 1e-6);
-    let mut queued = flow(Eligible::Achieved(AchievedRate::new(0.9)), 100, 20.0);
+    let mut queued = flow(by(RoundRate::achieved(0.9)), 100, 20.0);
     for (severity, kept) in [(1.0, 0.5), (0.5, 0.75), (0.0, 1.0)] {
         let event = CongestionEvent::new(queued.now, Signal::Loss, Bytes::from_f64(cwnd), cwnd);
         let event = update!(CongestionEvent { cause: LossCause::new(severity), ..event });
@@ -93,10 +95,10 @@ fn marks_and_ignorance_halve_and_doubt_keeps_more() {
 fn crb_chooses_by_the_queue() {
     for (queue, cwnd_over_achieved) in [(30, 1.3), (50, 1.5)] {
         let flow = flow(all()[2], queue, 20.0);
-        let Eligible::Combined { be, re, theta } = flow.algorithm.eligible else { unreachable!() };
+        let Eligible { be: Some(be), rate: Some(re) } = flow.algorithm.eligible else { unreachable!() };
         let ratio = 1460e3 / (re.rate() * 0.1);
         assert!((ratio - cwnd_over_achieved).abs() < 0.02, "{ratio}");
-        let doubled = Eligible::Combined { be: Bandwidth::new(Span::from_secs(1), BandwidthStart::Round), re, theta };
+        let doubled = Eligible { be: Some(self::be()), rate: Some(re) };
         let chosen = doubled.window(1460e3, 0.1);
         // A BE of zero shows which of the two estimates was used.
         assert_eq!(chosen > 0.0, ratio > 1.4, "{queue} ms");
@@ -159,7 +161,8 @@ fn the_least_smoothed_round_trip_is_another() {
 #[test]
 fn an_undone_decrease_leaves_the_start_as_it_was() {
     let be = Bandwidth::new(Span::from_secs(1), BandwidthStart::Rise);
-    let mut flow = Rounds::new(Westwood::new(Eligible::Bandwidth(be), 0.5), MS100, 1000.0);
+    let eligible = Eligible { be: Some(be), rate: None };
+    let mut flow = Rounds::new(Westwood::new(eligible, 0.5), MS100, 1000.0);
     let rate = |segments: f64| Some(longhaul_cc::RateSample::new(Bytes::from_f64(segments * 1460.0), MS100));
     let told = |algorithm: &mut Westwood, segments: f64, now: longhaul_units::Time| {
         let mut ack = Ack::new(now);

@@ -4,7 +4,7 @@ use longhaul_cc::internal::TcpProbe;
 use longhaul_cc::{Ack, Demands, Needs, Path, update};
 use longhaul_units::{Rate, Span};
 
-use crate::estimate::{Bandwidth, BandwidthStart, FusedCapacity, FusedConfig};
+use crate::estimate::{Bandwidth, BandwidthStart, FusedCapacity};
 
 longhaul_cc::options! {
     /// Source of the capacity in the eligible rate.
@@ -49,9 +49,7 @@ impl Capacity {
         match source {
             CapacitySource::Be => Self::Be(be),
             CapacitySource::Pairs => Self::Pairs { be, probe: Box::default(), payload: 1.0 },
-            CapacitySource::Fused => {
-                Self::Fused(Box::new(FusedCapacity::new(FusedConfig { tau, ..FusedConfig::default() })))
-            }
+            CapacitySource::Fused => Self::Fused(Box::new(FusedCapacity::new(tau))),
         }
     }
 

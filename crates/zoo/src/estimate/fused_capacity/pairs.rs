@@ -3,7 +3,7 @@
 use longhaul_cc::estimate::PairSample;
 use longhaul_units::{Bytes, Span, Time};
 
-use super::FusedConfig;
+use super::agree;
 
 /// Number of pairs kept.
 pub(super) const KEPT: usize = 32;
@@ -12,7 +12,7 @@ const NEWEST: u32 = 16;
 
 /// A usable pair.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Pair {
+pub(super) struct Pair {
     at: Time,
     /// Number of pairs before it.
     number: u32,
@@ -20,7 +20,7 @@ struct Pair {
     delay: Span,
     /// CapProbe's sum of delays.
     sum: Span,
-    dispersion: Span,
+    pub(super) dispersion: Span,
 }
 
 impl Pair {
@@ -108,14 +108,14 @@ impl Pairs {
     }
 
     /// Returns the pair with the smallest sum of delays among those with a dispersion of at most `slowest`.
-    fn best(&self, slowest: Span) -> Option<&Pair> {
+    pub(super) fn best(&self, slowest: Span) -> Option<&Pair> {
         self.all().iter().filter(|pair| pair.dispersion <= slowest).min_by_key(|pair| (pair.sum, pair.number))
     }
 
     /// Returns the result of the pairs with a dispersion of at most `slowest`; a delay of `least` means no queueing.
-    pub(super) fn evidence(&self, config: &FusedConfig, least: Span, slowest: Span) -> Option<Evidence> {
+    pub(super) fn evidence(&self, least: Span, slowest: Span) -> Option<Evidence> {
         let best = self.best(slowest)?;
-        let agreeing = || self.all().iter().filter(|pair| config.agree(pair.dispersion, best.dispersion));
+        let agreeing = || self.all().iter().filter(|pair| agree(pair.dispersion, best.dispersion));
         let weight: f64 = agreeing().map(|pair| pair.weight(least)).sum();
         let sum: f64 = agreeing().map(|pair| pair.weight(least) * pair.dispersion.as_secs_f64()).sum();
         Some(Evidence {
@@ -128,20 +128,20 @@ impl Pairs {
 
     /// Counts the newest pair as contradicting, or resets the count if it agrees. Returns whether it agrees. Without
     /// a best pair no pair contradicts.
-    pub(super) fn judge_newest(&mut self, config: &FusedConfig, slowest: Span) -> bool {
+    pub(super) fn judge_newest(&mut self, slowest: Span) -> bool {
         let newest = self.all().last().map(|pair| pair.dispersion);
         let best = self.best(slowest).map(|pair| pair.dispersion);
-        let agrees = newest.zip(best).is_none_or(|(newest, best)| config.agree(newest, best));
+        let agrees = newest.zip(best).is_none_or(|(newest, best)| agree(newest, best));
         self.strays = if agrees { 0 } else { self.strays.saturating_add(1) };
         agrees
     }
 
     /// Returns whether the newest `count` pairs, at most 16, agree with one another.
-    pub(super) fn newest_agree(&self, config: &FusedConfig, count: u32) -> bool {
+    pub(super) fn newest_agree(&self, count: u32) -> bool {
         let newest = self.all().iter().rev().take(count as usize);
         let Some(last) = self.all().last() else { return false };
         newest.clone().count() >= count as usize
-            && newest.into_iter().all(|pair| config.agree(pair.dispersion, last.dispersion))
+            && newest.into_iter().all(|pair| agree(pair.dispersion, last.dispersion))
     }
 
     /// Drops all pairs except the contradicting ones, which then become the reference.

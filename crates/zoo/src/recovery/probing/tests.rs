@@ -1,4 +1,4 @@
-use longhaul_units::Time;
+use longhaul_units::{Span, Time};
 
 use super::*;
 

@@ -105,7 +105,6 @@ fn debug_output_of_congestion_control_is_short() {
         "SwiftStart",
         "SwiftStartConfig",
         "TcpProbe",
-        "TcpProbeConfig",
         "TickClock",
     ]);
 }

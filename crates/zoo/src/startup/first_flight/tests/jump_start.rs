@@ -1,7 +1,7 @@
 use longhaul_cc::{AckedSegment, TxId, update};
 use longhaul_units::{Rate, Span};
 
-use super::*;
+use super::super::*;
 
 const MSS: Bytes = Bytes(1000);
 const RTT: Span = Span::from_millis(100);
@@ -18,8 +18,8 @@ fn granted() -> Granted {
     update!(Granted { segments: true, ..Granted::basic() })
 }
 
-fn start(max_jump: u64, then_slow_start: bool) -> JumpStart {
-    let mut startup = JumpStart::new(JumpStartConfig { max_jump: Bytes(max_jump), then_slow_start });
+fn start(max_jump: u64, then_slow_start: bool) -> FirstFlight {
+    let mut startup = FirstFlight::jump_start(JumpStartConfig { max_jump: Bytes(max_jump), then_slow_start });
     startup.on_granted(&granted(), &path(0)).unwrap();
     startup
 }
@@ -29,7 +29,7 @@ fn at(millis: u64) -> Time {
 }
 
 /// Sends a segment, and calls the tick that it requests at once.
-fn send(startup: &mut JumpStart, window: &mut Window, millis: u64, path: &Path) {
+fn send(startup: &mut FirstFlight, window: &mut Window, millis: u64, path: &Path) {
     startup.on_sent(&Sent::new(at(millis), TxId(0), MSS), path);
     if let Some(due) = startup.next_tick() {
         assert_eq!(due, at(millis));
@@ -39,7 +39,7 @@ fn send(startup: &mut JumpStart, window: &mut Window, millis: u64, path: &Path) 
 }
 
 /// Returns a jump of `segments` segments, all of which were sent.
-fn jumped(mut startup: JumpStart, segments: u64) -> (JumpStart, Window) {
+fn jumped(mut startup: FirstFlight, segments: u64) -> (FirstFlight, Window) {
     let mut window = Window::new(IW);
     assert_eq!(startup.begin(Opening::Connection, at(0), &path(0), &mut window), Step::Stay);
     for k in 1..=segments {
@@ -222,7 +222,7 @@ fn a_segment_is_the_least() {
 }
 
 /// Returns the threshold that a timeout would leave.
-fn after_timeout(startup: &JumpStart) -> Option<f64> {
+fn after_timeout(startup: &FirstFlight) -> Option<f64> {
     let timeout = Timeout::new(Time::ZERO, 1, Bytes::ZERO);
     startup.clone().on_timeout(&timeout, &path(0), &mut Window::new(1000.0))
 }

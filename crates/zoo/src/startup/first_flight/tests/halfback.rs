@@ -1,6 +1,6 @@
 use longhaul_cc::{TxId, update};
 
-use super::*;
+use super::super::*;
 
 const MSS: Bytes = Bytes(1000);
 const RTT: Span = Span::from_millis(100);
@@ -17,14 +17,14 @@ fn at(micros: u64) -> Time {
     Time::ZERO + Span::from_micros(micros)
 }
 
-fn start(by_segment: bool) -> Halfback {
-    let mut startup = Halfback::new(HalfbackConfig { pacing_threshold: Bytes(141_000), by_segment });
+fn start(by_segment: bool) -> FirstFlight {
+    let mut startup = FirstFlight::halfback(HalfbackConfig { pacing_threshold: Bytes(141_000), by_segment });
     startup.on_granted(&update!(Granted { probes: true, ..Granted::basic() }), &path(0)).unwrap();
     startup
 }
 
 /// Returns a Halfback that has sent a flow of `segments` segments as far as the threshold allows.
-fn paced(mut startup: Halfback, segments: u64) -> (Halfback, Window) {
+fn paced(mut startup: FirstFlight, segments: u64) -> (FirstFlight, Window) {
     let mut window = Window::new(IW);
     assert_eq!(startup.begin(Opening::Connection, at(0), &path(0), &mut window), Step::Stay);
     for k in 1..=segments.min(141) {
@@ -43,7 +43,7 @@ fn delivered(micros: u64, segments: u64) -> Ack<'static> {
     ack
 }
 
-fn copies(startup: &Halfback) -> u32 {
+fn copies(startup: &FirstFlight) -> u32 {
     startup.overlay().probe.map_or(0, |plan| plan.segments)
 }
 

@@ -1,0 +1,2 @@
+mod halfback;
+mod jump_start;
