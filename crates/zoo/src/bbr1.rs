@@ -4,9 +4,11 @@
 mod policer;
 
 use longhaul_cc::estimate::WindowedMax;
-use longhaul_cc::internal::bbr::{Base, MIN_RTT_WINDOW, Sample, Turn};
+use longhaul_cc::internal::bbr::{Base, MIN_RTT_WINDOW, Sample};
 use longhaul_cc::registry::Entry;
-use longhaul_cc::{Ack, BuildParams, Control, Controller, Needs, Path, PathEvent, Sent, Snapshot, Timeout, update};
+use longhaul_cc::{
+    Ack, BuildParams, Control, Controller, Episode, Needs, Path, PathEvent, Sent, Snapshot, Timeout, update,
+};
 use longhaul_units::{Bytes, Rate, Span, Time};
 
 use self::policer::Policer;
@@ -156,20 +158,20 @@ impl BbrV1 {
     }
 
     fn update_bw(&mut self, sample: &Sample) {
-        self.base.rounds.on_ack(sample.prior_delivered, sample.total_delivered);
+        self.base.count_round(sample);
         if sample.bw <= 0.0 {
             return;
         }
-        self.conserving &= !self.base.rounds.start;
+        self.conserving &= !self.base.round_start;
         self.watch_policer(sample, sample.newly_lost > 0.0);
         if !sample.app_limited || sample.bw >= self.max_bw() {
-            self.max_bw.update(self.base.rounds.count, sample.bw);
+            self.max_bw.update(self.base.round, sample.bw);
         }
     }
 
     fn watch_policer(&mut self, sample: &Sample, lossy: bool) {
         let probing = self.mode == Mode::ProbeBw;
-        let forgot = self.policer.on_ack(sample, self.total_lost, self.base.rounds.start, lossy, probing);
+        let forgot = self.policer.on_ack(sample, self.total_lost, self.base.round_start, lossy, probing);
         if forgot {
             self.start_probe_bw(sample);
         }
@@ -179,7 +181,7 @@ impl BbrV1 {
         if sample.newly_acked <= 0.0 || sample.bw <= 0.0 {
             return;
         }
-        if self.base.rounds.start {
+        if self.base.round_start {
             self.extra_acked.on_round();
         }
         let reset = RESET_SEGMENTS * self.base.mss.as_f64();
@@ -278,8 +280,8 @@ impl BbrV1 {
     }
 
     fn set_quantum(&mut self) {
-        let least = if self.base.pacing.rate() < SLOW { 1 } else { 2 };
-        self.base.pacing.set_quantum(self.base.mss, least);
+        let least = if self.base.pacing_rate < SLOW { 1 } else { 2 };
+        self.base.set_quantum(least);
     }
 
     /// Returns `gain` times the bandwidth-delay product at the bandwidth `bw`.
@@ -291,7 +293,7 @@ impl BbrV1 {
     /// and adds two more while probing so that a small window can probe, too.
     fn with_budget(&self, volume: f64) -> f64 {
         let segment = self.base.mss.as_f64();
-        let volume = volume + (self.base.pacing.quantum() * OFFLOAD_QUANTA).as_f64();
+        let volume = volume + (self.base.quantum * OFFLOAD_QUANTA).as_f64();
         let even = (volume / (2.0 * segment)).ceil() * 2.0 * segment;
         let probing = self.mode == Mode::ProbeBw && self.phase == 0;
         if probing { even + 2.0 * segment } else { even }
@@ -309,20 +311,20 @@ impl BbrV1 {
 
     /// Updates the window for recovery. Returns whether packet conservation controls it, as in the first round of
     /// recovery.
-    fn recover(&mut self, turn: Turn, sample: &Sample) -> bool {
+    fn recover(&mut self, turn: Option<Episode>, sample: &Sample) -> bool {
         let conserved = sample.in_flight + sample.newly_acked;
         self.base.cwnd = (self.base.cwnd - sample.newly_lost).max(self.base.mss.as_f64());
         match turn {
-            Turn::Enter => {
+            Some(Episode::Enter) => {
                 self.conserving = true;
-                self.base.rounds.restart(sample.total_delivered);
+                self.base.begin_round(sample.total_delivered);
                 self.base.cwnd = conserved;
             }
-            Turn::Exit => {
+            Some(Episode::Exit) => {
                 self.conserving = false;
                 self.base.restore_cwnd();
             }
-            Turn::Same => {}
+            _ => {}
         }
         if self.conserving {
             self.base.cwnd = self.base.cwnd.max(conserved);
@@ -331,11 +333,11 @@ impl BbrV1 {
     }
 
     fn set_pacing(&mut self) {
-        self.base.pacing.set(self.pacing_gain(), self.bw(), self.base.filled);
+        self.base.set_pacing(self.pacing_gain(), self.bw());
         self.set_quantum();
     }
 
-    fn set_cwnd(&mut self, turn: Turn, sample: &Sample) {
+    fn set_cwnd(&mut self, turn: Option<Episode>, sample: &Sample) {
         if !self.recover(turn, sample) && sample.newly_acked > 0.0 {
             let goal = self.bdp(self.bw(), self.mode.cwnd_gain()) + self.aggregation_volume();
             self.base.grow(sample, self.with_budget(goal));
@@ -347,7 +349,7 @@ impl BbrV1 {
     /// Sends after a pause without data at exactly the bandwidth, to fill the pipe without a queue.
     fn restart_from_idle(&mut self, event: &Sent) {
         match self.mode {
-            Mode::ProbeBw => self.base.pacing.set(1.0, self.bw(), self.base.filled),
+            Mode::ProbeBw => self.base.set_pacing(1.0, self.bw()),
             Mode::ProbeRtt => self.check_probe_rtt_done(&self.base.without_ack(event.now)),
             Mode::Startup | Mode::Drain => {}
         }
@@ -383,7 +385,7 @@ impl Controller for BbrV1 {
     fn on_ack(&mut self, event: &Ack<'_>, path: &Path) {
         self.total_lost += event.newly_lost.as_f64();
         let sample = self.base.on_ack(event, path);
-        let turn = self.base.turn(event.episode, self.mode == Mode::ProbeRtt);
+        let turn = self.base.follow(event.episode, self.mode == Mode::ProbeRtt);
         // Update the model, then the pacing rate and the window.
         if event.delivered > Bytes::ZERO {
             self.update_model(&sample);
@@ -397,7 +399,7 @@ impl Controller for BbrV1 {
         self.conserving = false;
         self.base.search_full_pipe(0.0);
         // A timeout ends the round.
-        self.base.rounds.start = true;
+        self.base.round_start = true;
         self.watch_policer(&self.base.without_ack(event.now), true);
     }
 

@@ -11,28 +11,20 @@
 mod aggregation;
 mod app_limit;
 mod full_pipe;
-mod pacing;
-mod probe_rtt;
 mod random;
-mod recovery;
-mod rounds;
 mod sample;
 pub(crate) mod v3;
 
-pub use self::{recovery::Turn, sample::Sample};
+pub use self::sample::Sample;
 
 use self::aggregation::Aggregation;
 use self::app_limit::AppLimit;
 use self::full_pipe::FullPipe;
-use self::pacing::Pacing;
-use self::probe_rtt::Hold;
 use self::random::Random;
-use self::recovery::{Phase, Recovery};
-use self::rounds::Rounds;
 
-use longhaul_units::{Bytes, Span, Time};
+use longhaul_units::{Bytes, Rate, Span, Time};
 
-use crate::{Ack, BuildParams, Control, Episode, Path, SegmentKind, SendLimit, Sent, Timeout, initial_window};
+use crate::{Ack, BuildParams, Control, Episode, Pace, Path, SegmentKind, SendLimit, Sent, Timeout, initial_window};
 
 /// Minimum time for which ProbeRTT keeps little in flight, long enough for flows that share a bottleneck to
 /// overlap.
@@ -41,6 +33,24 @@ const PROBE_RTT_DURATION: Span = Span::from_millis(200);
 pub const MIN_RTT_WINDOW: Span = Span::from_secs(10);
 /// Minimum window, in segments, that keeps data flowing to a receiver that acknowledges every second segment.
 const MIN_PIPE_SEGMENTS: f64 = 4.0;
+
+/// Pacing rate relative to the bandwidth estimate: slightly below it, so that queues shrink on average
+/// (`BBRPacingMarginPercent`).
+const MARGIN: f64 = 0.99;
+/// A quantum is the data sent in this time ...
+const QUANTUM_SPAN: Span = Span::from_millis(1);
+/// ... but no more than this.
+const QUANTUM_MAX: Bytes = Bytes(65_536);
+/// The RTT to assume while none is known.
+const NOMINAL_RTT: Span = Span::from_millis(1);
+
+/// State of loss recovery.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Open,
+    Fast,
+    Timeout,
+}
 
 /// State that both versions have, and what both do with it.
 #[derive(Clone, Debug)]
@@ -54,13 +64,23 @@ pub struct Base {
     /// `BBR.full_bw_reached`: the pipe has been full once.
     pub filled: bool,
     pipe: FullPipe,
-    pub rounds: Rounds,
+    /// Rounds so far, whether the current ACK begins one, and the total of delivered bytes when it began. A round ends
+    /// when a segment is delivered that was sent after its beginning.
+    pub round: u64,
+    pub round_start: bool,
+    round_began: Bytes,
     aggregation: Aggregation,
     app_limit: AppLimit,
-    pub pacing: Pacing,
+    /// Bytes/s; zero before the handshake.
+    pub pacing_rate: f64,
+    pub quantum: Bytes,
     random: Random,
-    recovery: Recovery,
-    hold: Hold,
+    phase: Phase,
+    /// The last window that neither recovery nor ProbeRTT had reduced.
+    prior_cwnd: f64,
+    /// End of the 200 ms of ProbeRTT, once little is in flight, and whether a round trip has passed since.
+    held_until: Option<Time>,
+    held_round: bool,
     pub idle_restart: bool,
     /// Values of the last event.
     pub in_flight: Bytes,
@@ -80,13 +100,18 @@ impl Base {
             initial_cwnd: cwnd,
             filled: false,
             pipe: FullPipe::default(),
-            rounds: Rounds::default(),
+            round: 0,
+            round_start: false,
+            round_began: Bytes::ZERO,
             aggregation: Aggregation::new(Time::ZERO),
             app_limit: AppLimit::default(),
-            pacing: Pacing::unset(),
+            pacing_rate: 0.0,
+            quantum: Bytes::ZERO,
             random: Random::default(),
-            recovery: Recovery::default(),
-            hold: Hold::default(),
+            phase: Phase::Open,
+            prior_cwnd: 0.0,
+            held_until: None,
+            held_round: false,
             idle_restart: false,
             in_flight: Bytes::ZERO,
             total_delivered: Bytes::ZERO,
@@ -99,7 +124,36 @@ impl Base {
         let cwnd = initial_window::of_connection(path, initial_window::DEFAULT_SEGMENTS).as_f64();
         (self.cwnd, self.initial_cwnd) = (cwnd, cwnd);
         self.aggregation = Aggregation::new(now);
-        self.pacing = Pacing::initial(gain, cwnd, path.srtt);
+        (self.pacing_rate, self.quantum) = (initial_rate(gain, cwnd, path.srtt), Bytes::ZERO);
+    }
+
+    /// Sets the pacing rate to `gain` times the bandwidth `bw`, bytes/s, less the margin. Until the pipe was filled, the
+    /// rate only increases, because the samples of an application with little to send must not decrease it.
+    pub fn set_pacing(&mut self, gain: f64, bw: f64) {
+        let rate = gain * bw * MARGIN;
+        if bw > 0.0 && (self.filled || rate > self.pacing_rate) {
+            self.pacing_rate = rate.max(1.0);
+        }
+    }
+
+    /// Sets the quantum to the data of 1 ms at the current rate, at least `least` segments.
+    pub fn set_quantum(&mut self, least: u64) {
+        let rate = Rate::from_bytes_per_sec(self.pacing_rate as u64);
+        self.quantum = rate.bytes_in(QUANTUM_SPAN).min(QUANTUM_MAX).max(self.mss * least);
+    }
+
+    /// Begins a round (`BBRStartRound`) with `delivered` bytes delivered in total. The current round is not counted.
+    pub const fn begin_round(&mut self, delivered: Bytes) {
+        self.round_began = delivered;
+    }
+
+    /// Counts the round that an ACK begins, if any (`BBRUpdateRound`).
+    pub fn count_round(&mut self, sample: &Sample) {
+        self.round_start = sample.prior_delivered.is_some_and(|prior| prior >= self.round_began);
+        if self.round_start {
+            self.begin_round(sample.total_delivered);
+            self.round += 1;
+        }
     }
 
     /// Scales the initial window if the segment size decreases before the first acknowledgment (RFC 5681, section
@@ -149,7 +203,7 @@ impl Base {
 
     /// Looks for a full pipe at the end of a round with a bandwidth of `bw` (`BBRCheckFullBWReached`).
     pub fn check_full_pipe(&mut self, sample: &Sample, bw: f64) {
-        if !self.pipe.is_full() && self.rounds.start && !sample.app_limited {
+        if !self.pipe.is_full() && self.round_start && !sample.app_limited {
             self.pipe.on_round(bw);
             self.filled |= self.pipe.is_full();
         }
@@ -165,63 +219,80 @@ impl Base {
         self.random.below(bound, measured)
     }
 
-    /// Begins ProbeRTT.
-    pub fn begin_probe_rtt(&mut self) {
-        self.hold = Hold::default();
+    /// Begins ProbeRTT, which keeps little in flight for 200 ms or a round trip, whichever is longer.
+    pub const fn begin_probe_rtt(&mut self) {
+        (self.held_until, self.held_round) = (None, false);
     }
 
     /// Processes an ACK in ProbeRTT (`BBRHandleProbeRTT`), where up to `least` bytes in flight count as little. Samples
     /// of these rounds do not show the bandwidth. Returns whether a round trip with little in flight is over.
     pub fn hold_probe_rtt(&mut self, sample: &Sample, least: f64) -> bool {
         self.app_limit.mark(sample.total_delivered, self.in_flight);
-        self.hold.on_ack(sample, least, &mut self.rounds)
+        if self.held_until.is_some() {
+            self.held_round |= self.round_start;
+        } else if sample.in_flight <= least {
+            self.held_until = Some(sample.now + PROBE_RTT_DURATION);
+            self.begin_round(sample.total_delivered);
+        }
+        self.held_round
     }
 
     /// Returns whether ProbeRTT has lasted long enough at `now`.
     #[must_use]
     pub fn has_probed_rtt(&self, now: Time) -> bool {
-        self.hold.is_over(now)
+        self.held_until.is_some_and(|until| now > until)
     }
 
     /// Processes a spurious recovery episode, because of which the full pipe may have been found too early.
     pub fn on_spurious(&mut self) {
         self.restore_cwnd();
-        self.recovery.phase = Phase::Open;
+        self.phase = Phase::Open;
         self.pipe = FullPipe::default();
     }
 
-    /// Returns the change of the recovery by `episode`. At its beginning the window is saved, which is `modulated` if
+    /// Follows the recovery: returns [`Episode::Enter`] or [`Episode::Exit`] if it begins or ends. An episode that
+    /// immediately follows another one continues it. At the beginning the window is saved, which is `modulated` if
     /// ProbeRTT controls it.
-    pub fn turn(&mut self, episode: Episode, modulated: bool) -> Turn {
-        let turn = self.recovery.follow(episode);
-        if turn == Turn::Enter {
-            self.recovery.save(self.cwnd, modulated);
+    pub fn follow(&mut self, episode: Episode, modulated: bool) -> Option<Episode> {
+        let before = self.phase;
+        self.phase = match episode {
+            Episode::None | Episode::Exit => Phase::Open,
+            Episode::Enter | Episode::In | Episode::Again => Phase::Fast,
+            Episode::Rto => Phase::Timeout,
+        };
+        match (before, self.phase) {
+            (Phase::Open, Phase::Fast) => {
+                self.prior_cwnd = if modulated { self.prior_cwnd.max(self.cwnd) } else { self.cwnd };
+                Some(Episode::Enter)
+            }
+            (Phase::Fast | Phase::Timeout, Phase::Open) => Some(Episode::Exit),
+            _ => None,
         }
-        turn
     }
 
     /// Processes a timeout, which leaves one segment more than is still in flight. Returns the bytes that it declares
     /// lost.
     pub fn on_timeout(&mut self, event: &Timeout, path: &Path, modulated: bool) -> Bytes {
         self.mss = path.mss;
-        if self.recovery.phase != Phase::Timeout {
+        if self.phase != Phase::Timeout {
             self.save_cwnd(modulated);
         }
-        self.recovery.phase = Phase::Timeout;
+        self.phase = Phase::Timeout;
         let lost = self.in_flight - event.in_flight;
         self.in_flight = event.in_flight;
         self.cwnd = (event.in_flight + self.mss).as_f64();
         lost
     }
 
-    /// Saves the window (`BBRSaveCwnd`), which is `modulated` if ProbeRTT controls it.
+    /// Saves the window (`BBRSaveCwnd`), which is `modulated` if recovery or ProbeRTT controls it.
     pub fn save_cwnd(&mut self, modulated: bool) {
-        self.recovery.save(self.cwnd, modulated || self.recovery.phase != Phase::Open);
+        let modulated = modulated || self.phase != Phase::Open;
+        self.prior_cwnd = if modulated { self.prior_cwnd.max(self.cwnd) } else { self.cwnd };
     }
 
     /// Returns to the last saved window, if it is larger.
     pub const fn restore_cwnd(&mut self) {
-        self.cwnd = self.recovery.restored(self.cwnd);
+        self.cwnd = self.cwnd.max(self.prior_cwnd);
     }
 
     /// Minimum window in bytes.
@@ -249,6 +320,71 @@ impl Base {
     #[must_use]
     pub fn control(&self) -> Control {
         let cwnd = Bytes::from_f64(self.cwnd).min(self.cap).max(self.mss);
-        Control { pace: self.pacing.pace(), ..Control::window(cwnd) }
+        let rate = Rate::from_bytes_per_sec(self.pacing_rate as u64);
+        let quantum = Some(self.quantum).filter(|quantum| *quantum > Bytes::ZERO);
+        let pace = (rate > Rate::ZERO).then_some(Pace { rate, quantum });
+        Control { pace, ..Control::window(cwnd) }
+    }
+}
+
+/// Returns `gain` times the window `cwnd` per round trip, bytes/s.
+fn initial_rate(gain: f64, cwnd: f64, srtt: Option<Span>) -> f64 {
+    let rtt = srtt.unwrap_or(NOMINAL_RTT).max(Span::from_nanos(1));
+    (gain * cwnd / rtt.as_secs_f64()).max(1.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn base() -> Base {
+        Base::new(&BuildParams { mss: Bytes(1448), ..BuildParams::default() })
+    }
+
+    #[test]
+    fn a_round_ends_with_the_first_segment_sent_in_it() {
+        let mut base = base();
+        let mut sample = base.without_ack(Time::ZERO);
+        let starts = [(0, 10), (0, 20), (5, 30), (10, 40), (39, 50), (40, 60)].map(|(prior, delivered)| {
+            (sample.prior_delivered, sample.total_delivered) = (Some(Bytes(prior)), Bytes(delivered));
+            base.count_round(&sample);
+            base.round_start
+        });
+        assert_eq!((starts, base.round), ([true, false, false, true, false, true], 3));
+        (sample.prior_delivered, sample.total_delivered) = (None, Bytes(70));
+        base.count_round(&sample);
+        assert!(!base.round_start);
+    }
+
+    #[test]
+    fn the_first_rate_is_the_initial_window_a_round_trip_times_the_gain() {
+        assert!((initial_rate(2.77, 14_480.0, Some(Span::from_millis(100))) - 401_096.0).abs() < 1e-6);
+        assert!((initial_rate(2.0, 1000.0, None) - 2e6).abs() < 1e-6);
+    }
+
+    #[test]
+    fn the_rate_falls_only_once_the_pipe_was_full() {
+        let mut base = base();
+        base.pacing_rate = 1000.0;
+        let mut rate = |gain, bw, filled| {
+            base.filled = filled;
+            base.set_pacing(gain, bw);
+            base.pacing_rate
+        };
+        assert_eq!(
+            [rate(1.0, 500.0, false), rate(1.25, 4000.0, false), rate(0.75, 4000.0, true)],
+            [1000.0, 4950.0, 2970.0]
+        );
+    }
+
+    #[test]
+    fn a_quantum_is_a_millisecond_within_bounds() {
+        let mut base = base();
+        assert_eq!(base.control().pace, None);
+        for (rate, quantum) in [(1_000.0, 2896), (10e6, 10_000), (1e9, 65_536)] {
+            base.pacing_rate = rate;
+            base.set_quantum(2);
+            assert_eq!(base.quantum, Bytes(quantum), "{rate}");
+        }
     }
 }

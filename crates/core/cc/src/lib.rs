@@ -60,7 +60,7 @@ pub mod internal {
     pub use crate::avoidance::NewReno;
     /// Parts of BBR that version 1 shares with version 3.
     pub mod bbr {
-        pub use crate::bbr::{Base, MIN_RTT_WINDOW, Sample, Turn};
+        pub use crate::bbr::{Base, MIN_RTT_WINDOW, Sample};
     }
 
     pub use crate::classify::bbe::{KEEP_CONG, RTT_MIN_WINDOW, expiry};
@@ -71,7 +71,7 @@ pub mod internal {
     pub use crate::estimate::tcp_probe::TcpProbe;
     pub use crate::recovery::Prr;
     pub use crate::slow_start::{StandardSlowStart, divisor};
-    pub use crate::startup::{NoStartup, SwiftStart, SwiftStartConfig};
+    pub use crate::startup::{SwiftStart, SwiftStartConfig};
 
     /// Parts of Swift Start that its original version and pacing-only share with it.
     pub mod swift_start {

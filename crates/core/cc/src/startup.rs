@@ -41,5 +41,5 @@ const fn bound(kib: u64) -> Bytes {
     if kib == 0 { Bytes::MAX } else { Bytes(kib.saturating_mul(1024)) }
 }
 
-pub use none::NoStartup;
+pub(crate) use none::NoStartup;
 pub use swift_start::{SwiftStart, SwiftStartConfig};

@@ -11,21 +11,22 @@ use longhaul_units::{Bytes, Span, math};
 
 use crate::estimate::{Bandwidth, BandwidthStart};
 
-/// Default alpha, which sets how quickly the increase falls with the congestion level (value of the ports).
-pub(crate) const ALPHA: f64 = 10.0;
+/// Alpha, which sets how quickly the increase falls with the congestion level (value of the ports).
+const ALPHA: f64 = 10.0;
+/// Time constant of the bandwidth filter.
+const TAU: Span = Span::from_secs(1);
 
 pub(crate) static ENTRY: Entry = Entry::avoidance("adaptive-reno", |values| {
-    let options = Options::from_values(values);
-    let capacity = Bandwidth::new(options.tau, BandwidthStart::Rise);
-    let level = CongestionLevel::new(options.keep).with_rtt_min_window(options.rtt_min_window);
-    Box::new(AdaptiveReno::new(capacity, level, options.per_segment).with_alpha(options.alpha))
+    let Options { per_segment, keep, rtt_min_window } = Options::from_values(values);
+    let level = CongestionLevel::new(keep).with_rtt_min_window(rtt_min_window);
+    Box::new(AdaptiveReno::new(Bandwidth::new(TAU, BandwidthStart::Rise), level, per_segment))
 })
 .described(
     "NewReno plus probing that depends on the congestion level c; decreases to W / (1 + c)",
     "Shimonishi, Murase, Improving efficiency-friendliness tradeoffs of TCP, Globecom 2005; ns-3 ports",
 )
 .with_options(Options::OPTIONS)
-.tested_in(&["adaptive-reno", "adaptive-reno(per-segment=0.1,keep=0,tau=10,ecn-beta=0.8,alpha=1,rtt-min-window=1)"])
+.tested_in(&["adaptive-reno", "adaptive-reno(per-segment=0.1,keep=0,ecn-beta=0.8,rtt-min-window=1)"])
 .internet_safe()
 .keeping_at_losses();
 
@@ -36,10 +37,6 @@ longhaul_cc::options! {
             "capacity per segment of maximum increase, Mb/s",
         ),
         keep: f64 = OptionSpec::float("keep", 0.0, 0.99, 0.85, "weight of the old value in the average RTT at losses"),
-        tau: Span [Span::from_millis] =
-            OptionSpec::int("tau", 1, 60_000, 1000, "time constant of the bandwidth filter, ms"),
-        alpha: f64 =
-            OptionSpec::float("alpha", 0.1, 100.0, ALPHA, "how quickly the increase falls with the congestion level"),
         rtt_min_window: Span [expiry] = RTT_MIN_WINDOW,
         _ = ECN_BETA,
     }
@@ -61,7 +58,6 @@ pub(crate) struct AdaptiveReno {
     level: CongestionLevel,
     /// Capacity in bytes/s per segment of the largest increase.
     per_segment: f64,
-    alpha: f64,
     /// Part of the window that probing has added, in bytes.
     probe: f64,
     /// Increase of this round trip in segments.
@@ -72,13 +68,7 @@ impl AdaptiveReno {
     /// Creates the algorithm with these estimates. Each `per_segment` Mb/s of capacity allow an increase of one more
     /// segment per round trip.
     pub(crate) fn new(capacity: Bandwidth, level: CongestionLevel, per_segment: f64) -> Self {
-        Self { capacity, level, per_segment: per_segment * 1e6 / 8.0, alpha: ALPHA, probe: 0.0, rise: 1.0 }
-    }
-
-    /// Sets how quickly the increase falls with the level; `alpha` has to be positive, and [`ALPHA`] is usual.
-    pub(crate) const fn with_alpha(mut self, alpha: f64) -> Self {
-        self.alpha = alpha;
-        self
+        Self { capacity, level, per_segment: per_segment * 1e6 / 8.0, probe: 0.0, rise: 1.0 }
     }
 }
 
@@ -102,7 +92,7 @@ impl CongestionAvoidance for AdaptiveReno {
         let share = (grow.as_f64() / window.cwnd).min(1.0) * mss;
         if ack.round_start {
             let c = self.level.level(window.cwnd / mss);
-            self.rise = increase(c, self.capacity.rate() / self.per_segment, self.alpha);
+            self.rise = increase(c, self.capacity.rate() / self.per_segment, ALPHA);
         }
         let probe = (self.probe + share * (self.rise - 1.0)).max(0.0);
         window.cwnd = (window.cwnd + share + probe - self.probe).max(mss);

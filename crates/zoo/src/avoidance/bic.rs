@@ -15,18 +15,18 @@ const B: f64 = 4.0;
 /// Round trips to increase by [`B`] segments at the last maximum (Linux 2.6).
 const SMOOTH_PART: f64 = 20.0;
 
-pub(crate) static ENTRY: Entry = Entry::avoidance("bic", |values| Box::new(Bic::new(BicConfig::from_values(values))))
+pub(crate) static ENTRY: Entry = Entry::avoidance("bic", |values| Box::new(Bic::from_values(values)))
     .described(
         "binary search towards the window of the last loss, then probing beyond it",
         "Xu, Harfoush, Rhee, Binary Increase Congestion Control, Infocom 2004; constants of Linux 2.6",
     )
-    .with_options(BicConfig::OPTIONS)
+    .with_options(Bic::OPTIONS)
     .tested_in(&["bic", "bic(fast-convergence=off,beta=0.875,s-max=32,searchless=1,ecn-beta=0.9)"])
     .internet_safe();
 
 longhaul_cc::options! {
-    /// BIC's constants. The defaults are those of Linux 2.6; the paper has 32 for `s_max` and 0.875 for `beta`.
-    pub(crate) struct BicConfig {
+    /// BIC. The defaults are those of Linux 2.6; the paper has 32 for `s_max` and 0.875 for `beta`.
+    pub(crate) struct Bic {
         beta: f64 = OptionSpec::float("beta", 0.1, 0.9, 819.0 / 1024.0, "fraction of the window kept on a loss"),
         s_max: f64 = OptionSpec::float("s-max", 1.0, 1000.0, 16.0, "maximum increase per RTT, segments"),
         /// Before the first loss, the window grows by at least one segment per this many acknowledged.
@@ -35,11 +35,13 @@ longhaul_cc::options! {
             "maximum segments acknowledged per segment of increase before the first loss",
         ),
         fast_convergence: bool = OptionSpec::flag("fast-convergence", true, "release bandwidth to new flows"),
+        /// Window at the last loss in bytes, or less under fast convergence; zero before the first loss.
+        last: f64 => 0.0,
         _ = ECN_BETA,
     }
 }
 
-impl BicConfig {
+impl Bic {
     /// Returns the increase in segments per round trip of a window of `w` segments, if the last loss occurred at
     /// `last` segments. A `last` of zero means that there was no loss yet.
     pub(crate) fn increase(&self, w: f64, last: f64) -> f64 {
@@ -70,19 +72,6 @@ impl BicConfig {
     }
 }
 
-#[derive(Clone, Debug)]
-pub(crate) struct Bic {
-    config: BicConfig,
-    /// Window at the last loss in bytes, or less under fast convergence; zero before the first loss.
-    last: f64,
-}
-
-impl Bic {
-    pub(crate) const fn new(config: BicConfig) -> Self {
-        Self { config, last: 0.0 }
-    }
-}
-
 impl Stage for Bic {}
 
 impl CongestionAvoidance for Bic {
@@ -95,17 +84,16 @@ impl CongestionAvoidance for Bic {
 
     fn on_ack(&mut self, _ack: &Ack<'_>, grow: Bytes, path: &Path, window: &mut Window) -> AvoidanceStep {
         let mss = path.mss.as_f64();
-        let raised = self.config.increase(window.cwnd / mss, self.last / mss);
+        let raised = self.increase(window.cwnd / mss, self.last / mss);
         additive(window, raised, grow, path.mss);
         AvoidanceStep::Stay
     }
 
     fn reduce(&mut self, event: &CongestionEvent, path: &Path) -> Target {
-        let config = &self.config;
-        let fast = config.fast_convergence && event.cwnd < self.last;
-        self.last = if fast { event.cwnd * (1.0 + config.beta) / 2.0 } else { event.cwnd };
+        let fast = self.fast_convergence && event.cwnd < self.last;
+        self.last = if fast { event.cwnd * (1.0 + self.beta) / 2.0 } else { event.cwnd };
         let low = event.base <= LOW_WINDOW * path.mss.as_f64();
-        Target::multiplicative(event, if low { LOW_BETA } else { config.beta }, path.mss)
+        Target::multiplicative(event, if low { LOW_BETA } else { self.beta }, path.mss)
     }
 }
 

@@ -15,18 +15,16 @@ const SAMPLES_A_WINDOW: f64 = 3.0;
 /// below which it is left. The values are those of the early Linux implementations, from memory.
 const TUNED: [(f64, f64, f64); 3] = [(8.0, 0.0, 0.0), (20.0, 1500.0, 1250.0), (200.0, 15_000.0, 12_500.0)];
 
-pub(crate) static ENTRY: Entry =
-    Entry::avoidance("fast", |values| Box::new(Fast::new(FastConfig::from_values(values))))
-        .described(
-            "moves every second RTT towards alpha segments in the queue",
-            "Jin, Wei, Low, FAST TCP, Infocom 2004; Cui, Andrew, FAST TCP for ns-2",
-        )
-        .with_options(FastConfig::OPTIONS)
-        .tested_in(&["fast", "slow-start+fast", "fast(tuning=on,gamma=1,interval=0,ecn-beta=0.8)"]);
+pub(crate) static ENTRY: Entry = Entry::avoidance("fast", |values| Box::new(Fast::from_values(values)))
+    .described(
+        "moves every second RTT towards alpha segments in the queue",
+        "Jin, Wei, Low, FAST TCP, Infocom 2004; Cui, Andrew, FAST TCP for ns-2",
+    )
+    .with_options(Fast::OPTIONS)
+    .tested_in(&["fast", "slow-start+fast", "fast(tuning=on,gamma=1,interval=0,ecn-beta=0.8)"]);
 
 longhaul_cc::options! {
-    /// FAST's constants.
-    pub(crate) struct FastConfig {
+    pub(crate) struct Fast {
         alpha: f64 = OptionSpec::float("alpha", 1.0, 100_000.0, 100.0, "segments that the flow keeps in the queue")
             .ruled(&[Rule::With("tuning", Value::Flag(false))]),
         tuning: bool = OptionSpec::flag("tuning", false, "choose alpha by throughput: 8, 20 or 200"),
@@ -34,12 +32,21 @@ longhaul_cc::options! {
         rtt_gain: f64 =
             OptionSpec::float("rtt-gain", 0.001, 1.0, 0.25, "maximum weight of an RTT sample in the average"),
         interval: Span [Span::from_millis] = OptionSpec::int("interval", 0, 1000, 10, "minimum time between updates, ms"),
+        delay: Delay => Delay::default(),
+        /// Index of the current step of alpha tuning.
+        tuned: usize => 0,
+        /// Time of the last update, and whether the round trip that shows its effect is over.
+        updated: Option<Time> => None,
+        settled: bool => true,
+        /// Target of the increase in bytes, and the part of the acknowledged bytes by which the window approaches it.
+        goal: f64 => 0.0,
+        slope: f64 => 0.0,
         _ = ECN_BETA,
     }
 }
 
 /// Minimum and average RTT in seconds.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Delay {
     base: f64,
     average: Option<f64>,
@@ -65,29 +72,11 @@ impl Delay {
     }
 }
 
-#[derive(Clone, Debug)]
-pub(crate) struct Fast {
-    config: FastConfig,
-    delay: Delay,
-    /// Index of the current step of alpha tuning.
-    tuned: usize,
-    /// Time of the last update, and whether the round trip that shows its effect is over.
-    updated: Option<Time>,
-    settled: bool,
-    /// Target of the increase in bytes, and the part of the acknowledged bytes by which the window approaches it.
-    goal: f64,
-    slope: f64,
-}
-
 impl Fast {
-    pub(crate) fn new(config: FastConfig) -> Self {
-        Self { config, delay: Delay::default(), tuned: 0, updated: None, settled: true, goal: 0.0, slope: 0.0 }
-    }
-
     /// Returns the number of segments to keep in the queue at a window of `segments`.
     fn alpha(&mut self, segments: f64) -> f64 {
-        if !self.config.tuning {
-            return self.config.alpha;
+        if !self.tuning {
+            return self.alpha;
         }
         let rate = self.delay.average.filter(|rtt| *rtt > 0.0).map_or(0.0, |rtt| segments / rtt);
         while TUNED.get(self.tuned + 1).is_some_and(|(_, above, _)| rate > *above) {
@@ -96,7 +85,7 @@ impl Fast {
         while TUNED.get(self.tuned).is_some_and(|(_, _, below)| rate < *below) {
             self.tuned -= 1;
         }
-        TUNED.get(self.tuned).map_or(self.config.alpha, |(alpha, _, _)| *alpha)
+        TUNED.get(self.tuned).map_or(self.alpha, |(alpha, _, _)| *alpha)
     }
 
     /// Computes the update `(1 - gamma) W + gamma (base / RTT W_old + alpha)`, at most twice the window. `W_old` is
@@ -105,7 +94,7 @@ impl Fast {
         let mss = path.mss.as_f64();
         let w_old = ack.rate.map_or(window.cwnd, |rate| rate.tx_in_flight.as_f64().min(window.cwnd.max(mss)));
         let alpha = self.alpha(window.cwnd / mss) * mss;
-        let gamma = self.config.gamma;
+        let gamma = self.gamma;
         let goal = (1.0 - gamma) * window.cwnd + gamma * (self.delay.ratio() * w_old + alpha);
         self.goal = goal.min(2.0 * window.cwnd).max(2.0 * mss);
         // An increase is spread over the ACKs of a window; a decrease takes effect at once.
@@ -118,7 +107,7 @@ impl Fast {
 impl Stage for Fast {
     fn observe(&mut self, ack: &Ack<'_>, path: &Path) -> bool {
         if let Some(sample) = ack.rtt {
-            self.delay.sample(sample.rtt, ack.prior_in_flight.segments(path.mss), self.config.rtt_gain);
+            self.delay.sample(sample.rtt, ack.prior_in_flight.segments(path.mss), self.rtt_gain);
         }
         true
     }
@@ -134,7 +123,7 @@ impl CongestionAvoidance for Fast {
         // has to grow.
         let may_rise = matches!(ack.episode, Episode::None | Episode::Rto);
         if ack.round_start && ack.cwnd_limited && may_rise {
-            let early = self.updated.is_some_and(|updated| ack.now.since(updated) < self.config.interval);
+            let early = self.updated.is_some_and(|updated| ack.now.since(updated) < self.interval);
             let due = self.settled && !early;
             self.settled = !due;
             if due {

@@ -18,22 +18,16 @@ const BETA: (f64, f64) = (0.5, 0.8);
 const SCALE_RTT: f64 = 0.1;
 const SCALE_RANGE: (f64, f64) = (0.1, 2.0);
 
-pub(crate) static ENTRY: Entry =
-    Entry::avoidance("h-tcp", |values| Box::new(HTcp::new(HTcpConfig::from_values(values))))
-        .described(
-            "increases faster as time since congestion passes; keeps minimum RTT over maximum RTT",
-            "Leith, Shorten, H-TCP, PFLDnet 2004; draft-leith-tcp-htcp; Linux",
-        )
-        .with_options(HTcpConfig::OPTIONS)
-        .tested_in(&[
-            "h-tcp",
-            "h-tcp(rate-change=0,memory=0)",
-            "h-tcp(adaptive-backoff=off,rtt-scaling=on,ecn-beta=0.8)",
-        ]);
+pub(crate) static ENTRY: Entry = Entry::avoidance("h-tcp", |values| Box::new(HTcp::from_values(values)))
+    .described(
+        "increases faster as time since congestion passes; keeps minimum RTT over maximum RTT",
+        "Leith, Shorten, H-TCP, PFLDnet 2004; draft-leith-tcp-htcp; Linux",
+    )
+    .with_options(HTcp::OPTIONS)
+    .tested_in(&["h-tcp", "h-tcp(rate-change=0,memory=0)", "h-tcp(adaptive-backoff=off,rtt-scaling=on,ecn-beta=0.8)"]);
 
 longhaul_cc::options! {
-    /// H-TCP's constants.
-    pub(crate) struct HTcpConfig {
+    pub(crate) struct HTcp {
         adaptive_backoff: bool =
             OptionSpec::flag("adaptive-backoff", true, "keep minimum RTT over maximum RTT instead of half"),
         rate_change: f64 =
@@ -46,6 +40,21 @@ longhaul_cc::options! {
             "weight of the old maximum queueing delay after a congestion event",
         ).ruled(&[Rule::With("adaptive-backoff", Value::Flag(true))]),
         rtt_scaling: bool = OptionSpec::flag("rtt-scaling", false, "scale the increase by the RTT"),
+        /// Time of the last congestion event, advanced by the time in which the window did not limit the sender.
+        epoch: Option<Time> => None,
+        /// Time of the last increase.
+        updated: Time => Time::ZERO,
+        paused: bool => false,
+        /// Share kept at the last congestion event.
+        beta: f64 => BETA.0,
+        rtt_min: Option<Span> => None,
+        /// Largest RTT in seconds.
+        rtt_max: f64 => 0.0,
+        sampler: Sampler => Sampler::new(Span::ZERO),
+        /// Highest throughput since the last congestion event, and that of the epoch before, in bytes/s; zero if
+        /// unknown.
+        rate: f64 => 0.0,
+        old_rate: f64 => 0.0,
         _ = ECN_BETA,
     }
 }
@@ -57,41 +66,7 @@ fn increase(since: Span) -> f64 {
     1.0 + 10.0 * late + (late / 2.0) * (late / 2.0)
 }
 
-#[derive(Clone, Debug)]
-pub(crate) struct HTcp {
-    config: HTcpConfig,
-    /// Time of the last congestion event, advanced by the time in which the window did not limit the sender.
-    epoch: Option<Time>,
-    /// Time of the last increase.
-    updated: Time,
-    paused: bool,
-    /// Share kept at the last congestion event.
-    beta: f64,
-    rtt_min: Option<Span>,
-    /// Largest RTT in seconds.
-    rtt_max: f64,
-    sampler: Sampler,
-    /// Highest throughput since the last congestion event, and that of the epoch before, in bytes/s; zero if unknown.
-    rate: f64,
-    old_rate: f64,
-}
-
 impl HTcp {
-    pub(crate) const fn new(config: HTcpConfig) -> Self {
-        Self {
-            config,
-            epoch: None,
-            updated: Time::ZERO,
-            paused: false,
-            beta: BETA.0,
-            rtt_min: None,
-            rtt_max: 0.0,
-            sampler: Sampler::new(Span::ZERO),
-            rate: 0.0,
-            old_rate: 0.0,
-        }
-    }
-
     /// Returns the increase in segments per round trip at `now`. It is matched to the decrease, so that it equals
     /// NewReno's one segment if beta is 1/2 and the last congestion event was less than a second ago.
     fn alpha(&mut self, now: Time) -> f64 {
@@ -102,7 +77,7 @@ impl HTcp {
         }
         self.updated = now;
         let alpha = 2.0 * (1.0 - self.beta) * increase(now.since(*epoch));
-        match self.rtt_min.filter(|_| self.config.rtt_scaling) {
+        match self.rtt_min.filter(|_| self.rtt_scaling) {
             Some(rtt) => alpha * (rtt.as_secs_f64() / SCALE_RTT).clamp(SCALE_RANGE.0, SCALE_RANGE.1),
             None => alpha,
         }
@@ -110,9 +85,9 @@ impl HTcp {
 
     /// Returns the share of the window to keep at a loss.
     fn backoff(&self) -> f64 {
-        let changed = (self.rate - self.old_rate).abs() > self.config.rate_change * self.old_rate;
+        let changed = (self.rate - self.old_rate).abs() > self.rate_change * self.old_rate;
         match self.rtt_min {
-            Some(rtt_min) if self.config.adaptive_backoff && !changed && self.rtt_max > 0.0 => {
+            Some(rtt_min) if self.adaptive_backoff && !changed && self.rtt_max > 0.0 => {
                 (rtt_min.as_secs_f64() / self.rtt_max).clamp(BETA.0, BETA.1)
             }
             _ => BETA.0,
@@ -166,7 +141,7 @@ impl CongestionAvoidance for HTcp {
         (self.old_rate, self.rate) = (self.rate, 0.0);
         if let Some(rtt_min) = self.rtt_min {
             let least = rtt_min.as_secs_f64();
-            self.rtt_max = least + self.config.memory * (self.rtt_max - least).max(0.0);
+            self.rtt_max = least + self.memory * (self.rtt_max - least).max(0.0);
         }
         (self.epoch, self.updated, self.paused) = (Some(event.now), event.now, false);
         Target::multiplicative(event, self.beta, path.mss)

@@ -20,30 +20,32 @@ const LEAST_DECREASE: f64 = 0.09;
 /// logarithm, and a change of this size alters the increase by less than a thousandth.
 const STALE: f64 = 1.0 / 1024.0;
 
-pub(crate) static ENTRY: Entry =
-    Entry::avoidance("hstcp", |values| Box::new(Hstcp::new(HstcpConfig::from_values(values))))
-        .described("NewReno up to 38 segments; above, a larger window increases faster and decreases less", "RFC 3649")
-        .with_options(HstcpConfig::OPTIONS)
-        .tested_in(&[
-            "hstcp",
-            "hstcp(low-window=2,high-decrease=0.5,ecn-beta=0.8)",
-            "swift-start+hstcp",
-            "swift-start-hardened+hstcp",
-        ]);
+pub(crate) static ENTRY: Entry = Entry::avoidance("hstcp", |values| Box::new(Hstcp::from_values(values)))
+    .described("NewReno up to 38 segments; above, a larger window increases faster and decreases less", "RFC 3649")
+    .with_options(Hstcp::OPTIONS)
+    .tested_in(&[
+        "hstcp",
+        "hstcp(low-window=2,high-decrease=0.5,ecn-beta=0.8)",
+        "swift-start+hstcp",
+        "swift-start-hardened+hstcp",
+    ]);
 
 longhaul_cc::options! {
-    /// HighSpeed TCP's constants (RFC 3649, section 5).
-    pub(crate) struct HstcpConfig {
+    /// HighSpeed TCP congestion avoidance, computed instead of looked up in the RFC's table.
+    pub(crate) struct Hstcp {
         /// `Low_Window`: window in segments up to which the algorithm is NewReno.
         low_window: f64 = OptionSpec::float("low-window", 2.0, 10_000.0, 38.0, "window up to which NewReno is used, segments"),
         /// `High_Decrease`: share of the window given up at a loss at 83,000 segments.
         high_decrease: f64 =
             OptionSpec::float("high-decrease", 0.01, 0.5, 0.1, "decrease on a loss at a window of 83,000 segments"),
+        /// Window in segments for which `computed` is the increase.
+        computed_for: f64 => 0.0,
+        computed: f64 => 1.0,
         _ = ECN_BETA,
     }
 }
 
-impl HstcpConfig {
+impl Hstcp {
     /// Returns `b(w)`: the share of a window of `w` segments given up at a loss (RFC 3649, section 5).
     pub(crate) fn decrease(&self, w: f64) -> f64 {
         if w <= self.low_window {
@@ -59,6 +61,13 @@ impl HstcpConfig {
         if w <= self.low_window { 1.0 } else { self.formula(w).max(1.0) }
     }
 
+    fn cached_increase(&mut self, w: f64) -> f64 {
+        if (w - self.computed_for).abs() > STALE * w {
+            (self.computed_for, self.computed) = (w, self.increase(w));
+        }
+        self.computed
+    }
+
     fn formula(&self, w: f64) -> f64 {
         let b = self.decrease(w);
         let p = RESPONSE / math::pow(w, RESPONSE_EXPONENT);
@@ -66,39 +75,17 @@ impl HstcpConfig {
     }
 }
 
-/// HighSpeed TCP congestion avoidance, computed instead of looked up in the RFC's table.
-#[derive(Clone, Debug)]
-pub(crate) struct Hstcp {
-    config: HstcpConfig,
-    /// Window in segments for which `increase` was computed.
-    computed_for: f64,
-    increase: f64,
-}
-
-impl Hstcp {
-    pub(crate) const fn new(config: HstcpConfig) -> Self {
-        Self { config, computed_for: 0.0, increase: 1.0 }
-    }
-
-    fn increase(&mut self, w: f64) -> f64 {
-        if (w - self.computed_for).abs() > STALE * w {
-            (self.computed_for, self.increase) = (w, self.config.increase(w));
-        }
-        self.increase
-    }
-}
-
 impl Stage for Hstcp {}
 
 impl CongestionAvoidance for Hstcp {
     fn on_ack(&mut self, _ack: &Ack<'_>, grow: Bytes, path: &Path, window: &mut Window) -> AvoidanceStep {
-        let a = self.increase(window.cwnd / path.mss.as_f64());
+        let a = self.cached_increase(window.cwnd / path.mss.as_f64());
         additive(window, a, grow, path.mss);
         AvoidanceStep::Stay
     }
 
     fn reduce(&mut self, event: &CongestionEvent, path: &Path) -> Target {
-        let b = self.config.decrease(event.base / path.mss.as_f64());
+        let b = self.decrease(event.base / path.mss.as_f64());
         Target::multiplicative(event, 1.0 - b, path.mss)
     }
 }

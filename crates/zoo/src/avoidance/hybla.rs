@@ -15,28 +15,25 @@ pub(crate) const MAX_GAIN: OptionSpec =
 
 /// Registry entry. For controlled environments only, because it takes as much as `rho^2` NewReno flows with the same
 /// RTT.
-pub(crate) static ENTRY: Entry = Entry::avoidance("hybla", |values| {
-    let Options { rtt0, max_gain } = Options::from_values(values);
-    Box::new(Hybla { rho: Rho::new(rtt0), max_gain })
-})
-.described(
-    "NewReno with the increase of a flow whose RTT is 25 ms",
-    "Caini, Firrincieli, TCP Hybla, Int. J. Satellite Comm. 22(5), 2004; Linux",
-)
-.with_options(Options::OPTIONS)
-.tested_in(&["hybla", "avoidance=hybla", "hybla-start(rtt0=1)+hybla(rtt0=1,max-gain=1000,ecn-beta=0.8)"])
-.growing_beyond_acks();
+pub(crate) static ENTRY: Entry = Entry::avoidance("hybla", |values| Box::new(Hybla::from_values(values)))
+    .described(
+        "NewReno with the increase of a flow whose RTT is 25 ms",
+        "Caini, Firrincieli, TCP Hybla, Int. J. Satellite Comm. 22(5), 2004; Linux",
+    )
+    .with_options(Hybla::OPTIONS)
+    .tested_in(&["hybla", "avoidance=hybla", "hybla-start(rtt0=1)+hybla(rtt0=1,max-gain=1000,ecn-beta=0.8)"])
+    .growing_beyond_acks();
 
 longhaul_cc::options! {
-    struct Options {
-        rtt0: Span [Span::from_millis] = RTT0,
+    pub(crate) struct Hybla {
+        rho: Rho [Rho::to_millis] = RTT0,
         max_gain: f64 = MAX_GAIN,
         _ = ECN_BETA,
     }
 }
 
 /// Hybla's normalised RTT: ratio of the connection's RTT to that of a reference flow, at least one.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Rho {
     reference: Span,
     least: Span,
@@ -44,9 +41,9 @@ pub(crate) struct Rho {
 }
 
 impl Rho {
-    /// Creates the ratio to `reference` (the paper's RTT0 is 25 ms).
-    pub(crate) const fn new(reference: Span) -> Self {
-        Self { reference, least: Span::MAX, value: 1.0 }
+    /// Creates the ratio to a reference of `millis` milliseconds (the paper's RTT0 is 25 ms).
+    pub(crate) const fn to_millis(millis: u64) -> Self {
+        Self { reference: Span::from_millis(millis), least: Span::MAX, value: 1.0 }
     }
 
     /// Updates the minimum RTT. SRTT is unsuitable, because it hardly decreases with the queue if other flows keep one.
@@ -61,12 +58,6 @@ impl Rho {
     pub(crate) const fn value(&self) -> f64 {
         self.value
     }
-}
-
-#[derive(Clone, Debug)]
-pub(crate) struct Hybla {
-    rho: Rho,
-    max_gain: f64,
 }
 
 impl Stage for Hybla {

@@ -30,23 +30,29 @@ const THETA: u32 = 5;
 /// microseconds, which would otherwise determine both curves.
 const FLOOR: f64 = 0.125;
 
-pub(crate) static ENTRY: Entry =
-    Entry::avoidance("illinois", |values| Box::new(Illinois::new(Options::from_values(values).floor)))
-        .described(
-            "increases by 10 (no queue) to 0.3 segments per RTT (full queue); decreases by 1/8 to 1/2",
-            "Liu, Basar, Srikant, TCP-Illinois, Valuetools 2006; Linux",
-        )
-        .with_options(Options::OPTIONS)
-        .tested_in(&["illinois", "illinois(floor=0,ecn-beta=0.8)"])
-        .internet_safe();
+pub(crate) static ENTRY: Entry = Entry::avoidance("illinois", |values| Box::new(Illinois::from_values(values)))
+    .described(
+        "increases by 10 (no queue) to 0.3 segments per RTT (full queue); decreases by 1/8 to 1/2",
+        "Liu, Basar, Srikant, TCP-Illinois, Valuetools 2006; Linux",
+    )
+    .with_options(Illinois::OPTIONS)
+    .tested_in(&["illinois", "illinois(floor=0,ecn-beta=0.8)"])
+    .internet_safe();
 
 longhaul_cc::options! {
-    struct Options {
+    pub(crate) struct Illinois {
         /// Linux has none (0).
         floor: f64 = OptionSpec::float(
             "floor", 0.0, 1.0, FLOOR,
             "floor of the maximum delay, as a fraction of the minimum RTT",
         ),
+        rounds: RoundRtt => RoundRtt::new(),
+        alpha: f64 => ALPHA.1,
+        beta: f64 => RENO.1,
+        /// Whether there has been a queue since the increase was last largest, and for how many round trips there has
+        /// been none.
+        above: bool => false,
+        good: u32 => 0,
         _ = ECN_BETA,
     }
 }
@@ -74,24 +80,7 @@ fn decrease(delay: f64, most: f64) -> f64 {
     }
 }
 
-#[derive(Clone, Debug)]
-pub(crate) struct Illinois {
-    /// Lower bound of the largest queueing delay, as a part of the minimum RTT.
-    floor: f64,
-    rounds: RoundRtt,
-    alpha: f64,
-    beta: f64,
-    /// Whether there has been a queue since the increase was last largest, and for how many round trips there has
-    /// been none.
-    above: bool,
-    good: u32,
-}
-
 impl Illinois {
-    pub(crate) const fn new(floor: f64) -> Self {
-        Self { floor, rounds: RoundRtt::new(), alpha: ALPHA.1, beta: RENO.1, above: false, good: 0 }
-    }
-
     /// Sets increase and decrease for the round that begins, from the mean delay of the last round.
     fn judge(&mut self, segments: f64) {
         if segments < LOW_WINDOW {

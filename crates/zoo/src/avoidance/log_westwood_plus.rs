@@ -15,8 +15,7 @@ const MOST_ALPHA: f64 = 1000.0;
 
 pub(crate) static ENTRY: Entry = Entry::avoidance("log-westwood-plus", |values| {
     let Options { alpha, dynamic, westwood } = Options::from_values(values);
-    let algorithm = LogWestwoodPlus::new(westwood.build(), alpha);
-    Box::new(if dynamic { algorithm.dynamic() } else { algorithm })
+    Box::new(LogWestwoodPlus::new(westwood.build(), alpha, dynamic))
 })
 .described(
     "Westwood+ that closes half of the gap to the last maximum per RTT",
@@ -49,17 +48,12 @@ pub(crate) struct LogWestwoodPlus {
 impl LogWestwoodPlus {
     /// Creates an algorithm with the decrease of `westwood`, and an increase that closes `1 / alpha` of the gap to
     /// the last maximum per round trip.
-    pub(crate) const fn new(westwood: Westwood, alpha: f64) -> Self {
-        let alpha = Alpha { start: alpha, now: alpha, dynamic: false, grown: 0.0, disorder: false };
+    ///
+    /// A `dynamic` alpha starts from the given value, and again after each loss and each period of reordering. It is
+    /// halved per segment of window increase, down to 0.01, and doubled by each ACK for a segment behind a hole.
+    pub(crate) const fn new(westwood: Westwood, alpha: f64, dynamic: bool) -> Self {
+        let alpha = Alpha { start: alpha, now: alpha, dynamic, grown: 0.0, disorder: false };
         Self { westwood, alpha, w_max: 0.0 }
-    }
-
-    /// Makes `alpha` dynamic. It starts from the given value, and again after each loss and each period of
-    /// reordering. It is halved per segment of window increase, down to 0.01, and doubled by each ACK for a segment
-    /// behind a hole.
-    pub(crate) const fn dynamic(mut self) -> Self {
-        self.alpha.dynamic = true;
-        self
     }
 }
 

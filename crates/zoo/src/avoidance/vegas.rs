@@ -12,38 +12,29 @@ use longhaul_units::Bytes;
 /// unfair to competing flows that halve.
 const KEEP: f64 = 0.5;
 
-pub(crate) static ENTRY: Entry = Entry::avoidance("vegas", |values| Box::new(Vegas::new(Options::from_values(values))))
+pub(crate) static ENTRY: Entry = Entry::avoidance("vegas", |values| Box::new(Vegas::from_values(values)))
     .described(
         "one segment more or less per RTT, to keep 2 to 4 segments in the queue",
         "Brakmo, Peterson, TCP Vegas, JSAC 13(8), 1995; Linux",
     )
-    .with_options(Options::OPTIONS)
+    .with_options(Vegas::OPTIONS)
     .tested_in(&["vegas", "slow-start+vegas", "vegas-start+vegas(alpha=0.1,beta=0.1,keep=0.75,ecn-beta=0.8)"])
     .internet_safe();
 
 longhaul_cc::options! {
-    struct Options {
+    pub(crate) struct Vegas {
         alpha: f64 = OptionSpec::float("alpha", 0.1, 1000.0, 2.0, "queued segments below which the window increases")
-            .ruled(&[Rule::AtMost(&["beta"])]),
+            .ruled(&[Rule::AtMost("beta")]),
         beta: f64 = OptionSpec::float("beta", 0.1, 10_000.0, 4.0, "queued segments above which the window decreases"),
         keep: f64 = OptionSpec::float("keep", 0.1, 0.95, KEEP, "fraction kept on a loss; the authors' code has 0.75"),
+        rounds: RoundRtt => RoundRtt::new(),
+        /// Increase of this round in segments.
+        rise: f64 => 1.0,
         _ = ECN_BETA,
     }
 }
 
-#[derive(Clone, Debug)]
-pub(crate) struct Vegas {
-    options: Options,
-    rounds: RoundRtt,
-    /// Increase of this round in segments.
-    rise: f64,
-}
-
 impl Vegas {
-    const fn new(options: Options) -> Self {
-        Self { options, rounds: RoundRtt::new(), rise: 1.0 }
-    }
-
     /// Sets the increase for the round that begins, from the samples of the last round. After too few samples it is
     /// NewReno's (Linux).
     fn judge(&mut self, path: &Path, window: &mut Window) {
@@ -53,9 +44,8 @@ impl Vegas {
         };
         let mss = path.mss.as_f64();
         let backlog = self.rounds.backlog(window.cwnd / mss, round.min);
-        let Options { alpha, beta, .. } = self.options;
-        self.rise = if backlog < alpha { 1.0 } else { 0.0 };
-        if backlog > beta.max(alpha) {
+        self.rise = if backlog < self.alpha { 1.0 } else { 0.0 };
+        if backlog > self.beta.max(self.alpha) {
             window.cwnd = (window.cwnd - mss).max(2.0 * mss);
         }
     }
@@ -84,7 +74,7 @@ impl CongestionAvoidance for Vegas {
     }
 
     fn reduce(&mut self, event: &CongestionEvent, path: &Path) -> Target {
-        let keep = self.options.keep;
+        let keep = self.keep;
         let keep = if event.signal == Signal::Timeout { keep.min(KEEP) } else { keep };
         Target::multiplicative(event, keep, path.mss)
     }

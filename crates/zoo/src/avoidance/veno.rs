@@ -15,43 +15,33 @@ const CONGESTED: f64 = 0.5;
 /// Share of the window kept at a loss. With the loss classifier `veno`, random losses keep 0.8.
 const BETA: f64 = 0.5;
 
-pub(crate) static ENTRY: Entry =
-    Entry::avoidance("veno", |values| Box::new(Veno::new(Options::from_values(values).backlog)))
-        .described(
-            "NewReno at half the increase with 3 or more segments queued; used with the classifier `veno`",
-            "Fu, Liew, TCP Veno, JSAC 21(2), 2003; Linux",
-        )
-        .with_options(Options::OPTIONS)
-        .tested_in(&["veno", "slow-start=slow-start,avoidance=veno(backlog=0.5,ecn-beta=0.8)"])
-        .internet_safe();
+pub(crate) static ENTRY: Entry = Entry::avoidance("veno", |values| Box::new(Veno::from_values(values)))
+    .described(
+        "NewReno at half the increase with 3 or more segments queued; used with the classifier `veno`",
+        "Fu, Liew, TCP Veno, JSAC 21(2), 2003; Linux",
+    )
+    .with_options(Veno::OPTIONS)
+    .tested_in(&["veno", "slow-start=slow-start,avoidance=veno(backlog=0.5,ecn-beta=0.8)"])
+    .internet_safe();
 
 longhaul_cc::options! {
-    struct Options {
+    pub(crate) struct Veno {
+        /// The paper's beta.
         backlog: f64 = BACKLOG,
+        rounds: RoundRtt => RoundRtt::new(),
+        /// Increase of this round in segments.
+        alpha: f64 => 1.0,
         _ = ECN_BETA,
     }
 }
 
-#[derive(Clone, Debug)]
-pub(crate) struct Veno {
-    /// Number of segments in the queue from which the path counts as congested.
-    limit: f64,
-    rounds: RoundRtt,
-    alpha: f64,
-}
-
 impl Veno {
-    /// Creates the algorithm. A backlog of `limit` segments counts as congestion (the paper's beta is 3).
-    pub(crate) const fn new(limit: f64) -> Self {
-        Self { limit, rounds: RoundRtt::new(), alpha: 1.0 }
-    }
-
     /// Sets the increase for the round that begins, from the samples of the last round. After too few samples it is
     /// NewReno's (Linux).
     fn judge(&mut self, segments: f64) {
         let round = self.rounds.last_of_enough();
         let backlog = round.map_or(0.0, |round| self.rounds.backlog(segments, round.min));
-        self.alpha = if backlog < self.limit { 1.0 } else { CONGESTED };
+        self.alpha = if backlog < self.backlog { 1.0 } else { CONGESTED };
     }
 }
 

@@ -13,19 +13,18 @@ const MOST_CUT: f64 = 0.5;
 /// Initial value of the estimated NewReno window, below which draining does not go, in segments.
 const RENO_START: f64 = 2.0;
 
-pub(crate) static ENTRY: Entry =
-    Entry::avoidance("yeah", |values| Box::new(Yeah::new(YeahConfig::from_values(values))))
-        .described(
-            "Scalable while the queue is short; NewReno, and drains the queue, while it is long",
-            "Baiocchi, Castellani, Vacirca, YeAH-TCP, PFLDnet 2007; Linux",
-        )
-        .with_options(YeahConfig::OPTIONS)
-        .tested_in(&["yeah", "yeah(queue=1,delay=0.01,epsilon=0.9,rise=1,delta=0.5,rho=1,zeta=1,ecn-beta=0.8)"])
-        .internet_safe();
+pub(crate) static ENTRY: Entry = Entry::avoidance("yeah", |values| Box::new(Yeah::from_values(values)))
+    .described(
+        "Scalable while the queue is short; NewReno, and drains the queue, while it is long",
+        "Baiocchi, Castellani, Vacirca, YeAH-TCP, PFLDnet 2007; Linux",
+    )
+    .with_options(Yeah::OPTIONS)
+    .tested_in(&["yeah", "yeah(queue=1,delay=0.01,epsilon=0.9,rise=1,delta=0.5,rho=1,zeta=1,ecn-beta=0.8)"])
+    .internet_safe();
 
 longhaul_cc::options! {
-    /// YeAH's constants (Linux).
-    pub(crate) struct YeahConfig {
+    /// YeAH congestion avoidance with Linux's constants. Windows are in segments.
+    pub(crate) struct Yeah {
         queue: f64 = OptionSpec::float("queue", 1.0, 10_000.0, 80.0, "queued segments from which the queue is drained"),
         delay: f64 =
             OptionSpec::float("delay", 0.01, 10.0, 0.125, "queueing delay over base RTT from which the slow mode is used"),
@@ -40,30 +39,19 @@ longhaul_cc::options! {
         /// flows are taken to compete.
         rho: u32 = OptionSpec::int("rho", 1, 1000, 16, "consecutive slow RTTs after which a loss halves the window"),
         zeta: u32 = OptionSpec::int("zeta", 1, 1000, 50, "fast RTTs after which the NewReno reference window is discarded"),
+        rounds: RoundRtt => RoundRtt::new(),
+        /// Queue measured in the last round, in segments.
+        backlog: f64 => 0.0,
+        /// Estimated window of a competing NewReno flow, at which draining stops.
+        reno: f64 => RENO_START,
+        /// Number of consecutive round trips in the slow mode; zero in the fast mode.
+        slow_rounds: u32 => 0,
+        fast_rounds: u32 => 0,
         _ = ECN_BETA,
     }
 }
 
-/// YeAH congestion avoidance. Windows are in segments.
-#[derive(Clone, Debug)]
-pub(crate) struct Yeah {
-    config: YeahConfig,
-    rounds: RoundRtt,
-    /// Queue measured in the last round, in segments.
-    backlog: f64,
-    /// Estimated window of a competing NewReno flow, at which draining stops.
-    reno: f64,
-    /// Number of consecutive round trips in the slow mode; zero in the fast mode.
-    slow_rounds: u32,
-    fast_rounds: u32,
-}
-
 impl Yeah {
-    pub(crate) const fn new(config: YeahConfig) -> Self {
-        let rounds = RoundRtt::new();
-        Self { config, rounds, backlog: 0.0, reno: RENO_START, slow_rounds: 0, fast_rounds: 0 }
-    }
-
     /// Chooses the mode for the round that begins, from the minimum RTT sample of the last round. Returns the new
     /// window in segments.
     fn judge(&mut self, w: f64) -> f64 {
@@ -71,8 +59,8 @@ impl Yeah {
             return w;
         };
         self.backlog = self.rounds.backlog(w, round.min);
-        let late = round.min.as_secs_f64() - base.as_secs_f64() > self.config.delay * base.as_secs_f64();
-        if self.backlog <= self.config.queue && !late {
+        let late = round.min.as_secs_f64() - base.as_secs_f64() > self.delay * base.as_secs_f64();
+        if self.backlog <= self.queue && !late {
             self.fast_round();
             return w;
         }
@@ -85,23 +73,22 @@ impl Yeah {
     fn fast_round(&mut self) {
         self.slow_rounds = 0;
         self.fast_rounds += 1;
-        if self.fast_rounds > self.config.zeta {
+        if self.fast_rounds > self.zeta {
             (self.reno, self.fast_rounds) = (RENO_START, 0);
         }
     }
 
     fn drain(&self, w: f64) -> f64 {
-        if self.backlog <= self.config.queue || w <= self.reno {
+        if self.backlog <= self.queue || w <= self.reno {
             return w;
         }
-        (w - (self.backlog / self.config.gamma).min(w * self.config.epsilon)).max(self.reno)
+        (w - (self.backlog / self.gamma).min(w * self.epsilon)).max(self.reno)
     }
 
     /// Returns the share of a window of `w` segments that a loss leaves.
     fn keep(&self, w: f64) -> f64 {
         let share = self.backlog / w.max(1.0);
-        let cut =
-            if self.slow_rounds < self.config.rho { share.max(self.config.delta).min(MOST_CUT) } else { MOST_CUT };
+        let cut = if self.slow_rounds < self.rho { share.max(self.delta).min(MOST_CUT) } else { MOST_CUT };
         1.0 - cut
     }
 }
@@ -119,7 +106,7 @@ impl CongestionAvoidance for Yeah {
         if ack.round_start && ack.cwnd_limited {
             window.cwnd = self.judge(window.cwnd / mss) * mss;
         }
-        let rise = if self.slow_rounds == 0 { (window.cwnd * self.config.rise).max(mss) } else { mss };
+        let rise = if self.slow_rounds == 0 { (window.cwnd * self.rise).max(mss) } else { mss };
         window.cwnd += rise * (grow.as_f64() / window.cwnd).min(1.0);
         AvoidanceStep::Stay
     }

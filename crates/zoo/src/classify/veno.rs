@@ -10,29 +10,23 @@ pub(crate) const BACKLOG: OptionSpec =
     OptionSpec::float("backlog", 0.1, 1000.0, 3.0, "queued segments from which the path counts as congested")
         .ruled(&[Rule::Shared]);
 
-pub(crate) static ENTRY: Entry =
-    Entry::loss("veno", |values| Box::new(VenoLoss { options: Options::from_values(values), rounds: RoundRtt::new() }))
-        .described("treats a loss with fewer than 3 segments queued as random", "Fu, Liew, TCP Veno, JSAC 21(2), 2003")
-        .with_options(Options::OPTIONS)
-        .tested_in(&[
-            "veno",
-            "slow-start=slow-start,avoidance=cubic,loss=veno",
-            "slow-start=slow-start,avoidance=westwood,loss=veno",
-        ])
-        .internet_safe();
+pub(crate) static ENTRY: Entry = Entry::loss("veno", |values| Box::new(VenoLoss::from_values(values)))
+    .described("treats a loss with fewer than 3 segments queued as random", "Fu, Liew, TCP Veno, JSAC 21(2), 2003")
+    .with_options(VenoLoss::OPTIONS)
+    .tested_in(&[
+        "veno",
+        "slow-start=slow-start,avoidance=cubic,loss=veno",
+        "slow-start=slow-start,avoidance=westwood,loss=veno",
+    ])
+    .internet_safe();
 
 longhaul_cc::options! {
-    struct Options {
+    /// Classifier that takes losses without a backlog for random ones.
+    pub(crate) struct VenoLoss {
         backlog: f64 = BACKLOG,
         severity: f64 = OptionSpec::float("severity", 0.1, 1.0, 0.4, "severity assigned to a random loss"),
+        rounds: RoundRtt => RoundRtt::new(),
     }
-}
-
-/// Classifier that takes losses without a backlog for random ones.
-#[derive(Clone, Debug)]
-pub(crate) struct VenoLoss {
-    options: Options,
-    rounds: RoundRtt,
 }
 
 impl Stage for VenoLoss {
@@ -54,7 +48,7 @@ impl LossClassifier for VenoLoss {
             return LossCause::CONGESTION;
         };
         let backlog = self.rounds.backlog(loss.ack.flight_size.segments(path.mss), round.min);
-        LossCause::new(if backlog < self.options.backlog { self.options.severity } else { 1.0 })
+        LossCause::new(if backlog < self.backlog { self.severity } else { 1.0 })
     }
 }
 
@@ -68,7 +62,7 @@ mod tests {
     use longhaul_cc::compose::Signal;
 
     fn cause(rtts: &[u64], flight: u64) -> f64 {
-        let mut classifier = VenoLoss { options: Options::default(), rounds: RoundRtt::new() };
+        let mut classifier = VenoLoss::default();
         let path = Path::new(MSS);
         let mut ack = Ack::new(Time::ZERO);
         for rtt in rtts {

@@ -9,7 +9,7 @@ const PLUS_KEEP: f64 = 7.0 / 8.0;
 const PLUS_LEAST: Span = Span::from_millis(50);
 
 /// Counter of the data delivered over intervals of a round trip.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Sampler {
     least: Span,
     since: Option<Time>,

@@ -4,37 +4,25 @@ use longhaul_cc::compose::{Recovery, Stage, Step, Window};
 use longhaul_cc::registry::{Entry, OptionSpec};
 use longhaul_cc::{Ack, Demands, Detection, Needs, Path, update};
 
-pub(crate) static ENTRY: Entry =
-    Entry::recovery("new-reno", |values| Box::new(NewReno::new(Options::from_values(values).careful_exit)))
-        .described("fast recovery without SACK: one retransmission per RTT", "RFC 6582")
-        .with_options(Options::OPTIONS)
-        .tested_in(&["reno-classic", "swift-start(gamma=1,handshake-rtt=on)+reno-classic"])
-        .internet_safe();
+pub(crate) static ENTRY: Entry = Entry::recovery("new-reno", |values| Box::new(NewReno::from_values(values)))
+    .described("fast recovery without SACK: one retransmission per RTT", "RFC 6582")
+    .with_options(NewReno::OPTIONS)
+    .tested_in(&["reno-classic", "swift-start(gamma=1,handshake-rtt=on)+reno-classic"])
+    .internet_safe();
 
 longhaul_cc::options! {
-    struct Options {
+    /// Fast recovery of RFC 6582, with a count of bytes in flight that duplicate ACKs lower.
+    ///
+    /// In RFC 6582 the window grows by a segment per duplicate ACK and shrinks at a partial ACK, because FlightSize
+    /// cannot decrease before a cumulative ACK. This transport lowers the bytes in flight by a segment per duplicate
+    /// ACK instead (RFC 9937, section 6.2). The same behaviour then takes a constant window of ssthresh.
+    pub struct NewReno {
+        /// Whether it ends with a window of `min(ssthresh, in flight + 1 segment)`, which avoids a burst, and not with
+        /// ssthresh (RFC 6582, section 3.2, step 3, options 1 and 2).
         careful_exit: bool =
             OptionSpec::flag("careful-exit", true, "end with at most one segment more than in flight"),
-    }
-}
-
-/// Fast recovery of RFC 6582, with a count of bytes in flight that duplicate ACKs lower.
-///
-/// In RFC 6582 the window grows by a segment per duplicate ACK and shrinks at a partial ACK, because FlightSize
-/// cannot decrease before a cumulative ACK. This transport lowers the bytes in flight by a segment per duplicate ACK
-/// instead (RFC 9937, section 6.2). The same behaviour then takes a constant window of ssthresh.
-#[derive(Clone, Debug)]
-pub struct NewReno {
-    careful_exit: bool,
-    target: f64,
-}
-
-impl NewReno {
-    /// Creates the recovery. With `careful_exit` it ends with a window of `min(ssthresh, in flight + 1 segment)`,
-    /// which avoids a burst, and with ssthresh otherwise (RFC 6582, section 3.2, step 3, options 1 and 2).
-    #[must_use]
-    pub const fn new(careful_exit: bool) -> Self {
-        Self { careful_exit, target: 0.0 }
+        /// Window of the episode, bytes.
+        target: f64 => 0.0,
     }
 }
 

@@ -34,11 +34,8 @@ pub(crate) static AGILE: Entry = Entry::slow_start("agile-probing", |values| {
 
 longhaul_cc::options! {
     pub(crate) struct AstartConfig {
-        /// Initial window in segments (RFC 6928 allows ten).
         initial_segments: u32 = IW_OPTION,
-        /// Maximum number of segments that one ACK counts for; zero means no limit if the transport paces, and two
-        /// segments otherwise.
-        segments_per_ack: u32 = L_OPTION,
+        limit: AckLimit [AckLimit::rfc3465] = L_OPTION,
         train: f64 = OptionSpec::float(
             "train", 1.0, 1000.0, 8.0,
             "pacing rate of the measured trains in windows per RTT",
@@ -59,7 +56,6 @@ longhaul_cc::options! {
 #[derive(Clone, Debug)]
 pub(crate) struct Astart {
     config: AstartConfig,
-    limit: AckLimit,
     estimate: EligibleRate,
     /// Whether the threshold adapts. It does not in slow start up to a threshold that a loss left.
     adapts: bool,
@@ -70,8 +66,7 @@ pub(crate) struct Astart {
 
 impl Astart {
     pub(crate) fn new(config: AstartConfig) -> Self {
-        let limit = AckLimit::rfc3465(config.segments_per_ack);
-        Self { limit, estimate: EligibleRate::new(config.estimate), adapts: true, acked: false, pace: None, config }
+        Self { estimate: EligibleRate::new(config.estimate), adapts: true, acked: false, pace: None, config }
     }
 
     /// Paces the window as a train.
@@ -129,7 +124,7 @@ impl SlowStart for Astart {
     }
 
     fn on_ack(&mut self, ack: &Ack<'_>, grow: Bytes, path: &Path, window: &mut Window) -> Step {
-        let bytes = self.limit.apply(grow, ack, path);
+        let bytes = self.config.limit.apply(grow, ack, path);
         if !self.adapts {
             return raise(window, bytes);
         }

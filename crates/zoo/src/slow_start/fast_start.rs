@@ -10,31 +10,24 @@ use crate::avoidance::fast::Delay;
 /// Largest weight of a sample in the average RTT, as in FAST's congestion avoidance.
 const RTT_GAIN: f64 = 0.25;
 
-pub(crate) static ENTRY: Entry = Entry::slow_start("fast-start", |values| {
-    Box::new(FastStart { options: Options::from_values(values), delay: Delay::default(), last: None })
-})
-.described("slow start until the average queueing delay is 0.75 ms", "Cui, Andrew, FAST TCP for ns-2")
-.with_options(Options::OPTIONS)
-.tested_in(&["fast", "fast-start(mi-threshold=1,l=1)+cubic"])
-.internet_safe();
+pub(crate) static ENTRY: Entry = Entry::slow_start("fast-start", |values| Box::new(FastStart::from_values(values)))
+    .described("slow start until the average queueing delay is 0.75 ms", "Cui, Andrew, FAST TCP for ns-2")
+    .with_options(FastStart::OPTIONS)
+    .tested_in(&["fast", "fast-start(mi-threshold=1,l=1)+cubic"])
+    .internet_safe();
 
 longhaul_cc::options! {
-    struct Options {
+    /// Slow start that ends when the average queueing delay reaches a threshold.
+    pub(crate) struct FastStart {
         initial_segments: u32 = IW_OPTION,
         threshold: Span [Span::from_micros] =
             OptionSpec::int("mi-threshold", 1, 1_000_000, 750, "queueing delay at which slow start ends, us"),
-        segments_per_ack: u32 = L_OPTION,
+        limit: AckLimit [AckLimit::rfc3465] = L_OPTION,
+        delay: Delay => Delay::default(),
+        /// Previous RTT sample. The receiver's delayed-ACK timer increases at most one sample in a row, so the lesser
+        /// of two successive samples is used.
+        last: Option<Span> => None,
     }
-}
-
-/// Slow start that ends when the average queueing delay reaches a threshold.
-#[derive(Clone, Debug)]
-pub(crate) struct FastStart {
-    options: Options,
-    delay: Delay,
-    /// Previous RTT sample. The receiver's delayed-ACK timer increases at most one sample in a row, so the lesser of
-    /// two successive samples is used.
-    last: Option<Span>,
 }
 
 impl Stage for FastStart {
@@ -55,15 +48,15 @@ impl Stage for FastStart {
 
 impl SlowStart for FastStart {
     fn initial_window(&self, path: &Path) -> Bytes {
-        initial_window::of_connection(path, self.options.initial_segments)
+        initial_window::of_connection(path, self.initial_segments)
     }
 
     fn on_ack(&mut self, ack: &Ack<'_>, grow: Bytes, path: &Path, window: &mut Window) -> Step {
-        if self.delay.queueing() >= self.options.threshold.as_secs_f64() {
+        if self.delay.queueing() >= self.threshold.as_secs_f64() {
             window.ssthresh = window.cwnd;
             return Step::Done;
         }
-        raise(window, AckLimit::rfc3465(self.options.segments_per_ack).apply(grow, ack, path))
+        raise(window, self.limit.apply(grow, ack, path))
     }
 }
 

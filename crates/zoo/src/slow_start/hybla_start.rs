@@ -4,43 +4,32 @@
 use longhaul_cc::compose::{IW_OPTION, SlowStart, Stage, Step, Window, raise};
 use longhaul_cc::registry::Entry;
 use longhaul_cc::{Ack, Path, initial_window};
-use longhaul_units::{Bytes, Span};
+use longhaul_units::Bytes;
 
 use crate::avoidance::hybla::{MAX_GAIN, RTT0, Rho};
 
 /// Registry entry of Hybla's slow start. It sends bursts by design, so it is for controlled environments only.
-pub(crate) static ENTRY: Entry =
-    Entry::slow_start("hybla-start", |values| Box::new(HyblaStart::new(Options::from_values(values))))
-        .described(
-            "slow start with the increase of a flow whose RTT is 25 ms",
-            "Caini, Firrincieli, TCP Hybla, Int. J. Satellite Comm. 22(5), 2004; Linux",
-        )
-        .with_options(Options::OPTIONS)
-        .tested_in(&["hybla", "hybla-start(max-gain=100)+cubic"])
-        .growing_beyond_acks();
+pub(crate) static ENTRY: Entry = Entry::slow_start("hybla-start", |values| Box::new(HyblaStart::from_values(values)))
+    .described(
+        "slow start with the increase of a flow whose RTT is 25 ms",
+        "Caini, Firrincieli, TCP Hybla, Int. J. Satellite Comm. 22(5), 2004; Linux",
+    )
+    .with_options(HyblaStart::OPTIONS)
+    .tested_in(&["hybla", "hybla-start(max-gain=100)+cubic"])
+    .growing_beyond_acks();
 
 longhaul_cc::options! {
-    struct Options {
+    /// Slow start that raises the window by `2^rho - 1` segments per segment acknowledged.
+    pub(crate) struct HyblaStart {
         initial_segments: u32 = IW_OPTION,
-        rtt0: Span [Span::from_millis] = RTT0,
+        rho: Rho [Rho::to_millis] = RTT0,
         max_gain: f64 = MAX_GAIN,
     }
 }
 
-/// Slow start that raises the window by `2^rho - 1` segments per segment acknowledged.
-#[derive(Clone, Debug)]
-pub(crate) struct HyblaStart {
-    options: Options,
-    rho: Rho,
-}
-
 impl HyblaStart {
-    const fn new(options: Options) -> Self {
-        Self { options, rho: Rho::new(options.rtt0) }
-    }
-
     fn segments_up(&self) -> f64 {
-        (self.rho.value().exp2() - 1.0).min(self.options.max_gain)
+        (self.rho.value().exp2() - 1.0).min(self.max_gain)
     }
 }
 
@@ -51,7 +40,7 @@ impl Stage for HyblaStart {
     }
 
     fn gain(&self) -> f64 {
-        self.options.max_gain
+        self.max_gain
     }
 
     fn phase(&self) -> &'static str {
@@ -61,7 +50,7 @@ impl Stage for HyblaStart {
 
 impl SlowStart for HyblaStart {
     fn initial_window(&self, path: &Path) -> Bytes {
-        initial_window::of_connection(path, self.options.initial_segments)
+        initial_window::of_connection(path, self.initial_segments)
     }
 
     fn on_ack(&mut self, _ack: &Ack<'_>, grow: Bytes, _path: &Path, window: &mut Window) -> Step {
@@ -72,7 +61,7 @@ impl SlowStart for HyblaStart {
 #[cfg(test)]
 mod tests {
     use longhaul_cc::update;
-    use longhaul_units::Time;
+    use longhaul_units::{Span, Time};
 
     use super::*;
     use crate::testing::{MSS, segments, sender};
@@ -80,7 +69,7 @@ mod tests {
     fn start(rtt_ms: u64, max_gain: f64) -> (HyblaStart, Path) {
         let mut path = Path::new(MSS);
         path.min_rtt = Some(Span::from_millis(rtt_ms));
-        let mut slow_start = HyblaStart::new(Options { max_gain, ..Options::default() });
+        let mut slow_start = HyblaStart { max_gain, ..HyblaStart::default() };
         slow_start.observe(&Ack::new(Time::ZERO), &path);
         (slow_start, path)
     }

@@ -52,11 +52,8 @@ longhaul_cc::options! {
 longhaul_cc::options! {
     #[derive(Eq)]
     pub(crate) struct HyStartConfig {
-        /// Initial window in segments (RFC 6928).
         initial_segments: u32 = IW_OPTION,
-        /// Maximum number of segments that one ACK counts for; zero means no limit if the transport paces, and two
-        /// segments otherwise.
-        segments_per_ack: u32 = L_OPTION,
+        limit: AckLimit [AckLimit::rfc3465] = L_OPTION,
         detect: Detect = OptionSpec::choice("detect", Detect::NAMES, "signal that ends slow start"),
     }
 }
@@ -182,15 +179,13 @@ pub(super) fn ack_delay(cwnd: f64, rtt: Span) -> Span {
 #[derive(Clone, Debug)]
 pub(crate) struct HyStart {
     config: HyStartConfig,
-    limit: AckLimit,
     detector: Detector,
     found: bool,
 }
 
 impl HyStart {
     pub(crate) const fn new(config: HyStartConfig) -> Self {
-        let limit = AckLimit::rfc3465(config.segments_per_ack);
-        Self { config, limit, detector: Detector::new(config.detect), found: false }
+        Self { config, detector: Detector::new(config.detect), found: false }
     }
 }
 
@@ -223,7 +218,7 @@ impl SlowStart for HyStart {
                 return Step::Done;
             }
         }
-        raise(window, self.limit.apply(grow, ack, path))
+        raise(window, self.config.limit.apply(grow, ack, path))
     }
 }
 

@@ -17,37 +17,42 @@ const QUICLY_FACTOR: f64 = 35.0 / 32.0;
 /// Number of pieces of a round trip for which a minimum RTT is kept (quicly).
 const PIECES: usize = 4;
 
-pub(crate) static ENTRY: Entry =
-    Entry::slow_start("rapid-start", |values| Box::new(RapidStart::new(Options::from_values(values))))
-        .described(
-            "triples the window per RTT until a queue builds, then doubles it; use with rapid-start-recovery",
-            "draft-kazuho-ccwg-rapid-start; quicly",
-        )
-        .with_options(Options::OPTIONS)
-        .tested_in(&[
-            "rapid-start+cubic",
-            "rapid-start+cubic+rapid-start-recovery",
-            "rapid-start(iw=20,threshold=quicly,l=1)+new-reno",
-        ])
-        .internet_safe()
-        .growing_beyond_acks();
+pub(crate) static ENTRY: Entry = Entry::slow_start("rapid-start", |values| Box::new(RapidStart::from_values(values)))
+    .described(
+        "triples the window per RTT until a queue builds, then doubles it; use with rapid-start-recovery",
+        "draft-kazuho-ccwg-rapid-start; quicly",
+    )
+    .with_options(RapidStart::OPTIONS)
+    .tested_in(&[
+        "rapid-start+cubic",
+        "rapid-start+cubic+rapid-start-recovery",
+        "rapid-start(iw=20,threshold=quicly,l=1)+new-reno",
+    ])
+    .internet_safe()
+    .growing_beyond_acks();
 
 longhaul_cc::options! {
-    struct Options {
+    /// Rapid Start. It triples the window only before the first congestion; after that, it is slow start up to the
+    /// threshold.
+    pub(crate) struct RapidStart {
         /// The draft allows 20, twice as many as RFC 6928, because it paces them over a whole round trip.
         initial_segments: u32 =
             OptionSpec::int("iw", 1, 20, 10, "initial window, segments, paced over one RTT"),
-        segments_per_ack: u32 = L_OPTION,
+        limit: AckLimit [AckLimit::rfc3465] = L_OPTION,
         quicly: bool [|threshold: &str| threshold == "quicly"] = OptionSpec::choice(
             "threshold", &["draft", "quicly"],
             "round trip that shows a queue: the lesser of min+4 ms and 1.10 min, or the greater of min+4 ms and 35/32 min",
         ),
+        floor: Floor => Floor::default(),
+        /// Whether there was no congestion so far.
+        rapid: bool => true,
+        pace: Option<Pace> => None,
     }
 }
 
 /// Minimum RTT over the last round trip, from the minima of pieces that are a quarter of the path's minimum RTT long.
-#[derive(Clone, Copy, Debug, Default)]
-struct Floor {
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Floor {
     /// Minimum RTT of each piece, the newest first.
     pieces: [Option<Span>; PIECES],
     /// End of the newest piece.
@@ -75,25 +80,10 @@ impl Floor {
     }
 }
 
-/// Rapid Start. It triples the window only before the first congestion; after that, it is slow start up to the
-/// threshold.
-#[derive(Clone, Debug)]
-pub(crate) struct RapidStart {
-    options: Options,
-    floor: Floor,
-    /// Whether there was no congestion so far.
-    rapid: bool,
-    pace: Option<Pace>,
-}
-
 impl RapidStart {
-    fn new(options: Options) -> Self {
-        Self { options, floor: Floor::default(), rapid: true, pace: None }
-    }
-
     /// Returns the greatest RTT that does not show a queue.
     fn threshold(&self, least: Span) -> Span {
-        if self.options.quicly {
+        if self.quicly {
             (least + SLACK).max(least.mul_f64(QUICLY_FACTOR))
         } else {
             (least + SLACK).min(least.mul_f64(DRAFT_FACTOR))
@@ -133,7 +123,7 @@ impl Stage for RapidStart {
 
 impl SlowStart for RapidStart {
     fn initial_window(&self, path: &Path) -> Bytes {
-        initial_window::of_connection(path, self.options.initial_segments)
+        initial_window::of_connection(path, self.initial_segments)
     }
 
     /// Paces the first flight over a whole round trip.
@@ -144,7 +134,7 @@ impl SlowStart for RapidStart {
     }
 
     fn on_ack(&mut self, ack: &Ack<'_>, grow: Bytes, path: &Path, window: &mut Window) -> Step {
-        let bytes = AckLimit::rfc3465(self.options.segments_per_ack).apply(grow, ack, path);
+        let bytes = self.limit.apply(grow, ack, path);
         if let (true, Some(sample), Some(least)) = (self.rapid, ack.rtt, path.min_rtt) {
             self.floor.sample(ack.now, sample.rtt, least);
         }

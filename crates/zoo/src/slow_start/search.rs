@@ -50,11 +50,8 @@ longhaul_cc::options! {
 
 longhaul_cc::options! {
     pub(crate) struct SearchConfig {
-        /// Initial window in segments (RFC 6928).
         initial_segments: u32 = IW_OPTION,
-        /// Maximum number of segments that one ACK counts for; zero means no limit if the transport paces, and two
-        /// segments otherwise.
-        segments_per_ack: u32 = L_OPTION,
+        limit: AckLimit [AckLimit::rfc3465] = L_OPTION,
         rule: ExitRule = OptionSpec::choice(
             "rule", ExitRule::NAMES,
             "reference: data sent one RTT before (draft 09), or twice that delivered then (3.0)",
@@ -79,7 +76,6 @@ longhaul_cc::options! {
 #[derive(Clone, Debug)]
 pub(crate) struct Search {
     config: SearchConfig,
-    limit: AckLimit,
     /// Total of bytes sent on the connection.
     sent: Bytes,
     bins: Option<Bins>,
@@ -97,8 +93,7 @@ impl Search {
                 ExitRule::Delivered => THRESH_DELIVERED,
             };
         }
-        let limit = AckLimit::rfc3465(config.segments_per_ack);
-        Self { config, limit, sent: Bytes::ZERO, bins: None, drain: None }
+        Self { config, sent: Bytes::ZERO, bins: None, drain: None }
     }
 
     /// Counts an ACK. Returns whether a bin has ended with it.
@@ -187,7 +182,7 @@ impl SlowStart for Search {
         {
             return self.end(path, window);
         }
-        raise(window, self.limit.apply(grow, ack, path))
+        raise(window, self.config.limit.apply(grow, ack, path))
     }
 }
 

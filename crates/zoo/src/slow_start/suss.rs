@@ -20,11 +20,8 @@ pub(crate) static ENTRY: Entry = Entry::slow_start("suss", |values| Box::new(Sus
 
 longhaul_cc::options! {
     pub(crate) struct SussConfig {
-        /// Initial window in segments (RFC 6928).
         initial_segments: u32 = IW_OPTION,
-        /// Maximum number of segments that one ACK counts for; zero means no limit if the transport paces, and two
-        /// segments otherwise.
-        segments_per_ack: u32 = L_OPTION,
+        limit: AckLimit [AckLimit::rfc3465] = L_OPTION,
         /// `suss_max`: maximum number of rounds in which the window is quadrupled. The first of them is the second
         /// round of the connection.
         jumps: u32 = OptionSpec::int("jumps", 0, 5, 3, "maximum number of quadrupled RTTs"),
@@ -55,7 +52,6 @@ struct Red {
 #[derive(Clone, Debug)]
 pub(crate) struct Suss {
     config: SussConfig,
-    limit: AckLimit,
     detector: Detector,
     /// Whether anything has been sent.
     sent: bool,
@@ -71,7 +67,6 @@ impl Suss {
     pub(crate) fn new(config: SussConfig) -> Self {
         Self {
             config,
-            limit: AckLimit::rfc3465(config.segments_per_ack),
             detector: Detector::from_the_first_ack(),
             sent: false,
             found: false,
@@ -169,7 +164,7 @@ impl SlowStart for Suss {
     }
 
     fn on_ack(&mut self, ack: &Ack<'_>, grow: Bytes, path: &Path, window: &mut Window) -> Step {
-        let bytes = self.limit.apply(grow, ack, path);
+        let bytes = self.config.limit.apply(grow, ack, path);
         if self.found {
             return raise(window, bytes);
         }

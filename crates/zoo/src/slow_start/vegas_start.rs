@@ -6,30 +6,23 @@ use longhaul_cc::registry::{Entry, OptionSpec};
 use longhaul_cc::{Ack, Path, initial_window};
 use longhaul_units::Bytes;
 
-pub(crate) static ENTRY: Entry = Entry::slow_start("vegas-start", |values| {
-    Box::new(VegasStart { options: Options::from_values(values), rounds: RoundRtt::new() })
-})
-.described(
-    "slow start that ends when more than one segment is queued",
-    "Brakmo, Peterson, TCP Vegas, JSAC 13(8), 1995; Linux",
-)
-.with_options(Options::OPTIONS)
-.tested_in(&["vegas", "vegas-start(gamma=5,l=1)+cubic"])
-.internet_safe();
+pub(crate) static ENTRY: Entry = Entry::slow_start("vegas-start", |values| Box::new(VegasStart::from_values(values)))
+    .described(
+        "slow start that ends when more than one segment is queued",
+        "Brakmo, Peterson, TCP Vegas, JSAC 13(8), 1995; Linux",
+    )
+    .with_options(VegasStart::OPTIONS)
+    .tested_in(&["vegas", "vegas-start(gamma=5,l=1)+cubic"])
+    .internet_safe();
 
 longhaul_cc::options! {
-    struct Options {
+    /// Slow start that ends when the estimated queue is too long.
+    pub(crate) struct VegasStart {
         initial_segments: u32 = IW_OPTION,
         gamma: f64 = OptionSpec::float("gamma", 0.1, 1000.0, 1.0, "queued segments above which slow start ends"),
-        segments_per_ack: u32 = L_OPTION,
+        limit: AckLimit [AckLimit::rfc3465] = L_OPTION,
+        rounds: RoundRtt => RoundRtt::new(),
     }
-}
-
-/// Slow start that ends when the estimated queue is too long.
-#[derive(Clone, Debug)]
-pub(crate) struct VegasStart {
-    options: Options,
-    rounds: RoundRtt,
 }
 
 impl VegasStart {
@@ -38,7 +31,7 @@ impl VegasStart {
     fn end(&self, window: &Window, mss: f64) -> Option<f64> {
         let round = self.rounds.last_of_enough()?;
         let backlog = self.rounds.backlog(window.cwnd, round.min);
-        (backlog > self.options.gamma * mss).then(|| (window.cwnd - backlog + mss).min(window.cwnd))
+        (backlog > self.gamma * mss).then(|| (window.cwnd - backlog + mss).min(window.cwnd))
     }
 }
 
@@ -55,7 +48,7 @@ impl Stage for VegasStart {
 
 impl SlowStart for VegasStart {
     fn initial_window(&self, path: &Path) -> Bytes {
-        initial_window::of_connection(path, self.options.initial_segments)
+        initial_window::of_connection(path, self.initial_segments)
     }
 
     fn on_ack(&mut self, ack: &Ack<'_>, grow: Bytes, path: &Path, window: &mut Window) -> Step {
@@ -66,7 +59,7 @@ impl SlowStart for VegasStart {
             (window.cwnd, window.ssthresh) = (end, end);
             return Step::Done;
         }
-        raise(window, AckLimit::rfc3465(self.options.segments_per_ack).apply(grow, ack, path))
+        raise(window, self.limit.apply(grow, ack, path))
     }
 }
 

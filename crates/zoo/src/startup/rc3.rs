@@ -8,12 +8,12 @@ use longhaul_units::{Bytes, Rate, Span, Time};
 
 /// Registry entry of RC3. For controlled environments only: networks without lower priorities forward its segments like
 /// any other (RFC 8622, section 4), so that RC3 exceeds any window there.
-pub(crate) static ENTRY: Entry = Entry::startup("rc3", |values| Box::new(Rc3::new(Rc3Config::from_values(values))))
+pub(crate) static ENTRY: Entry = Entry::startup("rc3", |values| Box::new(Rc3::from_values(values)))
     .described(
         "sends data beyond the window at low priority, from the end backwards",
         "Mittal, Sherry, Ratnasamy, Shenker, NSDI 2014",
     )
-    .with_options(Rc3Config::OPTIONS)
+    .with_options(Rc3::OPTIONS)
     .tested_in(&[
         "rc3+new-reno",
         "rc3+cubic",
@@ -29,7 +29,7 @@ const FIRST_SAMPLE: u64 = 4;
 const GAIN: f64 = 1.1;
 
 longhaul_cc::options! {
-    pub(crate) struct Rc3Config {
+    pub(crate) struct Rc3 {
         rate: Rate [|megabits: u64| Rate::from_bits_per_sec(megabits.saturating_mul(1_000_000))] =
             OptionSpec::int("rate", 1, 100_000, 1000, "maximum rate of the low-priority loop, Mb/s"),
         /// Whether the loop sends at the rate at which its segments arrive. Otherwise it sends at `rate`, as in the
@@ -47,12 +47,19 @@ longhaul_cc::options! {
         levels: u8 = OptionSpec::int("levels", 1, 4, 1, "number of low priorities, for networks that have them"),
         slots: u32 = OptionSpec::int("slots", 1, 1 << 16, 4, "segments of the first priority, in tenths"),
         dscp: u8 = DSCP_OPTION,
+        granted: bool => false,
+        arrivals: Arrivals => Arrivals::default(),
+        mss: Bytes => Bytes(1),
+        /// Segments sent by the loop, and those of them before this plan.
+        sent: u32 => 0,
+        before: u32 => 0,
+        id: u32 => 0,
     }
 }
 
 /// Arrival rate of the segments of the low-priority loop.
-#[derive(Clone, Copy, Debug, Default)]
-struct Arrivals {
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Arrivals {
     /// Start of the sample; bytes that arrived at that moment are not counted.
     since: Option<Time>,
     last: Time,
@@ -86,35 +93,18 @@ impl Arrivals {
     }
 }
 
-#[derive(Clone, Debug)]
-pub(crate) struct Rc3 {
-    config: Rc3Config,
-    granted: bool,
-    arrivals: Arrivals,
-    mss: Bytes,
-    /// Segments sent by the loop, and those of them before this plan.
-    sent: u32,
-    before: u32,
-    id: u32,
-}
-
 impl Rc3 {
-    pub(crate) const fn new(config: Rc3Config) -> Self {
-        let arrivals = Arrivals { since: None, last: Time::ZERO, bytes: Bytes::ZERO, samples: [None; 2] };
-        Self { config, granted: false, arrivals, mss: Bytes(1), sent: 0, before: 0, id: 0 }
-    }
-
     /// Returns the rate of the loop.
-    fn rate(&self) -> Rate {
-        let seen = self.arrivals.rate().filter(|_| self.config.by_arrivals);
-        seen.map_or(self.config.rate, |rate| rate.mul_f64(GAIN).min(self.config.rate)).max(Rate::from_bytes_per_sec(1))
+    fn loop_rate(&self) -> Rate {
+        let seen = self.arrivals.rate().filter(|_| self.by_arrivals);
+        seen.map_or(self.rate, |rate| rate.mul_f64(GAIN).min(self.rate)).max(Rate::from_bytes_per_sec(1))
     }
 
     /// Returns the segments that this plan may send in total.
     fn segments(&self) -> u32 {
-        let left = self.config.budget.saturating_sub(self.before);
-        let blind = self.config.by_arrivals && self.arrivals.rate().is_none();
-        if blind { left.min(self.config.burst) } else { left }
+        let left = self.budget.saturating_sub(self.before);
+        let blind = self.by_arrivals && self.arrivals.rate().is_none();
+        if blind { left.min(self.burst) } else { left }
     }
 }
 
@@ -145,10 +135,10 @@ impl Stage for Rc3 {
     }
 
     fn overlay(&self) -> Overlay {
-        let kind = ProbeKind::FromTail(Levels::new(self.config.slots, self.config.levels));
+        let kind = ProbeKind::FromTail(Levels::new(self.slots, self.levels));
         let mut plan = ProbePlan::new(self.id, kind, self.segments());
-        plan.gap = self.rate().time_for(self.mss).max(Span::from_nanos(1));
-        plan.dscp = self.config.dscp;
+        plan.gap = self.loop_rate().time_for(self.mss).max(Span::from_nanos(1));
+        plan.dscp = self.dscp;
         update!(Overlay { background: self.granted.then_some(plan), ..Overlay::default() })
     }
 

@@ -166,7 +166,7 @@ fn rules_name_what_exists() {
             entry.options.iter().flat_map(|option| option.rules.iter().map(move |rule| (option, rule)))
         {
             let sound = match *rule {
-                Rule::AtMost(names) => names.iter().all(is_number),
+                Rule::AtMost(name) => is_number(&name),
                 Rule::With(name, value) | Rule::Without(name, value) => {
                     find(name).is_some_and(|named| named.parse(&value.to_string()) == Some(value))
                 }

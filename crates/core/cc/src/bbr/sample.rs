@@ -7,6 +7,7 @@ use crate::Ack;
 
 /// The draft's rate sample RS and state C of the connection at an ACK; volumes in bytes, rates in bytes/s.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct Sample {
     pub now: Time,
     /// C.delivered.

@@ -184,7 +184,7 @@ impl Bbr {
         self.base.begin(now, State::Startup.pacing_gain(), path);
         self.cycle = Cycle::new(now);
         self.probe_rtt = ProbeRtt::new(now, path.min_rtt.or(path.srtt));
-        self.base.pacing.set_quantum(self.base.mss, 2);
+        self.base.set_quantum(2);
     }
 
     /// Processes an ACK that delivered data (`BBRUpdateModelAndState`).
@@ -193,8 +193,8 @@ impl Bbr {
         self.latest.observe(sample);
         let held = sample.prior_delivered.is_some_and(|prior| self.base.app_limit.covers(prior));
         self.latest.note_own(self.state.pacing_gain(), held);
-        self.base.rounds.on_ack(sample.prior_delivered, sample.total_delivered);
-        self.cycle.rounds_since_up += u64::from(self.base.rounds.start);
+        self.base.count_round(sample);
+        self.cycle.rounds_since_up += u64::from(self.base.round_start);
         self.update_max_bw(sample);
         self.adapt_lower_bounds();
         self.update_aggregation(sample);
@@ -219,7 +219,7 @@ impl Bbr {
         let excess = self.base.excess(sample, self.bw, f64::INFINITY);
         let rounds = if self.base.filled { EXTRA_ACKED_ROUNDS } else { EXTRA_ACKED_ROUNDS_STARTUP };
         self.extra_acked.set_window(rounds);
-        self.extra_acked.update(self.base.rounds.count, excess);
+        self.extra_acked.update(self.base.round, excess);
     }
 
     fn bound_bw(&mut self) {

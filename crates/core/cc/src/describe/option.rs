@@ -154,8 +154,8 @@ impl fmt::Display for Value {
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Rule {
-    /// The option is at most the product of these options of the same algorithm, if they have an effect.
-    AtMost(&'static [&'static str]),
+    /// The option is at most this option of the same algorithm, if that has an effect.
+    AtMost(&'static str),
     /// The option has an effect only if this option of the same algorithm has this value.
     With(&'static str, Value),
     /// The option has an effect only if this option of the same algorithm has another value.
@@ -169,7 +169,7 @@ pub enum Rule {
 impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::AtMost(others) => write!(f, "at most {}", others.join(" x ")),
+            Self::AtMost(other) => write!(f, "at most {other}"),
             Self::With(other, value) => write!(f, "only with {other}={value}"),
             Self::Without(other, value) => write!(f, "not with {other}={value}"),
             Self::OnlyWith(slot, name) => write!(f, "only with {slot}={name}"),

@@ -38,7 +38,7 @@ impl RoundStat {
 }
 
 /// RTT samples of a connection, round by round.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct RoundRtt {
     base: Option<Span>,
     max: Option<Span>,

@@ -15,50 +15,36 @@ const INITIAL_SEGMENTS: u64 = 2;
 /// Part of the target at which the first slow start ends (draft, section 4.3).
 const EXIT: f64 = 0.75;
 
-pub(crate) static ENTRY: Entry = Entry::slow_start("ledbat-start", |values| {
-    let options = Options::from_values(values);
-    let start = LedbatStart::new(options.initial_segments, options.target, options.segments_per_ack);
-    Box::new(start.by(options.delay))
-})
-.described(
-    "slow start with LEDBAT++'s gain, until the queueing delay is 45 ms",
-    "draft-irtf-iccrg-ledbat-plus-plus-06, section 4.3",
-)
-.with_options(Options::OPTIONS)
-.tested_in(&["ledbat-plus-plus", "ledbat-start(iw=10,l=1)+cubic", "ledbat-start(delay=auto)+new-reno"])
-.internet_safe();
+pub(crate) static ENTRY: Entry =
+    Entry::slow_start("ledbat-start", |values| Box::new(LedbatStart::new(Options::from_values(values))))
+        .described(
+            "slow start with LEDBAT++'s gain, until the queueing delay is 45 ms",
+            "draft-irtf-iccrg-ledbat-plus-plus-06, section 4.3",
+        )
+        .with_options(Options::OPTIONS)
+        .tested_in(&["ledbat-plus-plus", "ledbat-start(iw=10,l=1)+cubic", "ledbat-start(delay=auto)+new-reno"])
+        .internet_safe();
 
 crate::options! {
-    struct Options {
+    pub(super) struct Options {
         initial_segments: u32 = OptionSpec::int("iw", 1, 10, INITIAL_SEGMENTS, "initial window in segments"),
         target: Span [Span::from_millis] = TARGET,
-        segments_per_ack: u32 = L_OPTION,
+        limit: AckLimit [AckLimit::rfc3465] = L_OPTION,
         delay: DelaySource = DELAY,
     }
 }
 
-/// Slow start that multiplies the window by `1 + gain` per round trip.
+/// Slow start that multiplies the window by `1 + gain` per round trip, and ends at the threshold or when the queueing
+/// delay reaches three quarters of the target.
 #[derive(Clone, Debug)]
 pub(crate) struct LedbatStart {
-    initial_segments: u32,
-    target: Span,
-    limit: AckLimit,
+    options: Options,
     delays: Gauge,
 }
 
 impl LedbatStart {
-    /// Creates a slow start from `initial_segments` segments, which ends at the threshold or when the queueing delay
-    /// reaches three quarters of `target`. One ACK counts for at most `segments_per_ack` segments; zero means no
-    /// limit if the transport paces, and two otherwise.
-    pub(crate) const fn new(initial_segments: u32, target: Span, segments_per_ack: u32) -> Self {
-        let limit = AckLimit::rfc3465(segments_per_ack);
-        Self { initial_segments, target, limit, delays: Gauge::new() }
-    }
-
-    /// Sets the source of the delay, before the first ACK.
-    pub(crate) fn by(mut self, source: DelaySource) -> Self {
-        self.delays = Gauge::of(source);
-        self
+    pub(super) fn new(options: Options) -> Self {
+        Self { options, delays: Gauge::of(options.delay) }
     }
 }
 
@@ -79,16 +65,16 @@ impl Stage for LedbatStart {
 
 impl SlowStart for LedbatStart {
     fn initial_window(&self, path: &Path) -> Bytes {
-        initial_window::of_connection(path, self.initial_segments)
+        initial_window::of_connection(path, self.options.initial_segments)
     }
 
     /// The delay ends the first slow start only: after a slowdown or a timeout the threshold is known.
     fn on_ack(&mut self, ack: &Ack<'_>, grow: Bytes, path: &Path, window: &mut Window) -> Step {
-        let late = self.delays.queueing() > EXIT * self.target.as_secs_f64();
+        let late = self.delays.queueing() > EXIT * self.options.target.as_secs_f64();
         if late && window.ssthresh.is_infinite() {
             window.ssthresh = window.cwnd;
         } else if window.below_threshold() {
-            let rise = self.delays.gain(self.target) * self.limit.apply(grow, ack, path);
+            let rise = self.delays.gain(self.options.target) * self.options.limit.apply(grow, ack, path);
             window.cwnd = (window.cwnd + rise).min(window.ssthresh);
         }
         if window.below_threshold() { Step::Stay } else { Step::Done }

@@ -1,7 +1,7 @@
 use longhaul_units::{Bytes, Span, Time};
 
 use super::plus_plus::LedbatPlusPlus;
-use super::start::LedbatStart;
+use super::start::{LedbatStart, Options};
 use super::*;
 use crate::compose::{AvoidanceStep, CongestionAvoidance, Handoff, Reason, SlowStart, Stage, Step, Window};
 use crate::testing::{MSS, segments};
@@ -148,7 +148,7 @@ fn the_delay_settles_just_above_the_target() {
 #[test]
 fn slow_start_rises_by_the_gain() {
     for (base, factor) in [(133, 2.0), (100, 1.5), (10, 13.0 / 12.0)] {
-        let mut start = LedbatStart::new(2, AIM, 0);
+        let mut start = LedbatStart::new(Options { target: AIM, ..Options::default() });
         start.observe(&ack(0, base), &path(base));
         let mut window = Window::new(120.0 * MSS.as_f64());
         for n in 0..120 {
@@ -163,7 +163,7 @@ fn slow_start_rises_by_the_gain() {
 #[test]
 fn the_delay_ends_the_first_slow_start_only() {
     for (rtt, step) in [(145, Step::Stay), (146, Step::Done)] {
-        let mut start = LedbatStart::new(2, AIM, 0);
+        let mut start = LedbatStart::new(Options { target: AIM, ..Options::default() });
         start.observe(&ack(0, 100), &path(100));
         for n in 0..4 {
             start.observe(&ack(1000 + n, rtt), &path(100));
@@ -173,7 +173,7 @@ fn the_delay_ends_the_first_slow_start_only() {
         let mut known = Window { ssthresh: 60.0 * MSS.as_f64(), ..Window::new(50.0 * MSS.as_f64()) };
         assert_eq!(start.on_ack(&ack(1004, rtt), MSS, &path(100), &mut known), Step::Stay);
     }
-    let mut start = LedbatStart::new(2, AIM, 0);
+    let mut start = LedbatStart::new(Options { target: AIM, ..Options::default() });
     assert_eq!(start.initial_window(&Path::new(MSS)), segments(2));
     let mut near = Window { ssthresh: 50.5 * MSS.as_f64(), ..Window::new(50.0 * MSS.as_f64()) };
     start.observe(&ack(0, 200), &path(200));

@@ -56,16 +56,10 @@ impl Part {
             return None;
         }
         option.rules.iter().find_map(|rule| {
-            let Rule::AtMost(names) = *rule else { return None };
-            let bounds: Vec<_> = names.iter().filter_map(|name| self.option(name)).collect();
-            if bounds.iter().any(|(other, _)| self.without_effect(other).is_some()) {
-                return None;
-            }
-            let bound: f64 = bounds.iter().map(|(_, value)| number(*value)).product();
-            let limits: Vec<_> = bounds.iter().map(|(other, value)| format!("`{}={value}`", other.name)).collect();
-            let raise: Vec<_> = names.iter().map(|name| format!("`{name}`")).collect();
-            let fits = format!("at most {bound}, or a greater {}", raise.join(" or "));
-            (number(value) > bound).then(|| Clash { other: limits.join(" and "), fits })
+            let Rule::AtMost(name) = *rule else { return None };
+            let (_, bound) = self.option(name).filter(|(other, _)| self.without_effect(other).is_none())?;
+            let fits = format!("at most {bound}, or a greater `{name}`");
+            (number(value) > number(bound)).then(|| Clash { other: format!("`{name}={bound}`"), fits })
         })
     }
 }

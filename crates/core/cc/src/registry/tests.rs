@@ -128,9 +128,9 @@ fn rules_name_what_exists() {
             entry.options.iter().flat_map(|option| option.rules.iter().map(move |rule| (option, rule)))
         {
             let sound = match *rule {
-                Rule::AtMost(names) => names
-                    .iter()
-                    .all(|name| matches!(kind(name), Some(OptionKind::Int { .. } | OptionKind::Float { .. }))),
+                Rule::AtMost(name) => {
+                    matches!(kind(name), Some(OptionKind::Int { .. } | OptionKind::Float { .. }))
+                }
                 Rule::With(name, value) | Rule::Without(name, value) => {
                     let named = entry.options.iter().find(|option| option.name == name);
                     named.is_some_and(|named| named.parse(&value.to_string()) == Some(value))

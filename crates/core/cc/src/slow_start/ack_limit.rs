@@ -13,7 +13,7 @@ pub const L_OPTION: OptionSpec =
     OptionSpec::int("l", 0, 1000, 0, "segments that one ACK may count for; 0: unlimited if paced, else 2");
 
 /// Limit on the bytes that one ACK may count for: `L` of RFC 3465 and RFC 9406.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AckLimit {
     /// Limit in segments per ACK, as configured; zero chooses the limit by whether the transport paces.
     configured: u32,

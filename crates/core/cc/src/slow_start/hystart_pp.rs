@@ -24,16 +24,14 @@ crate::options! {
     /// Configuration of [`HyStartPp`]: the constants of RFC 9406, section 4.3, and the initial window.
     #[derive(Eq)]
     pub(crate) struct HyStartPpConfig {
-        /// Initial window in segments (RFC 6928).
         initial_segments: u32 = IW_OPTION,
-        /// `L`: maximum number of segments that one ACK counts for; zero means no limit if the transport paces, and
-        /// eight segments otherwise.
-        segments_per_ack: u32 =
+        /// `L`.
+        limit: AckLimit [|most| AckLimit::new(most, UNPACED_LIMIT)] =
             OptionSpec::int("l", 0, 1000, 0, "segments that one ACK may count for; 0: unlimited if paced, else 8"),
         /// `MIN_RTT_THRESH`.
         min_thresh: Span [Span::from_millis] =
             OptionSpec::int("min-thresh", 1, 1000, 4, "minimum increase of the RTT that counts, ms")
-                .ruled(&[Rule::AtMost(&["max-thresh"])]),
+                .ruled(&[Rule::AtMost("max-thresh")]),
         /// `MAX_RTT_THRESH`.
         max_thresh: Span [Span::from_millis] =
             OptionSpec::int("max-thresh", 1, 1000, 16, "greatest increase that is waited for, ms"),
@@ -61,7 +59,6 @@ struct Css {
 #[derive(Clone, Debug)]
 pub(crate) struct HyStartPp {
     config: HyStartPpConfig,
-    limit: AckLimit,
     last_round_min: Option<Span>,
     round_min: Option<Span>,
     samples: u32,
@@ -73,15 +70,7 @@ pub(crate) struct HyStartPp {
 impl HyStartPp {
     /// Creates a HyStart++ slow start with configuration `config`.
     pub(crate) const fn new(config: HyStartPpConfig) -> Self {
-        Self {
-            config,
-            limit: AckLimit::new(config.segments_per_ack, UNPACED_LIMIT),
-            last_round_min: None,
-            round_min: None,
-            samples: 0,
-            css: None,
-            plain: false,
-        }
+        Self { config, last_round_min: None, round_min: None, samples: 0, css: None, plain: false }
     }
 
     /// Ends a round, whose minimum RTT becomes that of the last round. Returns whether all rounds of CSS are over.
@@ -133,11 +122,11 @@ impl SlowStart for HyStartPp {
 
     fn begin(&mut self, reason: Reason, _path: &Path, window: &Window) {
         let plain = window.ssthresh.is_finite() && reason != Reason::NoLoss;
-        *self = Self { limit: self.limit, plain, ..Self::new(self.config) };
+        *self = Self { plain, ..Self::new(self.config) };
     }
 
     fn on_ack(&mut self, ack: &Ack<'_>, grow: Bytes, path: &Path, window: &mut Window) -> Step {
-        let bytes = self.limit.apply(grow, ack, path);
+        let bytes = self.config.limit.apply(grow, ack, path);
         if self.plain {
             return raise(window, bytes);
         }

@@ -11,27 +11,21 @@ use crate::{Ack, Path, initial_window};
 pub const IW_OPTION: OptionSpec =
     OptionSpec::int("iw", 1, 10, initial_window::DEFAULT_SEGMENTS as u64, "initial window in segments");
 
-pub(crate) static ENTRY: Entry = Entry::slow_start("slow-start", |values| {
-    let Options { initial_segments, segments_per_ack } = Options::from_values(values);
-    Box::new(StandardSlowStart::new(initial_segments, segments_per_ack))
-})
-.described("increases the window by the bytes acknowledged", "RFC 5681 section 3.1, RFC 6928, RFC 3465")
-.with_options(Options::OPTIONS)
-.tested_in(&["slow-start+new-reno", "slow-start(iw=3,l=1)+new-reno", "slow-start+cubic"])
-.internet_safe();
+pub(crate) static ENTRY: Entry =
+    Entry::slow_start("slow-start", |values| Box::new(StandardSlowStart::from_values(values)))
+        .described("increases the window by the bytes acknowledged", "RFC 5681 section 3.1, RFC 6928, RFC 3465")
+        .with_options(StandardSlowStart::OPTIONS)
+        .tested_in(&["slow-start+new-reno", "slow-start(iw=3,l=1)+new-reno", "slow-start+cubic"])
+        .internet_safe();
 
 crate::options! {
-    struct Options {
+    /// Slow start: each ACK raises the window by the bytes that it delivers, until the window reaches the threshold.
+    pub struct StandardSlowStart {
+        /// Initial window in segments.
         initial_segments: u32 = IW_OPTION,
-        segments_per_ack: u32 = L_OPTION,
+        /// Limit of what one ACK counts for.
+        limit: AckLimit [AckLimit::rfc3465] = L_OPTION,
     }
-}
-
-/// Slow start: each ACK raises the window by the bytes that it delivers, until the window reaches the threshold.
-#[derive(Clone, Debug)]
-pub struct StandardSlowStart {
-    initial_segments: u32,
-    limit: AckLimit,
 }
 
 impl StandardSlowStart {
@@ -40,11 +34,6 @@ impl StandardSlowStart {
     #[must_use]
     pub const fn new(initial_segments: u32, segments_per_ack: u32) -> Self {
         Self { initial_segments, limit: AckLimit::rfc3465(segments_per_ack) }
-    }
-
-    /// Returns how many bytes of `grow` count.
-    pub(super) fn counted(&self, grow: Bytes, ack: &Ack<'_>, path: &Path) -> f64 {
-        self.limit.apply(grow, ack, path)
     }
 }
 
@@ -60,7 +49,7 @@ impl SlowStart for StandardSlowStart {
     }
 
     fn on_ack(&mut self, ack: &Ack<'_>, grow: Bytes, path: &Path, window: &mut Window) -> Step {
-        raise(window, self.counted(grow, ack, path))
+        raise(window, self.limit.apply(grow, ack, path))
     }
 }
 

@@ -13,8 +13,7 @@ pub(crate) static ENTRY: Entry = Entry::startup("none", |_| Box::new(NoStartup))
 
 /// Start-up scheme that lets the slow-start variant begin at once.
 #[derive(Clone, Copy, Debug, Default)]
-#[allow(clippy::exhaustive_structs, reason = "no part of the public interface")]
-pub struct NoStartup;
+pub(crate) struct NoStartup;
 
 impl Stage for NoStartup {
     fn phase(&self) -> &'static str {

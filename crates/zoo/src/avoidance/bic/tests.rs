@@ -9,7 +9,7 @@ const BETA: f64 = 819.0 / 1024.0;
 
 /// Returns a flow of `w` segments whose last loss occurred at `last` segments.
 fn flow(w: f64, last: f64) -> Rounds<Bic> {
-    let mut flow = Rounds::new(Bic::new(BicConfig { fast_convergence: false, ..BicConfig::default() }), RTT, last);
+    let mut flow = Rounds::new(Bic { fast_convergence: false, ..Bic::default() }, RTT, last);
     if last > 0.0 {
         flow.lose();
     }
@@ -39,7 +39,7 @@ fn every_region_has_its_increase() {
         (5000.0, 16.0),
     ];
     for (w, expected) in rows {
-        let raised = BicConfig::default().increase(w, 1000.0);
+        let raised = Bic::default().increase(w, 1000.0);
         assert!((raised - expected).abs() < 1e-9, "{w}: {raised}, not {expected}");
     }
 }
@@ -62,8 +62,8 @@ fn a_round_raises_by_the_regions_increase() {
 #[test]
 fn without_a_loss_it_rises_by_a_twentieth() {
     for (w, expected) in [(1000.0, 50.0), (100.0, 16.0), (10.0, 1.0)] {
-        assert_eq!(BicConfig::default().increase(w, 0.0), expected, "{w}");
-        let slower = BicConfig { searchless: 50.0, ..BicConfig::default() };
+        assert_eq!(Bic::default().increase(w, 0.0), expected, "{w}");
+        let slower = Bic { searchless: 50.0, ..Bic::default() };
         assert_eq!(slower.increase(w, 0.0), if w == 1000.0 { 20.0 } else { expected }, "{w}: a fiftieth");
     }
     let mut flow = flow(1000.0, 500.0);
@@ -82,7 +82,7 @@ fn a_loss_keeps_beta_and_small_windows_half() {
 #[test]
 fn fast_convergence_lowers_the_goal() {
     for (fast_convergence, goal) in [(true, 900.0 * (1.0 + BETA) / 2.0), (false, 900.0)] {
-        let mut flow = Rounds::new(Bic::new(BicConfig { fast_convergence, ..BicConfig::default() }), RTT, 1000.0);
+        let mut flow = Rounds::new(Bic { fast_convergence, ..Bic::default() }, RTT, 1000.0);
         flow.lose();
         flow.window.cwnd = 900.0 * 1460.0;
         flow.lose();

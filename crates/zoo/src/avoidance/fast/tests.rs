@@ -5,8 +5,7 @@ use crate::testing::MSS;
 use crate::testing::Rounds;
 
 fn flow(alpha: f64, base_ms: u64, segments: f64) -> Rounds<Fast> {
-    let config = FastConfig { alpha, ..FastConfig::default() };
-    Rounds::new(Fast::new(config), Span::from_millis(base_ms), segments)
+    Rounds::new(Fast { alpha, ..Fast::default() }, Span::from_millis(base_ms), segments)
 }
 
 /// Updates computed by hand. At W = W_old = 1000 and 125 ms over a base of 100 ms, the result is 500 + 0.5 (800 +
@@ -14,7 +13,7 @@ fn flow(alpha: f64, base_ms: u64, segments: f64) -> Rounds<Fast> {
 /// trip. Every other round trip holds the window.
 #[test]
 fn an_update_moves_half_way_every_second_round_trip() {
-    let mut algorithm = Fast::new(FastConfig { rtt_gain: 1.0, ..FastConfig::default() });
+    let mut algorithm = Fast { rtt_gain: 1.0, ..Fast::default() };
     algorithm.delay = Delay { base: 0.1, average: Some(0.125) };
     let mut window = Window::new(1000.0 * MSS.as_f64());
     let (mut ack, path) = (Ack::new(Time::from_nanos(1_000_000_000)), Path::new(MSS));
@@ -27,8 +26,7 @@ fn an_update_moves_half_way_every_second_round_trip() {
     let mut rate = RateSample::new(Bytes(1_460_000), Span::from_millis(100));
     rate.tx_in_flight = MSS * 900;
     ack.rate = Some(rate);
-    let mut algorithm = Fast::new(FastConfig::default());
-    algorithm.delay = Delay { base: 0.1, average: Some(0.125) };
+    let mut algorithm = Fast { delay: Delay { base: 0.1, average: Some(0.125) }, ..Fast::default() };
     let mut window = Window::new(1000.0 * MSS.as_f64());
     algorithm.on_ack(&ack, MSS, &path, &mut window);
     assert!((window.cwnd / MSS.as_f64() - 910.0).abs() < 1e-9, "{}", window.cwnd);
@@ -130,13 +128,13 @@ fn a_latecomer_takes_the_standing_queue_for_the_path() {
 /// Alpha follows the throughput with hysteresis: 8, 20, 200.
 #[test]
 fn alpha_can_follow_the_throughput() {
-    let mut algorithm = Fast::new(FastConfig { tuning: true, ..FastConfig::default() });
+    let mut algorithm = Fast { tuning: true, ..Fast::default() };
     algorithm.delay = Delay { base: 0.1, average: Some(0.1) };
     let steps = [(100, 8.0), (1600, 20.0), (1300, 20.0), (1200, 8.0), (20_000, 200.0), (13_000, 200.0), (12_000, 20.0)];
     for (rate, alpha) in steps {
         assert_eq!(algorithm.alpha(f64::from(rate) * 0.1), alpha, "{rate} segments/s");
     }
-    assert_eq!(Fast::new(FastConfig::default()).alpha(1e6), 100.0);
+    assert_eq!(Fast::default().alpha(1e6), 100.0);
 }
 
 #[test]
@@ -172,8 +170,7 @@ fn the_average_spans_a_third_of_the_window() {
 #[test]
 fn the_window_rises_while_recovery_follows_a_timeout() {
     let after = |episode| {
-        let mut algorithm = Fast::new(FastConfig::default());
-        algorithm.delay = Delay { base: 0.1, average: Some(0.1) };
+        let mut algorithm = Fast { delay: Delay { base: 0.1, average: Some(0.1) }, ..Fast::default() };
         let (mut window, path) = (Window::new(MSS.as_f64()), Path::new(MSS));
         for round in 0..20 {
             let mut ack = Ack::new(Time::ZERO + Span::from_millis(1000 + 100 * round));

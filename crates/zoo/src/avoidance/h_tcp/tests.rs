@@ -3,8 +3,8 @@ use longhaul_cc::compose::Signal;
 use super::*;
 use crate::testing::Rounds;
 
-fn flow(config: HTcpConfig, rtt_ms: u64, segments: f64) -> Rounds<HTcp> {
-    Rounds::new(HTcp::new(config), Span::from_millis(rtt_ms), segments)
+fn flow(algorithm: HTcp, rtt_ms: u64, segments: f64) -> Rounds<HTcp> {
+    Rounds::new(algorithm, Span::from_millis(rtt_ms), segments)
 }
 
 /// The increase is 1 + 10 (D - 1) + ((D - 1) / 2)^2 after the first second.
@@ -19,7 +19,7 @@ fn the_increase_is_quadratic_in_time() {
 #[test]
 fn a_round_raises_by_the_increase_of_its_time() {
     for rtt in [10, 40] {
-        let mut flow = flow(HTcpConfig::default(), rtt, 20_000.0);
+        let mut flow = flow(HTcp::default(), rtt, 20_000.0);
         flow.lose();
         for _ in 0..3 {
             flow.run(1.0);
@@ -37,7 +37,7 @@ fn a_round_raises_by_the_increase_of_its_time() {
 #[test]
 fn the_backoff_follows_the_queue() {
     for (queued_ms, expected) in [(100, 0.8), (140, 100.0 / 140.0), (300, 0.5)] {
-        let mut flow = flow(HTcpConfig::default(), 100, 1000.0);
+        let mut flow = flow(HTcp::default(), 100, 1000.0);
         flow.run(0.5);
         flow.rtt = Span::from_millis(queued_ms);
         for _ in 0..2 {
@@ -59,7 +59,7 @@ fn the_backoff_follows_the_queue() {
 /// of it.
 #[test]
 fn a_queue_that_fills_fast_counts_in_full() {
-    let mut flow = flow(HTcpConfig::default(), 100, 1000.0);
+    let mut flow = flow(HTcp::default(), 100, 1000.0);
     let mut kept = 0.0;
     for _ in 0..3 {
         flow.window.cwnd = 1000.0 * 1460.0;
@@ -81,7 +81,7 @@ fn a_changed_throughput_halves() {
     let usual = [(1.0, false), (0.85, false), (0.7, true), (1.15, false), (1.3, true)];
     let wider = [(0.7, false), (0.5, true)];
     for (rate_change, (share, halves)) in usual.map(|row| (0.2, row)).into_iter().chain(wider.map(|row| (0.4, row))) {
-        let mut flow = flow(HTcpConfig { rate_change, ..HTcpConfig::default() }, 100, 1000.0);
+        let mut flow = flow(HTcp { rate_change, ..HTcp::default() }, 100, 1000.0);
         flow.run(1.0);
         assert!((flow.lose() - 0.5).abs() < 1e-5, "nothing to compare with");
         flow.window.cwnd = share * 1000.0 * 1460.0;
@@ -95,7 +95,7 @@ fn a_changed_throughput_halves() {
 #[test]
 fn the_largest_round_trip_fades() {
     for memory in [0.95_f64, 0.5] {
-        let mut flow = flow(HTcpConfig { memory, ..HTcpConfig::default() }, 100, 100.0);
+        let mut flow = flow(HTcp { memory, ..HTcp::default() }, 100, 100.0);
         flow.run(0.2);
         flow.rtt = Span::from_millis(200);
         flow.run(0.5);
@@ -109,7 +109,7 @@ fn the_largest_round_trip_fades() {
 
 #[test]
 fn options_switch_backoff_and_scaling() {
-    let fixed = HTcpConfig { adaptive_backoff: false, ..HTcpConfig::default() };
+    let fixed = HTcp { adaptive_backoff: false, ..HTcp::default() };
     let mut flow_fixed = flow(fixed, 100, 1000.0);
     flow_fixed.run(1.0);
     flow_fixed.lose();
@@ -117,7 +117,7 @@ fn options_switch_backoff_and_scaling() {
     flow_fixed.run(1.0);
     assert!((flow_fixed.lose() - 0.5).abs() < 1e-5);
     for (rtt, factor) in [(5, 0.1), (50, 0.5), (100, 1.0), (400, 2.0)] {
-        let scaled = HTcpConfig { rtt_scaling: true, ..HTcpConfig::default() };
+        let scaled = HTcp { rtt_scaling: true, ..HTcp::default() };
         let mut flow = flow(scaled, rtt, 1000.0);
         flow.ack();
         let raised = flow.round();
@@ -128,7 +128,7 @@ fn options_switch_backoff_and_scaling() {
 /// Time in which the window does not limit the sender does not count.
 #[test]
 fn pauses_do_not_count() {
-    let mut flow = flow(HTcpConfig::default(), 100, 1000.0);
+    let mut flow = flow(HTcp::default(), 100, 1000.0);
     flow.lose();
     flow.run(0.5);
     flow.algorithm.on_event(&StageEvent::Idle { now: flow.now, idle: Span::from_secs(60) }, &flow.path);

@@ -3,7 +3,7 @@ use crate::testing::Rounds;
 use crate::testing::{MSS, after_a_loss, segments};
 
 fn flow(rtt_ms: u64, segments: f64) -> Rounds<Hybla> {
-    let algorithm = Hybla { rho: Rho::new(Span::from_millis(25)), max_gain: 8.0 };
+    let algorithm = Hybla::default();
     Rounds::new(algorithm, Span::from_millis(rtt_ms), segments)
 }
 
@@ -32,7 +32,7 @@ fn the_response_function_is_that_of_the_reference() {
 /// Without the bound, a small window over a long path would grow by hundreds of segments per ACK.
 #[test]
 fn the_gain_is_bounded() {
-    let mut algorithm = Hybla { rho: Rho::new(Span::from_millis(25)), max_gain: 8.0 };
+    let mut algorithm = Hybla::default();
     let mut path = Path::new(MSS);
     path.min_rtt = Some(Span::from_millis(600));
     let ack = Ack::new(longhaul_units::Time::ZERO);

@@ -6,7 +6,7 @@ use crate::testing::Rounds;
 
 /// Returns a flow that has seen RTTs of 100 ms and 200 ms and then had `rounds` rounds of `rtt_us`.
 fn flow(rtt_us: u64, rounds: u32) -> Rounds<Illinois> {
-    let mut flow = Rounds::new(Illinois::new(FLOOR), Span::from_millis(100), 200.0);
+    let mut flow = Rounds::new(Illinois::default(), Span::from_millis(100), 200.0);
     flow.round();
     flow.rtt = Span::from_millis(200);
     flow.round();
@@ -58,7 +58,7 @@ fn rounds_rise_and_losses_lower_by_the_curves() {
 #[test]
 fn bursts_are_no_queue() {
     for (floor, rise, kept) in [(0.125, 10.0, 0.875), (0.0, 990.0 / (99.0 + 49.0 * (10.0 / 0.3 - 1.0)), 0.6875)] {
-        let mut flow = Rounds::new(Illinois::new(floor), Span::from_millis(100), 200.0);
+        let mut flow = Rounds::new(Illinois { floor, ..Illinois::default() }, Span::from_millis(100), 200.0);
         for _ in 0..10 {
             flow.window.cwnd = 200.0 * MSS.as_f64();
             for n in 0..200 {
@@ -77,7 +77,7 @@ fn bursts_are_no_queue() {
 #[test]
 fn a_queue_above_the_floor_is_what_it_is() {
     for floor in [0.0, 0.125] {
-        let mut flow = Rounds::new(Illinois::new(floor), Span::from_millis(100), 200.0);
+        let mut flow = Rounds::new(Illinois { floor, ..Illinois::default() }, Span::from_millis(100), 200.0);
         flow.round();
         flow.rtt = Span::from_millis(125);
         for _ in 0..4 {
@@ -100,7 +100,7 @@ fn five_good_rounds_bring_the_largest_rise_back() {
 
 #[test]
 fn small_windows_and_timeouts_are_new_renos() {
-    let mut small = Rounds::new(Illinois::new(FLOOR), Span::from_millis(100), 12.0);
+    let mut small = Rounds::new(Illinois::default(), Span::from_millis(100), 12.0);
     small.round();
     small.window.cwnd = 12.0 * MSS.as_f64();
     assert!((small.round() - 1.0).abs() < 0.1);

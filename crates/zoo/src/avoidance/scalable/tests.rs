@@ -6,7 +6,7 @@ use crate::testing::Rounds;
 const RTT: Span = Span::from_millis(100);
 
 fn flow(segments: f64) -> Rounds<Scalable> {
-    Rounds::new(Scalable::new(ScalableConfig::default()), RTT, segments)
+    Rounds::new(Scalable::default(), RTT, segments)
 }
 
 #[test]

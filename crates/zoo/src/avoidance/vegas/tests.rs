@@ -7,7 +7,7 @@ use crate::testing::Rounds;
 const BASE: Span = Span::from_millis(100);
 
 fn flow(segments: f64) -> Rounds<Vegas> {
-    let mut flow = Rounds::new(Vegas::new(Options::default()), BASE, segments);
+    let mut flow = Rounds::new(Vegas::default(), BASE, segments);
     flow.round();
     flow.window.cwnd = segments * MSS.as_f64();
     flow
@@ -46,9 +46,9 @@ fn the_queue_settles_between_alpha_and_beta() {
 #[test]
 fn a_loss_halves_and_the_window_keeps_two_segments() {
     assert!((flow(100.0).lose() - 0.5).abs() < 1e-4);
-    let authors = Vegas::new(Options { keep: 0.75, ..Options::default() });
+    let authors = Vegas { keep: 0.75, ..Vegas::default() };
     assert!((Rounds::new(authors, BASE, 100.0).lose() - 0.75).abs() < 1e-4);
-    let mut flow = Rounds::new(Vegas::new(Options { alpha: 0.1, beta: 0.2, ..Options::default() }), BASE, 100.0);
+    let mut flow = Rounds::new(Vegas { alpha: 0.1, beta: 0.2, ..Vegas::default() }, BASE, 100.0);
     flow.round();
     flow.rtt = BASE * 3;
     flow.round();

@@ -5,7 +5,7 @@ use crate::testing::Rounds;
 use crate::testing::{MSS, sender};
 
 fn flow() -> Rounds<Veno> {
-    let mut flow = Rounds::new(Veno::new(3.0), Span::from_millis(100), 100.0);
+    let mut flow = Rounds::new(Veno::default(), Span::from_millis(100), 100.0);
     flow.round();
     flow
 }

@@ -8,7 +8,7 @@ const BASE: Span = Span::from_millis(100);
 
 /// Returns a flow of `segments` that has seen a round at the base RTT and then had `rounds` rounds of `rtt` ms.
 fn flow(segments: f64, rtt: u64, rounds: u32) -> Rounds<Yeah> {
-    let mut flow = Rounds::new(Yeah::new(YeahConfig::default()), BASE, segments);
+    let mut flow = Rounds::new(Yeah::default(), BASE, segments);
     flow.round();
     flow.rtt = Span::from_millis(rtt);
     for _ in 0..rounds {
@@ -58,7 +58,7 @@ fn a_long_queue_is_drained() {
 #[test]
 fn the_queue_stays_short() {
     let capacity = 10_000.0;
-    let mut flow = Rounds::new(Yeah::new(YeahConfig::default()), BASE, 500.0);
+    let mut flow = Rounds::new(Yeah::default(), BASE, 500.0);
     let mut longest = 0.0_f64;
     for index in 0..200 * 1000 {
         flow.rtt = BASE.max(Span::from_secs_f64(flow.cwnd() / capacity));
@@ -83,7 +83,7 @@ fn a_loss_takes_the_queue() {
 
 #[test]
 fn a_loss_takes_an_eighth_at_least_and_a_half_at_most() {
-    let mut algorithm = Yeah::new(YeahConfig::default());
+    let mut algorithm = Yeah::default();
     for (backlog, kept) in [(0.0, 0.875), (30.0, 0.875), (60.0, 0.8), (100.0, 2.0 / 3.0), (200.0, 0.5)] {
         algorithm.backlog = backlog;
         assert!((algorithm.keep(300.0) - kept).abs() < 1e-9, "{backlog}");
@@ -93,7 +93,7 @@ fn a_loss_takes_an_eighth_at_least_and_a_half_at_most() {
 /// Draining stops at the estimated NewReno window, which grows by one segment per slow round and is halved by a loss.
 #[test]
 fn draining_leaves_new_renos_window() {
-    let mut algorithm = Yeah::new(YeahConfig::default());
+    let mut algorithm = Yeah::default();
     (algorithm.backlog, algorithm.reno) = (300.0, 800.0);
     assert_eq!(algorithm.drain(1000.0), 800.0);
     assert_eq!(algorithm.drain(700.0), 700.0);
@@ -109,8 +109,8 @@ fn draining_leaves_new_renos_window() {
 /// The increase, the smallest decrease at a loss, and both counts of rounds are options.
 #[test]
 fn the_constants_are_options() {
-    let config = YeahConfig { rise: 0.02, delta: 0.3, rho: 5, zeta: 2, ..YeahConfig::default() };
-    let mut flow = Rounds::new(Yeah::new(config), BASE, 1000.0);
+    let algorithm = Yeah { rise: 0.02, delta: 0.3, rho: 5, zeta: 2, ..Yeah::default() };
+    let mut flow = Rounds::new(algorithm, BASE, 1000.0);
     assert!((flow.round() / 20.0 - 1.0).abs() < 0.03);
     let algorithm = &mut flow.algorithm;
     for (backlog, slow_rounds, kept) in [(0.0, 0, 0.7), (120.0, 4, 0.6), (120.0, 5, 0.5)] {

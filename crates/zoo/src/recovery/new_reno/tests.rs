@@ -46,7 +46,7 @@ struct Ours {
 impl Ours {
     fn enter(flight: u64, ssthresh: u64) -> Self {
         let mut window = Window::new(segments(flight).as_f64());
-        let mut recovery = NewReno::new(true);
+        let mut recovery = NewReno::default();
         let ack = Ack::new(Time::ZERO);
         recovery.enter(segments(ssthresh).as_f64(), &ack, &Path::new(MSS), &mut window);
         Self { recovery, window, flight, duplicates: 3 }
@@ -118,7 +118,7 @@ proptest! {
 
 #[test]
 fn option_two_leaves_the_threshold() {
-    let mut recovery = NewReno::new(false);
+    let mut recovery = NewReno { careful_exit: false, ..NewReno::default() };
     let mut window = Window::new(segments(20).as_f64());
     let (ack, path) = (Ack::new(Time::ZERO), Path::new(MSS));
     recovery.enter(segments(10).as_f64(), &ack, &path, &mut window);

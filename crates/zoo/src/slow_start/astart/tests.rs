@@ -7,7 +7,7 @@ use crate::testing::{MSS, segments, sender};
 fn slow_start(agile: bool) -> Astart {
     Astart::new(AstartConfig {
         initial_segments: 10,
-        segments_per_ack: 0,
+        limit: AckLimit::rfc3465(0),
         train: 2.0,
         estimate: EligibleRateConfig::default(),
         agile,

@@ -88,7 +88,7 @@ fn the_floor_forgets_what_is_older_than_a_round_trip() {
 fn the_first_flight_is_paced_over_a_round_trip() {
     let mut path = Path::new(MSS);
     (path.handshake_rtt, path.min_rtt) = (Some(RTT), Some(RTT));
-    let mut slow_start = RapidStart::new(Options { initial_segments: 20, ..Options::default() });
+    let mut slow_start = RapidStart { initial_segments: 20, ..RapidStart::default() };
     let mut window = Window::new(slow_start.initial_window(&path).as_f64());
     assert_eq!(window.cwnd, segments(20).as_f64());
     slow_start.begin(Reason::NoLoss, &path, &window);
@@ -122,7 +122,7 @@ fn after_congestion_it_is_slow_start() {
 fn it_ends_exactly_at_the_threshold() {
     let mut path = Path::new(MSS);
     path.min_rtt = Some(RTT);
-    let mut slow_start = RapidStart::new(Options::default());
+    let mut slow_start = RapidStart::default();
     let mut window = update!(Window { ssthresh: segments(12).as_f64(), ..Window::new(segments(10).as_f64()) });
     slow_start.begin(Reason::NoLoss, &path, &window);
     let mut ack = Ack::new(Time::from_nanos(1_000_000_000));

@@ -91,7 +91,7 @@ fn a_roll_back_ends_at_the_initial_window() {
 fn config(exit: Exit) -> SearchConfig {
     SearchConfig {
         initial_segments: 10,
-        segments_per_ack: 0,
+        limit: AckLimit::rfc3465(0),
         rule: ExitRule::Sent,
         thresh: THRESH_SENT,
         window: 3.5,

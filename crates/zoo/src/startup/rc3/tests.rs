@@ -13,8 +13,8 @@ fn at(micros: u64) -> Time {
     Time::ZERO + Span::from_micros(micros)
 }
 
-fn start(change: impl Fn(&mut Rc3Config)) -> Rc3 {
-    let mut config = Rc3Config {
+fn start(change: impl Fn(&mut Rc3)) -> Rc3 {
+    let mut startup = Rc3 {
         rate: Rate::from_bits_per_sec(1_000_000_000),
         by_arrivals: true,
         burst: 256,
@@ -22,9 +22,9 @@ fn start(change: impl Fn(&mut Rc3Config)) -> Rc3 {
         levels: 1,
         slots: 4,
         dscp: 1,
+        ..Rc3::default()
     };
-    change(&mut config);
-    let mut startup = Rc3::new(config);
+    change(&mut startup);
     startup.on_granted(&update!(Granted { probes: true, ..Granted::basic() }), &path()).unwrap();
     let mut window = Window::new(10_000.0);
     assert_eq!(startup.begin(Opening::Connection, at(0), &path(), &mut window), Step::Done);
@@ -53,7 +53,7 @@ fn arrive(startup: &mut Rc3, from: u64, gap: u64, segments: u64) {
 /// 1000 bytes take 8 us at 1 Gb/s. As in the paper, that is the pace, without a limit of segments.
 #[test]
 fn at_the_line_rate_nothing_is_waited_for() {
-    let mut startup = start(|config| config.by_arrivals = false);
+    let mut startup = start(|startup| startup.by_arrivals = false);
     assert_eq!((plan(&startup).segments, plan(&startup).gap, plan(&startup).dscp), (u32::MAX, Span::from_micros(8), 1));
     arrive(&mut startup, 0, 400, 100);
     assert_eq!((plan(&startup).segments, plan(&startup).gap), (u32::MAX, Span::from_micros(8)));
@@ -89,7 +89,7 @@ fn what_arrives_is_the_pace() {
 /// still count.
 #[test]
 fn a_budget_is_kept() {
-    let mut startup = start(|config| config.budget = 300);
+    let mut startup = start(|startup| startup.budget = 300);
     assert_eq!(plan(&startup).segments, 256);
     send(&mut startup, 256);
     arrive(&mut startup, 0, 400, 50);

@@ -97,7 +97,6 @@ fn debug_output_of_congestion_control_is_short() {
         "Flight",
         "LossRate",
         "NewReno",
-        "NoStartup",
         "PacketPair",
         "PairEstimate",
         "Prr",

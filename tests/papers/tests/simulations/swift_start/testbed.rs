@@ -9,7 +9,7 @@ use longhaul_cc::compose::{
     Composed, LossEvent, Opening, Overlay, Stage, Stages, Startup, StartupResponse, Step, Window,
 };
 use longhaul_cc::internal::swift_start::{PairEstimate, TickClock};
-use longhaul_cc::internal::{NewReno, NoStartup, StandardSlowStart, SwiftStart, SwiftStartConfig};
+use longhaul_cc::internal::{NewReno, StandardSlowStart, SwiftStart, SwiftStartConfig};
 use longhaul_cc::registry::Safety;
 use longhaul_cc::{
     Ack, BuildParams, Congestion, Controller, ControllerFactory, Granted, NeedError, Needs, Path, Sent, Timeout,
@@ -49,8 +49,9 @@ struct FreeBsd {
 impl ControllerFactory for FreeBsd {
     fn build(&self, params: &BuildParams) -> Box<dyn Controller> {
         let clock = self.clock;
-        let startup: Box<dyn Startup> = match self.start {
-            Start::Tcp => Box::new(NoStartup),
+        let mut stages = Stages::new(self.name());
+        stages.startup = match self.start {
+            Start::Tcp => stages.startup,
             Start::Pacing(pattern) => Box::new(PacingOnly::new(pattern, clock)),
             Start::Swift(gamma) => {
                 let mut config = SwiftStartConfig::default();
@@ -59,11 +60,9 @@ impl ControllerFactory for FreeBsd {
                 Box::new(Logged { inner: SwiftStart::new(config), told })
             }
         };
-        let mut stages = Stages::new(self.name());
-        stages.startup = startup;
         stages.slow_start = Box::new(StandardSlowStart::new(4, 1));
         stages.avoidance = Box::new(NewReno::new(0.5, 0.5));
-        stages.recovery = Box::new(RenoRecovery::new(true));
+        stages.recovery = Box::new(RenoRecovery::default());
         Box::new(Composed::new(stages, params))
     }
 

@@ -2,8 +2,7 @@
 
 use longhaul_units::Bytes;
 
-use super::super::pacing::MARGIN;
-use super::super::{Phase, Sample};
+use super::super::{MARGIN, Phase, Sample};
 use super::{BETA, Bbr, LOSS_THRESHOLD, ShortTerm, State};
 use crate::{Ack, LostSegment, Path, PathEvent, Timeout};
 
@@ -191,16 +190,12 @@ impl Bbr {
 
     /// Returns the window, or the one before a timeout reduced it to one segment, which does not depend on the path.
     fn unhurt_cwnd(&self) -> f64 {
-        if self.base.recovery.phase == Phase::Timeout {
-            self.base.recovery.restored(self.base.cwnd)
-        } else {
-            self.base.cwnd
-        }
+        if self.base.phase == Phase::Timeout { self.base.cwnd.max(self.base.prior_cwnd) } else { self.base.cwnd }
     }
 
     /// `BBROnEnterRTO`.
     pub(super) fn on_rto(&mut self, event: &Timeout, path: &Path) {
-        if self.base.recovery.phase != Phase::Timeout {
+        if self.base.phase != Phase::Timeout {
             self.save_state();
         }
         self.total_lost += self.base.on_timeout(event, path, self.state == State::ProbeRtt);

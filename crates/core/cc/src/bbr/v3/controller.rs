@@ -2,15 +2,15 @@
 
 use longhaul_units::Bytes;
 
-use super::super::{Pacing, Turn};
+use super::super::initial_rate;
 use super::{Bbr, State};
-use crate::{Ack, Control, Controller, Granted, NeedError, Needs, Path, PathEvent, Sent, Snapshot, Timeout};
+use crate::{Ack, Control, Controller, Episode, Granted, NeedError, Needs, Path, PathEvent, Sent, Snapshot, Timeout};
 
 impl Bbr {
     /// `BBRHandleRestartFromIdle`.
     fn restart_from_idle(&mut self, event: &Sent) {
         if self.state.is_probe_bw() {
-            self.base.pacing.set(1.0, self.bw, self.base.filled);
+            self.base.set_pacing(1.0, self.bw);
         } else if self.state == State::ProbeRtt {
             self.check_probe_rtt_done(event.now);
         }
@@ -22,10 +22,10 @@ impl Bbr {
         let window = window.min(self.base.cap).as_f64();
         if self.state == State::Startup && !self.base.filled && window > self.base.cwnd {
             self.base.cwnd = window;
-            let pacing = Pacing::initial(State::Startup.pacing_gain(), window, path.min_rtt.or(path.srtt));
-            if pacing.rate() > self.base.pacing.rate() {
-                self.base.pacing = pacing;
-                self.base.pacing.set_quantum(self.base.mss, 2);
+            let rate = initial_rate(State::Startup.pacing_gain(), window, path.min_rtt.or(path.srtt));
+            if rate > self.base.pacing_rate {
+                self.base.pacing_rate = rate;
+                self.base.set_quantum(2);
             }
         }
     }
@@ -62,15 +62,15 @@ impl Controller for Bbr {
         self.sack = path.sack;
         let sample = self.base.on_ack(event, path);
         // Recovery saves the state at its beginning and restores the window at its end.
-        let turn = self.base.turn(event.episode, self.state == State::ProbeRtt);
-        if turn == Turn::Enter {
+        let turn = self.base.follow(event.episode, self.state == State::ProbeRtt);
+        if turn == Some(Episode::Enter) {
             self.save_state();
         }
         self.on_losses(event, &sample);
         if event.delivered > Bytes::ZERO {
             self.update_model(&sample);
         }
-        if turn == Turn::Exit {
+        if turn == Some(Episode::Exit) {
             self.base.restore_cwnd();
         }
         self.set_pacing();

@@ -58,7 +58,7 @@ impl Bbr {
                 self.start_refill(sample.total_delivered);
             }
             State::Down if self.is_time_to_cruise(sample.in_flight) => self.state = State::Cruise,
-            State::Refill if self.base.rounds.start => {
+            State::Refill if self.base.round_start => {
                 self.cycle.is_sample = true;
                 self.start_up(sample);
             }
@@ -83,7 +83,7 @@ impl Bbr {
         self.cycle.wait = PROBE_WAIT + PROBE_WAIT_SPREAD.mul_f64(self.base.random.fraction(measured));
         self.cycle.stamp = now;
         self.cycle.ack_phase = AckPhase::Stopping;
-        self.base.rounds.restart(delivered);
+        self.base.begin_round(delivered);
         self.state = State::Down;
     }
 
@@ -93,13 +93,13 @@ impl Bbr {
         (self.cycle.up_rounds, self.cycle.up_acked) = (0, 0.0);
         self.cycle.prev_precautionary = false;
         self.cycle.ack_phase = AckPhase::Refilling;
-        self.base.rounds.restart(delivered);
+        self.base.begin_round(delivered);
         self.state = State::Refill;
     }
 
     fn start_up(&mut self, sample: &Sample) {
         self.cycle.ack_phase = AckPhase::Starting;
-        self.base.rounds.restart(sample.total_delivered);
+        self.base.begin_round(sample.total_delivered);
         self.base.search_full_pipe(sample.bw);
         self.state = State::Up;
         self.raise_slope();
@@ -156,14 +156,14 @@ impl Bbr {
             self.cycle.up_acked -= steps * self.cycle.acked_per_increase;
             self.long_term += steps * self.base.mss.as_f64();
         }
-        if self.base.rounds.start {
+        if self.base.round_start {
             self.raise_slope();
         }
     }
 
     /// `BBRAdaptLongTermModel`. Returns whether it has changed the state.
     fn adapt_long_term(&mut self, sample: &Sample) -> bool {
-        if self.base.rounds.start && self.end_of_ack_phase(sample) {
+        if self.base.round_start && self.end_of_ack_phase(sample) {
             return true;
         }
         if !self.is_too_high(sample.lost, sample.tx_in_flight) && self.long_term.is_finite() {

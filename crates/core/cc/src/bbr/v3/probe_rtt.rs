@@ -55,7 +55,7 @@ impl Bbr {
             self.state = State::ProbeRtt;
             self.base.begin_probe_rtt();
             self.cycle.ack_phase = AckPhase::Stopping;
-            self.base.rounds.restart(sample.total_delivered);
+            self.base.begin_round(sample.total_delivered);
         }
         if self.state == State::ProbeRtt {
             let least = self.probe_rtt_cwnd();

@@ -14,7 +14,7 @@ impl Bbr {
         self.check_startup_high_loss(sample);
         if self.state == State::Startup && self.base.filled {
             self.state = State::Drain;
-            self.drain_start_round = self.base.rounds.count;
+            self.drain_start_round = self.base.round;
         }
     }
 
@@ -25,7 +25,7 @@ impl Bbr {
         if self.latest.round_start {
             self.latest.lost_ranges = 0;
         }
-        if self.base.filled || self.state != State::Startup || self.base.recovery.phase != Phase::Fast {
+        if self.base.filled || self.state != State::Startup || self.base.phase != Phase::Fast {
             return;
         }
         let many = self.latest.round_start && ranges >= FULL_LOSS_RANGES;
@@ -43,7 +43,7 @@ impl Bbr {
             return;
         }
         let drained = sample.in_flight <= self.inflight(self.bw, 1.0);
-        if drained || self.base.rounds.count > self.drain_start_round + DRAIN_ROUNDS {
+        if drained || self.base.round > self.drain_start_round + DRAIN_ROUNDS {
             self.start_down(sample.now, sample.total_delivered, sample.rtt);
         }
     }

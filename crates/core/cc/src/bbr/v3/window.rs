@@ -21,7 +21,7 @@ impl Bbr {
     }
 
     fn with_budget(&self, inflight: f64) -> f64 {
-        let offload = (self.base.pacing.quantum() * OFFLOAD_QUANTA).as_f64();
+        let offload = (self.base.quantum * OFFLOAD_QUANTA).as_f64();
         let probe = if self.state == State::Up { 2.0 * self.base.mss.as_f64() } else { 0.0 };
         inflight.max(offload).max(self.base.min_pipe()) + probe
     }
@@ -46,8 +46,8 @@ impl Bbr {
     }
 
     pub(super) fn set_pacing(&mut self) {
-        self.base.pacing.set(self.state.pacing_gain(), self.bw, self.base.filled);
-        self.base.pacing.set_quantum(self.base.mss, QUANTUM_SEGMENTS);
+        self.base.set_pacing(self.state.pacing_gain(), self.bw);
+        self.base.set_quantum(QUANTUM_SEGMENTS);
     }
 
     /// `BBRSetCwnd`.

@@ -5,7 +5,7 @@ use crate::compose::Stage;
 use crate::ledbat::DelaySource;
 use crate::ledbat::gauge::Gauge;
 use crate::ledbat::plus_plus::LedbatPlusPlus;
-use crate::ledbat::start::LedbatStart;
+use crate::ledbat::start::{LedbatStart, Options};
 use crate::testing::MSS;
 use crate::{AckedSegment, Granted, Path, RttSample, TxId};
 
@@ -217,7 +217,7 @@ fn what_each_source_asks_for() {
         [(DelaySource::RoundTrip, false, true), (DelaySource::OneWay, true, false), (DelaySource::Auto, true, true)]
     {
         let algorithm = LedbatPlusPlus::new(ms(60), 1.0, true).by(source);
-        let start = LedbatStart::new(2, ms(60), 0).by(source);
+        let start = LedbatStart::new(Options { target: ms(60), delay: source, ..Options::default() });
         for mut stage in [Box::new(algorithm) as Box<dyn Stage>, Box::new(start)] {
             let needs = stage.needs();
             assert_eq!(needs.required.arrival_times || needs.preferred.arrival_times, asks, "{source:?}");

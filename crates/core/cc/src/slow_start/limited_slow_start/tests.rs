@@ -21,7 +21,7 @@ fn rounds(slow_start: &mut LimitedSlowStart, window: &mut Window, count: usize) 
 /// increase within a round, so the growth of a round differs from 50 by up to one ACK's increment.
 #[test]
 fn growth_is_exponential_and_then_linear() {
-    let mut slow_start = LimitedSlowStart::new(10, 100, 0);
+    let mut slow_start = LimitedSlowStart::default();
     let mut window = Window::new(12.5 * MSS.as_f64());
     window.cwnd = 25.0 * MSS.as_f64();
     assert_eq!(rounds(&mut slow_start, &mut window, 2), [25.0, 50.0]);
@@ -41,7 +41,7 @@ fn each_ack_adds_a_whole_part_of_a_segment() {
     {
         for segments in [from, to] {
             let mut window = Window::new(segments * MSS.as_f64());
-            LimitedSlowStart::new(10, 100, 0).on_ack(&ack, MSS, &path, &mut window);
+            LimitedSlowStart::default().on_ack(&ack, MSS, &path, &mut window);
             let added = (window.cwnd - segments * MSS.as_f64()) / MSS.as_f64();
             assert!((added * k - 1.0).abs() < 1e-3, "from {segments}: {added}");
         }
@@ -52,7 +52,7 @@ fn each_ack_adds_a_whole_part_of_a_segment() {
 /// for 83,000 segments; the text of the RFC prints 836, half of it.
 #[test]
 fn eighty_three_thousand_segments_take_1665_round_trips() {
-    let mut slow_start = LimitedSlowStart::new(10, 100, 0);
+    let mut slow_start = LimitedSlowStart::default();
     let mut window = Window::new(MSS.as_f64());
     let mut count = 0;
     while window.cwnd < 83_000.0 * MSS.as_f64() {
@@ -65,7 +65,7 @@ fn eighty_three_thousand_segments_take_1665_round_trips() {
 
 #[test]
 fn it_ends_exactly_at_the_threshold() {
-    let mut slow_start = LimitedSlowStart::new(10, 100, 0);
+    let mut slow_start = LimitedSlowStart::default();
     let mut window = Window { cwnd: 199.9 * MSS.as_f64(), ssthresh: 200.0 * MSS.as_f64() };
     let (ack, path) = (Ack::new(Time::ZERO), Path::new(MSS));
     assert_eq!(slow_start.on_ack(&ack, MSS / 10, &path, &mut window), Step::Stay);
