@@ -88,7 +88,8 @@ mod linux {
             let load = 0.9 / pairs.len() as f64;
             let responses = BoundedPareto::http_responses();
             let vectors = HttpWorkload::new(Time::ZERO, BOTTLENECK, load, responses, Random::new(1, stream));
-            sim.add_workload(*client, *server, vectors, Time::ZERO + span);
+            let (client, server) = (*client, *server);
+            sim.add_population(vectors.map(move |vector| (client, server, vector)), Time::ZERO + span);
         }
         span.as_secs_f64() / cpu_seconds(|| sim.run_for(span))
     }

@@ -72,5 +72,5 @@ pub use qlog::Qlog;
 pub use series::{Sampling, Series, SeriesId};
 pub use session::Session;
 pub use setup::{HostSetup, Setup, SetupError, full_segments};
-pub use sim::{Epoch, LinkHook, PopulationId, SessionId, Sim, Step, Traffic, TrafficId, Visit, WorkloadId};
+pub use sim::{Epoch, LinkHook, PopulationId, SessionId, Sim, Step, Traffic, TrafficId, Visit};
 pub use tap::{Sighting, Tap, TraceHash};

@@ -22,7 +22,7 @@ mod traffic;
 use open::Opening;
 pub(crate) use population::Guest;
 use population::Population;
-pub use population::{Epoch, PopulationId, Visit, WorkloadId};
+pub use population::{Epoch, PopulationId, Visit};
 pub use traffic::{Traffic, TrafficId};
 
 /// Hook of a link; most links have none.

@@ -1,10 +1,9 @@
-//! Sequences of connections: workloads between two hosts, and client populations, short connections among many hosts
-//! of which only measurements are kept.
+//! Client populations: short connections among many hosts, of which only measurements are kept.
 
 use longhaul_link::source::{ConnectionVector, Side};
 use longhaul_units::Time;
 
-use super::{Event, SessionId, Sim};
+use super::{Event, Sim};
 
 /// A connection of a client population: the nodes of its client and server, and the exchange.
 pub type Visit = (usize, usize, ConnectionVector);
@@ -24,18 +23,12 @@ pub struct Epoch {
     pub response: u64,
 }
 
-/// Identifier of a workload, in the order of addition.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct WorkloadId(u32);
-
-/// A sequence of connections, in the order of their start times.
 pub(super) struct Population {
+    /// The connections, in the order of their start times.
     visits: Box<dyn Iterator<Item = Visit>>,
     until: Time,
     next: Option<Visit>,
     opened: u64,
-    /// Sessions at client and server of a workload; `None` for a client population.
-    kept: Option<Vec<(SessionId, SessionId)>>,
     epochs: Vec<Epoch>,
 }
 
@@ -105,37 +98,11 @@ impl Sim {
         visits: impl IntoIterator<Item = Visit, IntoIter: 'static>,
         until: Time,
     ) -> PopulationId {
-        PopulationId(self.add_visits(Box::new(visits.into_iter()), until, None))
-    }
-
-    /// Opens connections from one host to another as in `vectors`, until a time; their start times must not decrease.
-    pub fn add_workload(
-        &mut self,
-        from: usize,
-        to: usize,
-        vectors: impl IntoIterator<Item = ConnectionVector, IntoIter: 'static>,
-        until: Time,
-    ) -> WorkloadId {
-        let _ = (self.place(from), self.place(to));
-        let visits = vectors.into_iter().map(move |vector| (from, to, vector));
-        WorkloadId(self.add_visits(Box::new(visits), until, Some(Vec::new())))
-    }
-
-    fn add_visits(
-        &mut self,
-        visits: Box<dyn Iterator<Item = Visit>>,
-        until: Time,
-        kept: Option<Vec<(SessionId, SessionId)>>,
-    ) -> u32 {
         let number = self.populations.len() as u32;
-        self.populations.push(Population { visits, until, next: None, opened: 0, kept, epochs: Vec::new() });
+        let visits = Box::new(visits.into_iter());
+        self.populations.push(Population { visits, until, next: None, opened: 0, epochs: Vec::new() });
         self.plan_visit(number);
-        number
-    }
-
-    /// Returns the sessions, at client and server, of the connections that a workload has opened so far.
-    pub fn opened_by(&self, id: WorkloadId) -> &[(SessionId, SessionId)] {
-        self.populations[id.0 as usize].kept.as_deref().unwrap_or_default()
+        PopulationId(number)
     }
 
     /// Returns the number of connections that a client population has opened so far.
@@ -166,15 +133,11 @@ impl Sim {
         let population = &mut self.populations[number as usize];
         let Some((from, to, vector)) = population.next.take() else { return 0 };
         population.opened += 1;
-        let (mut opening, ids) = self.plan_replay(from, to, &vector);
-        if let Some(kept) = &mut self.populations[number as usize].kept {
-            kept.push(ids);
-        } else {
-            let guest = |own, marks| Box::new(Guest { population: number, number: own, marks, epochs: Vec::new() });
-            let (client, server) = (&mut opening.client, &mut opening.server);
-            client.0.guest = Some(guest(client.1, marks(&vector)));
-            server.0.guest = Some(guest(server.1, Vec::new()));
-        }
+        let (mut opening, _) = self.plan_replay(from, to, &vector);
+        let guest = |own, marks| Box::new(Guest { population: number, number: own, marks, epochs: Vec::new() });
+        let (client, server) = (&mut opening.client, &mut opening.server);
+        client.0.guest = Some(guest(client.1, marks(&vector)));
+        server.0.guest = Some(guest(server.1, Vec::new()));
         self.open_planned(opening);
         self.plan_visit(number);
         from

@@ -172,16 +172,14 @@ fn a_connection_vector_is_replayed() {
 }
 
 #[test]
-fn a_workload_opens_connection_after_connection() {
+fn a_workload_is_replayed_connection_after_connection() {
     let rate = Rate::from_bits_per_sec(10_000_000);
     let mut sim = Sim::new(Setup::symmetric(1, megabits(10, 10, 50)));
     let responses = BoundedPareto::with_mean(14_000.0, 1e6, 1.1);
     let http = HttpWorkload::new(Time::ZERO, rate, 0.5, responses, Random::new(3, 9));
-    let asked: Vec<_> = http.clone().take_while(|vector| vector.start < at(10_000)).collect();
-    let workload = sim.add_workload(0, 1, http, at(10_000));
+    let asked: Vec<_> = http.take_while(|vector| vector.start < at(10_000)).collect();
+    let opened: Vec<_> = asked.iter().map(|vector| sim.replay(0, 1, vector)).collect();
     assert!(sim.run(Span::from_secs(60), Sim::all_done));
-    let opened = sim.opened_by(workload);
-    assert_eq!(opened.len(), asked.len());
     for ((client, server), vector) in opened.iter().zip(&asked) {
         let (client, server) = (sim.session(*client), sim.session(*server));
         assert!(client.ended_well() && client.opened_at == vector.start);
@@ -189,16 +187,17 @@ fn a_workload_opens_connection_after_connection() {
     }
 }
 
-/// A client population sends exactly the packets of a workload, but keeps no sessions. Each epoch lasts from
+/// A client population sends exactly the packets of the same connections by themselves, but keeps no sessions. Each epoch lasts from
 /// establishment until all data is read.
 #[test]
-fn a_client_population_equals_a_workload_without_sessions() {
+fn a_client_population_equals_its_connections_without_sessions() {
     let rate = Rate::from_bits_per_sec(10_000_000);
     let sim = || Sim::new(Setup::symmetric(1, megabits(10, 10, 50)));
     let responses = BoundedPareto::with_mean(14_000.0, 1e6, 1.1);
     let http = HttpWorkload::new(Time::ZERO, rate, 0.3, responses, Random::new(3, 9));
     let (mut kept, mut let_go) = (sim(), sim());
-    let workload = kept.add_workload(0, 1, http.clone(), at(20_000));
+    let asked = http.clone().take_while(|vector| vector.start < at(20_000));
+    let opened: Vec<_> = asked.map(|vector| kept.replay(0, 1, &vector)).collect();
     let population = let_go.add_population(http.map(|vector| (0, 1, vector)), at(20_000));
     let_go.run_for(Span::from_secs(19));
     let open = let_go.epochs(population).iter().filter(|epoch| epoch.ended.is_none()).count();
@@ -207,7 +206,6 @@ fn a_client_population_equals_a_workload_without_sessions() {
         assert!(sim.run(Span::from_secs(60), Sim::all_done));
     }
     assert_eq!(kept.trace(), let_go.trace());
-    let opened = kept.opened_by(workload);
     let client = |id| {
         let client = kept.session(id);
         Epoch { began: client.established_at.unwrap(), ended: client.read_at, response: client.read }
