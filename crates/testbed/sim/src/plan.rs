@@ -2,6 +2,15 @@
 
 use longhaul_units::{Span, Time};
 
+/// When an application starts to write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Begin {
+    /// As soon as possible.
+    AtOnce,
+    /// After the end of the peer's stream.
+    AfterEnd,
+}
+
 /// When an application closes its side of the connection for writing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Close {
@@ -56,6 +65,8 @@ pub struct Plan {
     pub write_chunk: usize,
     /// Pause after each write.
     pub write_pause: Span,
+    /// When it starts to write.
+    pub begin: Begin,
     /// Time after establishment at which it stops writing, however much it has written.
     pub stop_after: Option<Span>,
     /// Alternation between writing and pausing, starting at establishment.
@@ -85,6 +96,7 @@ impl Plan {
             send: 0,
             write_chunk: 16 << 10,
             write_pause: Span::ZERO,
+            begin: Begin::AtOnce,
             stop_after: None,
             on_off: None,
             content: Content::Pattern,
@@ -131,6 +143,11 @@ impl Plan {
         Self { send: rounds * response, turn, ..Self::sink() }
     }
 
+    /// Reads to the end of the peer's stream, then writes `bytes` and closes; the peer is half-closed meanwhile.
+    pub const fn reply_at_end(bytes: u64) -> Self {
+        Self { send: bytes, begin: Begin::AfterEnd, close: Close::AfterWriting, ..Self::sink() }
+    }
+
     /// Returns whether it is in a writing phase at `since` after establishment, and when the phase ends.
     pub(crate) fn is_on(&self, since: Span) -> (bool, Option<Span>) {
         let Some(OnOff { on, off }) = self.on_off else { return (true, None) };
@@ -141,8 +158,12 @@ impl Plan {
         (is_on, Some(Span::from_nanos(begins.saturating_add(until))))
     }
 
-    /// Returns how many bytes it may have written in total, having read `read` bytes.
-    pub(crate) fn may_have_written(&self, read: u64) -> u64 {
+    /// Returns how many bytes it may have written in total, having read `read` bytes; `ended` is whether it has read
+    /// the end.
+    pub(crate) fn may_have_written(&self, read: u64, ended: bool) -> u64 {
+        if self.begin == Begin::AfterEnd && !ended {
+            return 0;
+        }
         let turn = self.turn.map_or(u64::MAX, |t| {
             let turns = read.checked_div(t.per).unwrap_or(u64::MAX).saturating_add(t.ahead);
             turns.saturating_mul(t.each)

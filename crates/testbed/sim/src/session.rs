@@ -167,7 +167,7 @@ impl Session {
         if let Some(script) = &mut self.script {
             return script.allows(now, self.written, self.read);
         }
-        let allowed = self.plan.may_have_written(self.read);
+        let allowed = self.plan.may_have_written(self.read, self.ended);
         if self.plan.on_off.is_none() {
             return (allowed, None);
         }

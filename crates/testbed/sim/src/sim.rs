@@ -108,8 +108,6 @@ pub struct Sim {
     populations: Vec<Population>,
     pub(crate) recorders: Vec<Recorder>,
     qlogs: Qlogs,
-    /// Hosts, and the series that have a row for each event there.
-    followers: Vec<(u32, u32)>,
 }
 
 impl Sim {
@@ -169,7 +167,6 @@ impl Sim {
             populations: Vec::new(),
             recorders: Vec::new(),
             qlogs: Qlogs::default(),
-            followers: Vec::new(),
         })
     }
 
@@ -399,9 +396,6 @@ impl Sim {
             self.flush(place);
         }
         self.reschedule(place);
-        if !self.followers.is_empty() {
-            self.follow(place);
-        }
     }
 
     fn flush(&mut self, place: u32) {
@@ -421,21 +415,8 @@ impl Sim {
         });
     }
 
-    pub(crate) fn add_follower(&mut self, node: usize, recorder: u32) {
-        self.followers.push((self.place(node) as u32, recorder));
-    }
-
     pub(crate) fn plan_sample(&mut self, at: Time, recorder: u32) {
         self.queue.add(at, Event::Sample(recorder));
-    }
-
-    fn follow(&mut self, place: u32) {
-        for index in 0..self.followers.len() {
-            let (host, recorder) = self.followers[index];
-            if host == place {
-                self.add_row(recorder, true);
-            }
-        }
     }
 
     fn see(&mut self, sighting: Sighting, packet: &Packet) {

@@ -4,7 +4,7 @@
 //! 40 to 60 s, measured with iperf3 on 2026-11-21.
 
 use longhaul_link::{Limit, LinkConfig, Loss};
-use longhaul_sim::{Content, Plan, Sampling, Series, SeriesId, SessionId, Setup, Sim};
+use longhaul_sim::{Content, Plan, Series, SeriesId, SessionId, Setup, Sim};
 use longhaul_tcp::Info;
 use longhaul_units::{Rate, Span};
 
@@ -44,7 +44,7 @@ impl Run {
         let (mut plan, mut sink) = (Plan::bulk(u64::MAX), Plan::sink());
         (plan.content, sink.content) = (Content::Zeros, Content::Zeros);
         let (sender, receiver) = sim.open(plan, sink);
-        let series = sim.record(sender, Some(0), Sampling::Every(Span::from_millis(10)));
+        let series = sim.record(sender, Some(0), Span::from_millis(10));
         Self { sim, sender, receiver, series }
     }
 

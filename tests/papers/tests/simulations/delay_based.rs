@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use longhaul_link::topology::{Duplex, dumbbell};
 use longhaul_link::{Cause, GilbertElliott, Limit, LinkConfig, Loss, Policer};
-use longhaul_sim::{Plan, Sampling, Setup, Sim, full_segments};
+use longhaul_sim::{Plan, Setup, Sim, full_segments};
 use longhaul_tcp::Config;
 use longhaul_units::statistics::{mean, quantile, sorted};
 use longhaul_units::{Rate, Span, Time};
@@ -86,7 +86,7 @@ pub(crate) fn run_as(
         let (plan, sink) = (Plan::bulk(u64::MAX).zeros(), Plan::sink().zeros());
         let at = Time::ZERO + Span::from_secs(*at);
         let (sender, receiver) = sim.open_at(at, *left as usize, *right as usize, plan, sink);
-        let every = Sampling::Every(Span::from_millis(5));
+        let every = Span::from_millis(5);
         series.get_or_insert_with(|| sim.record(sender, Some(net.bottleneck.0), every));
         receivers.push(receiver);
     }

@@ -52,7 +52,7 @@ fn requests_and_responses_take_a_round_trip_each() {
 #[test]
 fn a_half_closed_connection_still_answers() {
     let mut sim = Sim::new(Setup::symmetric(1, LinkConfig::delay(Span::from_millis(5))));
-    let (client, server) = sim.open(Plan::bulk(10_000), Plan::responses(1, 10_000, 70_000));
+    let (client, server) = sim.open(Plan::bulk(10_000), Plan::reply_at_end(70_000));
     assert!(sim.run(Span::from_secs(10), |sim| sim.all_done()));
     assert!(sim.session(client).ended_well() && sim.session(server).ended_well());
     assert_eq!(sim.session(client).read, 70_000);

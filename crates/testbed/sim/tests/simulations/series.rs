@@ -2,7 +2,7 @@
 
 use longhaul_link::topology::Duplex;
 use longhaul_link::{LinkConfig, Loss};
-use longhaul_sim::{Plan, Sampling, Series, Setup, Sim};
+use longhaul_sim::{Plan, Series, Setup, Sim};
 use longhaul_tcp::Config;
 use longhaul_units::{Bytes, Rate, Span, Time};
 
@@ -25,7 +25,7 @@ fn plain(config: &mut Config) {
 fn the_window_doubles_each_round_trip_of_slow_start() {
     let mut sim = Sim::new(Setup::symmetric(1, LinkConfig::delay(DELAY)).configure(plain));
     let (client, _) = sim.open(Plan::bulk(u64::MAX).zeros(), Plan::sink().zeros());
-    let id = sim.record(client, None, Sampling::Every(DELAY / 2));
+    let id = sim.record(client, None, DELAY / 2);
     sim.run_for(DELAY * 20);
     let series = sim.series(id);
     // The connection is established after 40 ms, each round starts 40 ms later, and 70 ms, 110 ms, ... are three
@@ -53,7 +53,7 @@ fn a_standing_queue_is_in_every_column() {
     let (client, _) = sim.open(Plan::bulk(u64::MAX).zeros(), Plan::sink().zeros());
     // The samples are taken between the events of the path, which are at least 100 ns apart.
     sim.run_for(Span::from_nanos(12_345));
-    let id = sim.record(client, Some(0), Sampling::Every(Span::from_millis(1)));
+    let id = sim.record(client, Some(0), Span::from_millis(1));
     let mut backlog = vec![sim.link(0).backlog().1];
     for _ in 1..10_200 {
         sim.run_for(Span::from_millis(1));
@@ -77,7 +77,7 @@ fn a_standing_queue_is_in_every_column() {
         assert!((measured / goodput - 1.0).abs() < 0.001, "{row}: {measured} instead of {goodput}");
     }
     // RFC 5681, section 3.1, equation 4: half of the flight size.
-    let last = series.len() - 1;
+    let last = series.time.len() - 1;
     assert_eq!(series.ssthresh[last], Some(Bytes(WINDOW * MSS / 2)));
     assert!(series.cwnd[last] < Bytes(WINDOW * MSS) && series.queue[last].0 < in_queue / 2);
 }

@@ -1,7 +1,7 @@
 //! Transfer by one controller over one path.
 
 use longhaul_cc::registry::Entry;
-use longhaul_sim::{Plan, Sampling, SessionId, Setup, Sim};
+use longhaul_sim::{Plan, SessionId, Setup, Sim};
 use longhaul_units::{Bytes, Span, Time};
 
 use super::paths::{Scenario, cbr, standard};
@@ -54,7 +54,7 @@ pub(crate) fn transfer(controller: &str, scenario: &Scenario, seed: u64, limit: 
     let mut sink = Plan::sink();
     sink.content = plan.content;
     let (client, server) = sim.open(plan, sink);
-    let series = sim.record(client, None, Sampling::Every(Span::from_millis(5)));
+    let series = sim.record(client, None, Span::from_millis(5));
     let all_read = |sim: &Sim| sim.find(server).is_some_and(|session| session.ended || session.error.is_some());
     let done = sim.run(limit, all_read);
     let seconds = done.then(|| sim.now().since(Time::ZERO).as_secs_f64());
