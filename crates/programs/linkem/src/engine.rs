@@ -105,7 +105,7 @@ impl<T: Payload> Engine<T> {
     /// Closes the logs.
     pub fn close(&mut self) -> std::io::Result<()> {
         self.record(self.now());
-        self.logs.close()
+        std::mem::take(&mut self.logs).close()
     }
 }
 

@@ -34,9 +34,8 @@ pub struct Logs {
 
 #[derive(Debug)]
 struct Writer {
-    /// `None` after closing.
-    lines: Option<Sender<String>>,
-    thread: Option<JoinHandle<io::Result<()>>>,
+    lines: Sender<String>,
+    thread: JoinHandle<io::Result<()>>,
 }
 
 impl Logs {
@@ -66,7 +65,7 @@ impl Logs {
                 .map_err(|error| io::Error::new(error.kind(), format!("{name}: {error}")))
         };
         let thread = thread::Builder::new().name("log".to_owned()).spawn(write)?;
-        self.files.push(Writer { lines: Some(lines), thread: Some(thread) });
+        self.files.push(Writer { lines, thread });
         Ok(self.files.len() - 1)
     }
 
@@ -77,7 +76,7 @@ impl Logs {
 
     /// Creates the hook of a direction, if it is logged.
     pub fn recorder(&self, direction: Direction, link: &LinkConfig) -> Option<Recorder> {
-        self.to.get(direction as usize).copied().flatten().map(|_| Log::of(link, String::new()))
+        self.to[direction as usize].map(|_| Log::of(link, String::new()))
     }
 
     /// Writes what the recorders of the two directions, up and down, have collected up to `now`.
@@ -97,24 +96,19 @@ impl Logs {
     }
 
     fn send(&self, direction: usize, lines: String) {
-        let file = self.to.get(direction).copied().flatten().and_then(|file| self.files.get(file));
-        if let Some(sender) = file.and_then(|file| file.lines.as_ref())
-            && !lines.is_empty()
-        {
+        if let Some(file) = self.to[direction].filter(|_| !lines.is_empty()) {
             // If the thread has ended, `close` returns its error.
-            let _ = sender.send(lines);
+            let _ = self.files[file].lines.send(lines);
         }
     }
 
     /// Waits until everything is written.
-    pub fn close(&mut self) -> io::Result<()> {
+    pub fn close(self) -> io::Result<()> {
         let mut result = Ok(());
-        for file in &mut self.files {
-            file.lines = None;
-            if let Some(thread) = file.thread.take() {
-                let ended = thread.join().unwrap_or_else(|_| Err(io::Error::other("the log's thread failed")));
-                result = result.and(ended);
-            }
+        for Writer { lines, thread } in self.files {
+            drop(lines);
+            let ended = thread.join().unwrap_or_else(|_| Err(io::Error::other("the log's thread failed")));
+            result = result.and(ended);
         }
         result
     }
