@@ -132,7 +132,8 @@ pub(crate) fn unspecified(peer: SocketAddr) -> SocketAddr {
 /// Opens a connection from a UDP socket of its own.
 pub(crate) async fn connect_over(socket: std::net::UdpSocket, addr: SocketAddr, setup: Setup) -> io::Result<TcpStream> {
     let [local, peer] = reach(&socket, addr)?;
-    let shared = setup.open(socket, Role::Connected)?;
+    setup.check()?;
+    let shared = setup.open(socket, Role::Connected, None)?;
     let (habits, config) = setup.split();
     shared.lock().client = Some(Shared::client_tuple(peer));
     let stream = open(&shared, &habits, config, [local, peer])?;

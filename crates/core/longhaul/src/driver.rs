@@ -70,7 +70,7 @@ impl Drop for Place {
 impl Driver {
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
         let receiver = shared.io.receiver();
-        let moderation = Moderation::new(shared.buffers.recv);
+        let moderation = Moderation::new(shared.lock().stats.recv_buffer_bytes as usize);
         Self { shared, receiver, moderation, defers: false, orphan: None, lingers: None }
     }
 

@@ -9,7 +9,6 @@ use longhaul_units::{Bytes, Rate, Span};
 
 use self::experiments::TcpExperiments;
 use crate::io::Buffers;
-use crate::shared::SocketStats;
 
 /// Declares a snapshot, whose constructor takes the arguments in parentheses. Each field has the value that follows its
 /// type, and serialises as [`serialize::Value`] says.
@@ -336,17 +335,17 @@ impl LimitedBy {
 snapshot! {
     /// The UDP socket that carries a connection.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-    pub struct SocketInfo(stats: SocketStats, buffers: Buffers) {
+    pub struct SocketInfo(buffers: Buffers) {
         /// Datagrams that the kernel dropped because the receive buffer was full. This is loss on the local host, not
         /// in the network.
-        pub kernel_drops: u64 = stats.kernel_drops,
+        pub kernel_drops: u64 = 0,
         /// Sends that the kernel refused for a transient reason: no memory, a firewall rule, no route.
-        pub send_faults: u64 = stats.send_faults,
+        pub send_faults: u64 = 0,
         /// Sends that exceeded the MTU of the first hop.
-        pub too_long: u64 = stats.too_long,
+        pub too_long: u64 = 0,
         /// Pauses in which the socket was left unread, so that one wake-up received several datagrams. They last up to
         /// a 64th of the round-trip time, or 50 us where the sender does not wait for their end, while data streams in.
-        pub read_pauses: u64 = stats.read_pauses,
+        pub read_pauses: u64 = 0,
         /// Size of the send buffer, as granted by the kernel.
         pub send_buffer_bytes: u64 = buffers.send as u64,
         /// Size of the receive buffer, as granted by the kernel.

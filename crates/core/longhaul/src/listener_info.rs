@@ -41,7 +41,7 @@ impl ListenerInfo {
         self.stray_segments += stats.stray;
         self.resets_sent += stats.resets_sent;
         self.malformed_datagrams += stats.malformed;
-        self.forwarded_datagrams += state.stats.forwarded;
+        self.forwarded_datagrams += state.forwarded_messages;
         self.kernel_drops += state.stats.kernel_drops;
     }
 }

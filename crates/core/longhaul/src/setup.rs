@@ -84,18 +84,27 @@ impl Setup {
         Ok(config)
     }
 
-    /// Opens `socket` with an endpoint that `create` returns, and the shards to which it belongs.
-    pub(crate) fn shard(
+    /// Opens `socket` with an endpoint of its own, as the shard of this number if there are several.
+    pub(crate) fn open(
         &self,
         socket: UdpSocket,
         role: Role,
-        create: impl FnOnce(EndpointConfig) -> (Endpoint, Option<Arc<Shards>>),
+        shard: Option<(&Arc<Shards>, u32)>,
     ) -> io::Result<Arc<Shared>> {
         let local = canonical(socket.local_addr()?);
         let io = Io::new(socket, role, self.udp)?;
         let buffers = shared::set_buffers(&io);
-        let (endpoint, shards) = create(self.endpoint_config(local)?);
-        let shared = Shared::new(io, endpoint, local, buffers, shards);
+        let mut config = self.endpoint_config(local)?;
+        let endpoint = match shard {
+            None => Endpoint::new(config, Io::now()),
+            Some((shards, index)) => {
+                config.max_time_wait /= self.shards;
+                // Sockets of a connector have different ports: each has its connection to a peer.
+                let index = (role == Role::Listener).then_some(index);
+                Endpoint::in_group(config, Io::now(), shards.group.clone(), index)
+            }
+        };
+        let shared = Shared::new(io, endpoint, local, buffers, shard.map(|(shards, _)| Arc::clone(shards)));
         self.apply(&mut shared.lock());
         Ok(shared)
     }
@@ -104,11 +113,10 @@ impl Setup {
     pub(crate) fn apply(&self, state: &mut State) {
         state.dscp = self.dscp;
         state.captures.extend(self.capture.clone());
+        let has_files = self.capture.is_some();
         #[cfg(feature = "qlog")]
-        let is_logged = self.habits.qlog.is_some();
-        #[cfg(not(feature = "qlog"))]
-        let is_logged = false;
-        if self.capture.is_some() || is_logged {
+        let has_files = has_files || self.habits.qlog.is_some();
+        if has_files {
             state.disk = Some(WaitForDisk);
         }
     }

@@ -4,10 +4,10 @@ use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::{Arc, OnceLock, Weak};
 
-use longhaul_tcp::{Endpoint, EndpointGroup};
+use longhaul_tcp::EndpointGroup;
 use socket2::{Domain, Protocol, Socket, Type};
 
-use crate::io::{Io, Role};
+use crate::io::Role;
 use crate::setup::{Setup, secret};
 use crate::shared::Shared;
 use crate::socket::TcpSocket;
@@ -40,31 +40,16 @@ impl Shards {
 }
 
 impl Setup {
-    /// Opens a socket with an endpoint of its own.
-    pub(crate) fn open(&self, socket: UdpSocket, role: Role) -> io::Result<Arc<Shared>> {
-        self.check()?;
-        self.shard(socket, role, |config| (Endpoint::new(config, Io::now()), None))
-    }
-
     /// Opens the sockets of a listener or connector, of which `first` is bound already, each with an endpoint, without
     /// starting their drivers. The limits apply to all of them together.
     pub(crate) fn open_shards(&self, first: UdpSocket, role: Role) -> io::Result<Vec<Arc<Shared>>> {
+        self.check()?;
         let sockets = bind_shards(first, self.shards, role)?;
         if sockets.len() <= 1 {
-            return sockets.into_iter().map(|socket| self.open(socket, role)).collect();
+            return sockets.into_iter().map(|socket| self.open(socket, role, None)).collect();
         }
-        self.check()?;
-        let count = sockets.len();
         let shards = Shards::new(EndpointGroup::new(secret()?));
-        let open = |(socket, index)| {
-            self.shard(socket, role, |mut config| {
-                config.max_time_wait /= count;
-                // Sockets of a connector have different ports: each has its connection to a peer.
-                let index = (role == Role::Listener).then_some(index);
-                let endpoint = Endpoint::in_group(config, Io::now(), shards.group.clone(), index);
-                (endpoint, Some(Arc::clone(&shards)))
-            })
-        };
+        let open = |(socket, index)| self.open(socket, role, Some((&shards, index)));
         let members = sockets.into_iter().zip(0..).map(open).collect::<io::Result<Vec<_>>>()?;
         shards.set_members(&members);
         Ok(members)

@@ -16,6 +16,7 @@ use crate::accept_queue::AcceptQueue;
 use crate::capture::SharedCapture;
 use crate::disk::WaitForDisk;
 use crate::handle::driver_follows;
+use crate::info::SocketInfo;
 use crate::io::{Buffers, Io};
 use crate::shards::Shards;
 use crate::sync::{Mutex, MutexGuard};
@@ -36,18 +37,6 @@ const LAST_TURNS: usize = 1024;
 const LAST_PAUSES: u32 = 1000;
 const LAST_PAUSE: std::time::Duration = std::time::Duration::from_millis(1);
 
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct SocketStats {
-    /// Datagrams the kernel dropped because the socket's receive buffer was full.
-    pub(crate) kernel_drops: u64,
-    /// Sends that the kernel refused for lack of memory or another transient reason.
-    pub(crate) send_faults: u64,
-    pub(crate) too_long: u64,
-    pub(crate) read_pauses: u64,
-    /// Messages for a connection of another shard.
-    pub(crate) forwarded: u64,
-}
-
 pub(crate) struct Shared {
     state: Mutex<State>,
     pub(crate) io: Io,
@@ -57,7 +46,6 @@ pub(crate) struct Shared {
     /// Whether the socket is bound to the unspecified address; answers are then sent from the address that the peer
     /// used.
     wildcard: bool,
-    pub(crate) buffers: Buffers,
     /// The shards of the listener that the socket was opened for, if there are several.
     shards: Option<Arc<Shards>>,
 }
@@ -93,7 +81,9 @@ pub(crate) struct State {
     pub(crate) fatal: Option<io::ErrorKind>,
     /// Whether the driver has ended or is about to end, so that the socket is no longer served.
     pub(crate) ended: bool,
-    pub(crate) stats: SocketStats,
+    pub(crate) stats: SocketInfo,
+    /// Number of messages for a connection of another shard.
+    pub(crate) forwarded_messages: u64,
     #[cfg(test)]
     pub(crate) batches: usize,
     /// Errors of the next send calls, the last one first.
@@ -151,7 +141,8 @@ impl Shared {
             handles: 0,
             fatal: None,
             ended: false,
-            stats: SocketStats::default(),
+            stats: SocketInfo::new(buffers),
+            forwarded_messages: 0,
             #[cfg(test)]
             batches: 0,
             #[cfg(test)]
@@ -168,7 +159,7 @@ impl Shared {
         // A connector tells its peers apart by their addresses alone, because the system chooses the local address.
         let wildcard = local.ip().is_unspecified() && !io.role.is_client();
         let runtime = tokio::runtime::Handle::current().id();
-        Arc::new(Self { state: Mutex::new(state), io, local, runtime, wildcard, buffers, shards })
+        Arc::new(Self { state: Mutex::new(state), io, local, runtime, wildcard, shards })
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {

@@ -21,7 +21,7 @@ use crate::connect::{self, unspecified};
 use crate::error::from_connection;
 use crate::handle::ops::{read_into, room, write_vectored};
 use crate::handle::{COPY_LIMIT, Handle};
-use crate::info::{SocketInfo, TcpInfo};
+use crate::info::TcpInfo;
 use crate::io::{Io, canonical};
 use crate::waiters::Wait;
 
@@ -135,8 +135,7 @@ impl TcpStream {
         let state = shared.lock();
         let connection = state.endpoint.connection(*id).ok_or(io::ErrorKind::NotConnected)?;
         let ceiling = Some(connection.status().config().max_pacing_rate).filter(|rate| *rate != Rate::MAX);
-        let socket = SocketInfo::new(state.stats, shared.buffers);
-        Ok(TcpInfo::new(&connection.info(Io::now()), socket, ceiling))
+        Ok(TcpInfo::new(&connection.info(Io::now()), state.stats, ceiling))
     }
 
     /// Returns the error that ended the connection, once.

@@ -37,7 +37,7 @@ impl State {
         if let Some(shard) = self.endpoint.owner(&tuple) {
             // The buffer of a large message need not be copied.
             let data = incoming.shared.map_or_else(|| Bytes::copy_from_slice(incoming.data), Bytes::clone);
-            self.stats.forwarded += 1;
+            self.forwarded_messages += 1;
             self.forwarded.push(Forwarded { shard, meta, data });
             return;
         }

@@ -3,7 +3,7 @@
 use std::io::{self, IoSlice};
 
 use arrayvec::ArrayVec;
-use longhaul_tcp::{Batch, ConnId, Destination, Endpoint};
+use longhaul_tcp::{ConnId, Destination};
 use longhaul_units::{Span, Time};
 
 use super::{Shared, State};
@@ -76,7 +76,8 @@ impl State {
     fn send(&mut self, shared: &Shared, now: Time, destination: &Destination) -> io::Result<usize> {
         // Fill in the headers and collect the slices of headers and payloads.
         let batch = &self.batch;
-        let mut slices = Slices { list: ArrayVec::new(), overflow: false };
+        self.scratch.clear();
+        let mut slices = Slices { list: ArrayVec::new(), joined: &mut self.scratch };
         let len = match destination.connection {
             Some(id) => self.endpoint.frames(id, batch, &mut slices),
             None => {
@@ -88,18 +89,9 @@ impl State {
             // After the socket refused the batch, part of its data has been acknowledged or its connection has ended.
             return Ok(0);
         }
-        let whole;
-        let slices = match slices.overflow {
-            false => slices.list.as_slice(),
-            // Too many slices for one call: send a contiguous copy.
-            true => {
-                drop(slices);
-                self.scratch.clear();
-                contiguous(&self.endpoint, batch, destination, &mut self.scratch);
-                whole = [IoSlice::new(&self.scratch)];
-                &whole
-            }
-        };
+        let Slices { list, joined } = &slices;
+        let whole = [IoSlice::new(joined)];
+        let slices = if joined.is_empty() { list.as_slice() } else { &whole };
         let several = batch.segments.len() > 1;
         let tuple = destination.tuple;
         let outgoing = Outgoing {
@@ -172,25 +164,20 @@ impl State {
     }
 }
 
-/// Copies the datagrams of a batch into one buffer, for a send call with a single slice.
-fn contiguous(endpoint: &Endpoint, batch: &Batch, destination: &Destination, out: &mut Vec<u8>) {
-    for (segment, header) in batch.parts() {
-        out.extend_from_slice(header);
-        if let Some(id) = destination.connection {
-            endpoint.payload(id, segment, |part| out.extend_from_slice(part));
-        }
-    }
-}
-
-struct Slices<'a> {
+/// The slices of a batch. If there are too many for one call, `joined` has a copy of all of them.
+struct Slices<'a, 'b> {
     list: ArrayVec<IoSlice<'a>, MAX_SLICES>,
-    overflow: bool,
+    joined: &'b mut Vec<u8>,
 }
 
-impl<'a> Extend<&'a [u8]> for Slices<'a> {
+impl<'a> Extend<&'a [u8]> for Slices<'a, '_> {
     fn extend<T: IntoIterator<Item = &'a [u8]>>(&mut self, parts: T) {
         for part in parts {
-            self.overflow |= self.list.try_push(IoSlice::new(part)).is_err();
+            if self.joined.is_empty() && self.list.try_push(IoSlice::new(part)).is_ok() {
+                continue;
+            }
+            self.list.drain(..).for_each(|slice| self.joined.extend_from_slice(&slice));
+            self.joined.extend_from_slice(part);
         }
     }
 }

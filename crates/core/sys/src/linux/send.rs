@@ -133,25 +133,16 @@ impl UdpSocket {
 
     /// Sends the datagrams of a batch that cannot be segmented. If the first one is sent, this disables segmentation.
     fn send_one_by_one(&self, transmit: &Transmit<'_>, size: u16) -> io::Result<()> {
-        let mut any_sent = false;
-        let mut rest = transmit.slices.iter().map(|slice| &**slice);
-        let mut head: &[u8] = &[];
-        let mut datagram = Vec::new();
-        loop {
-            head = cut(head, &mut rest, size.into(), &mut datagram);
-            if datagram.is_empty() {
-                return Ok(());
-            }
-            let single = Transmit { slices: &datagram, ..*transmit };
+        let whole: Vec<u8> = transmit.slices.iter().flat_map(|slice| slice.iter().copied()).collect();
+        for (index, datagram) in whole.chunks(size.into()).enumerate() {
+            let single = Transmit { slices: &[IoSlice::new(datagram)], ..*transmit };
             match sendmsg(self.as_fd(), &self.message(&single, None)) {
-                Err(error) if any_sent && is_full(&error) => return Ok(()),
+                Err(error) if index > 0 && is_full(&error) => return Ok(()),
                 result => result?,
             }
-            if !any_sent {
-                any_sent = true;
-                self.gso.store(false, Ordering::Relaxed);
-            }
+            self.gso.store(false, Ordering::Relaxed);
         }
+        Ok(())
     }
 
     fn message<'a>(&self, transmit: &Transmit<'a>, gso: Option<u16>) -> OutMessage<'a> {
@@ -210,39 +201,12 @@ fn is_full(error: &io::Error) -> bool {
     matches!(ErrorClass::of(error), ErrorClass::WouldBlock | ErrorClass::NoBuffers)
 }
 
-/// Replaces the contents of `out` by the next `size` bytes of `head` followed by `rest`. Returns the unused part of the
-/// last slice.
-fn cut<'a>(
-    mut head: &'a [u8],
-    rest: &mut impl Iterator<Item = &'a [u8]>,
-    size: usize,
-    out: &mut Vec<IoSlice<'a>>,
-) -> &'a [u8] {
-    out.clear();
-    let mut room = size;
-    while room > 0 {
-        if head.is_empty() {
-            match rest.next() {
-                Some(slice) => head = slice,
-                None => break,
-            }
-            continue;
-        }
-        let (now, later) = head.split_at(head.len().min(room));
-        out.push(IoSlice::new(now));
-        room -= now.len();
-        head = later;
-    }
-    head
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::linux::syscall::set_option;
     use crate::linux::{Meta, RecvBatch};
     use crate::pool::RecvPool;
-    use proptest::prelude::*;
 
     /// Sends one batch. Returns the number of messages received, and their metadata.
     fn exchange(listen: &str, client: &UdpSocket, size: u16) -> (usize, Vec<Meta>) {
@@ -348,24 +312,6 @@ mod tests {
             client.send(&transmit).unwrap();
             while server.recv(&mut batch).is_err() {}
             assert_eq!(batch.messages().next().unwrap().meta.tos, Some(tos));
-        }
-    }
-
-    proptest! {
-        /// For any boundaries of the slices, `cut` gives the `chunks` of their concatenation.
-        #[test]
-        fn cutting_is_chunks(slices in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..50), 0..20), size in 1..70_usize) {
-            let whole: Vec<u8> = slices.concat();
-            let mut rest = slices.iter().map(|slice| &slice[..]);
-            let mut head: &[u8] = &[];
-            let mut out = Vec::new();
-            for chunk in whole.chunks(size) {
-                head = cut(head, &mut rest, size, &mut out);
-                let datagram: Vec<u8> = out.iter().flat_map(|slice| slice.iter().copied()).collect();
-                prop_assert_eq!(&datagram, chunk);
-            }
-            cut(head, &mut rest, size, &mut out);
-            prop_assert!(out.is_empty());
         }
     }
 }
