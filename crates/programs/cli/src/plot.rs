@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
 
+use anyhow::{Context, Result};
 use longhaul_plot::canvas::{Around, Axis, Canvas, Key, Look, Wish};
 use longhaul_plot::path::{thinned, through};
 use longhaul_plot::stack::{align, stack};
@@ -16,7 +17,7 @@ mod recording;
 mod series;
 
 use log::LIMITS;
-pub(crate) use log::{LogError, Transfer};
+use log::Transfer;
 pub(crate) use recording::Plot;
 use series::{Bin, Buckets, Points};
 
@@ -30,40 +31,23 @@ const BAND_BINS: f64 = 170.0;
 /// Fraction of the larger direction from which on the smaller one is shown, too.
 const SHOWN: f64 = 0.05;
 
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum PlotError {
-    #[error("cannot open the log: {0}")]
-    Open(std::io::Error),
-    #[error(transparent)]
-    Log(#[from] LogError),
-}
-
 /// Draws the connection of the event log `file` as SVG.
-pub(crate) fn draw(file: &Path) -> Result<String, PlotError> {
-    let log = File::open(file).map_err(PlotError::Open)?;
+pub(crate) fn draw(file: &Path) -> Result<String> {
+    let log = File::open(file).context("cannot open the log")?;
     Ok(Transfer::read(BufReader::new(log))?.draw())
 }
 
-struct Line {
-    name: &'static str,
-    points: Vec<(f64, f64)>,
-}
-
-impl Line {
-    /// Creates a line whose values hold until the next one, up to the time `end`.
-    fn held(name: &'static str, points: &Points, end: f64) -> Self {
-        Self { name, points: points.steps(end) }
-    }
-}
+/// Name and points of a line.
+type Line = (&'static str, Vec<(f64, f64)>);
 
 fn draw_lines(canvas: &mut Canvas, lines: &[Line]) {
-    for (nth, line) in lines.iter().enumerate() {
-        let points = thinned(&line.points, lines.len());
+    for (nth, (name, points)) in lines.iter().enumerate() {
+        let points = thinned(points, lines.len());
         let path = through(points.into_iter().map(|(x, y)| canvas.point(x, y)));
-        let group = Tag::new("g").set("data-of", line.name).child(&Tag::new("title").text(line.name));
+        let group = Tag::new("g").set("data-of", name).child(&Tag::new("title").text(name));
         canvas.marks.push(&group.child(&style::line(nth, &path)));
     }
-    if lines.iter().all(|line| line.points.is_empty()) {
+    if lines.iter().all(|(_, points)| points.is_empty()) {
         canvas.nothing();
     }
 }
@@ -71,7 +55,8 @@ fn draw_lines(canvas: &mut Canvas, lines: &[Line]) {
 impl Transfer {
     pub(crate) fn draw(&self) -> String {
         let title = format!("{} to {}, {}", self.local, self.remote, self.congestion);
-        let held = |name, points| Line::held(name, points, self.end);
+        // Values hold until the next one.
+        let held = |name, points: &Points| (name, points.steps(self.end));
         let trips = vec![held("latest", &self.latest_rtt), held("smoothed", &self.smoothed_rtt)];
         let windows = vec![held("congestion window", &self.cwnd), held("in flight", &self.in_flight)];
         let losses = vec![held("marked lost", &self.lost), held("retransmitted", &self.retransmitted)];
@@ -98,10 +83,10 @@ impl Transfer {
     }
 
     fn panel(&self, nth: usize, title: &str, (name, unit): (&str, &str), lines: &[Line]) -> Canvas {
-        let values = lines.iter().flat_map(|line| line.points.iter().map(|(_, value)| *value));
+        let values = lines.iter().flat_map(|(_, points)| points.iter().map(|(_, value)| *value));
         let y = Axis::of(values, Wish { name, unit, is_log: false, zero: true, about: 5 });
         let x = Axis::between((0.0, self.end), "time", "s", 0.0);
-        let key = |(nth, line): (usize, &Line)| Key { look: Look::Line(nth), name: line.name.to_owned() };
+        let key = |(nth, (name, _)): (usize, &Line)| Key { look: Look::Line(nth), name: (*name).to_owned() };
         let mut around = Around {
             id: format!("transfer-{nth}"),
             about: format!("{name} against time in seconds."),
@@ -130,11 +115,11 @@ impl Transfer {
         let is_shown = |total: f64| total > 0.0 && total >= SHOWN * most;
         let mut lines = Vec::new();
         if is_shown(acked) {
-            lines.push(Line { name: "sent", points: self.steps(&self.sent) });
-            lines.push(Line { name: "acknowledged", points: self.steps(&self.acked) });
+            lines.push(("sent", self.steps(&self.sent)));
+            lines.push(("acknowledged", self.steps(&self.acked)));
         }
         if is_shown(received) {
-            lines.push(Line { name: "received", points: self.steps(&self.received) });
+            lines.push(("received", self.steps(&self.received)));
         }
         lines
     }

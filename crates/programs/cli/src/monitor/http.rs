@@ -6,8 +6,6 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use http_body_util::Full;
-use hyper::body::Bytes;
 use hyper::header::{
     ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HOST, HeaderName, HeaderValue, REFERRER_POLICY,
     X_CONTENT_TYPE_OPTIONS,
@@ -101,7 +99,7 @@ impl Service {
         connection.serve_connection(TokioIo::new(client), service).await
     }
 
-    fn answer<B>(&self, request: &Request<B>) -> Response<Full<Bytes>> {
+    fn answer<B>(&self, request: &Request<B>) -> Response<String> {
         if request.method() != Method::GET {
             let mut answer = text(StatusCode::METHOD_NOT_ALLOWED, "only GET is allowed\n");
             answer.headers_mut().insert(ALLOW, HeaderValue::from_static("GET"));
@@ -132,7 +130,7 @@ fn is_for_us<B>(request: &Request<B>) -> bool {
     !host.as_str().contains('@') && (name.eq_ignore_ascii_case("localhost") || name.parse::<IpAddr>().is_ok())
 }
 
-fn page() -> Response<Full<Bytes>> {
+fn page() -> Response<String> {
     let mut bytes = [0; 16];
     if getrandom::fill(&mut bytes).is_err() {
         return text(StatusCode::INTERNAL_SERVER_ERROR, "there is no randomness\n");
@@ -149,12 +147,12 @@ fn page() -> Response<Full<Bytes>> {
     page
 }
 
-fn text(code: StatusCode, body: &'static str) -> Response<Full<Bytes>> {
+fn text(code: StatusCode, body: &'static str) -> Response<String> {
     answer(code, "text/plain; charset=utf-8", body.to_owned())
 }
 
-fn answer(code: StatusCode, kind: &'static str, body: String) -> Response<Full<Bytes>> {
-    let mut answer = Response::new(Full::new(body.into()));
+fn answer(code: StatusCode, kind: &'static str, body: String) -> Response<String> {
+    let mut answer = Response::new(body);
     *answer.status_mut() = code;
     let headers: [(HeaderName, &'static str); 4] = [
         (CONTENT_TYPE, kind),

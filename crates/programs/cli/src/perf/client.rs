@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
+use futures_util::future::try_join_all;
 use longhaul::{TcpSocket, TcpStream};
 use tokio::io::AsyncWriteExt;
 use tokio::sync::{mpsc, watch};
@@ -189,7 +190,7 @@ impl Test<'_> {
                 Ok::<_, anyhow::Error>(Stream { sends, channel: Channel::Tcp(stream, opening) })
             });
         }
-        session::all(connecting).await
+        try_join_all(connecting).await
     }
 
     /// Opens the UDP sockets, and announces them to the server until it starts the test.

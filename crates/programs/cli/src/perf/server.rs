@@ -4,6 +4,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use anyhow::{Context, Result, bail};
+use futures_util::future::try_join_all;
 use longhaul::{TcpListener, TcpStream};
 use tokio::net::UdpSocket;
 use tokio::sync::{mpsc, watch};
@@ -262,9 +263,9 @@ impl Test<'_> {
         if !sockets.is_empty() {
             let answering = sockets.into_iter().enumerate().map(|(number, socket)| {
                 let hello = Hello::new(&self.hello.cookie, Some(number as u16));
-                async move { Ok(udp::answer(socket, &hello, client).await?) }
+                async move { udp::answer(socket, &hello, client).await }
             });
-            let streams = session::all(answering).await?.into_iter().zip(sends);
+            let streams = try_join_all(answering).await?.into_iter().zip(sends);
             return Ok(streams.map(|(socket, sends)| stream(sends, Channel::Udp(socket))).collect());
         }
         let mut streams: Vec<_> = sends.iter().map(|&sends| stream(sends, Channel::Expected)).collect();

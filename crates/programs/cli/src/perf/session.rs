@@ -1,9 +1,7 @@
 //! The part of a test that is common to both ends, from start to end.
 
-use std::future::poll_fn;
 use std::net::SocketAddr;
 use std::pin::pin;
-use std::task::Poll;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -131,23 +129,4 @@ async fn exchange(
         None => timeout(IDLE, theirs).await.context("the other end did not send its results")??,
     };
     Ok((first.unwrap_or_default(), second))
-}
-
-/// Returns the results of all futures in their order, or the first error.
-pub(crate) async fn all<T>(futures: impl IntoIterator<Item: Future<Output = Result<T>>>) -> Result<Vec<T>> {
-    let mut running: Vec<_> = futures.into_iter().map(|future| (Box::pin(future), None)).collect();
-    poll_fn(|cx| {
-        for (future, result) in running.iter_mut().filter(|(_, result)| result.is_none()) {
-            if let Poll::Ready(ready) = future.as_mut().poll(cx)? {
-                *result = Some(ready);
-            }
-        }
-        if running.iter().any(|(_, result)| result.is_none()) {
-            Poll::Pending
-        } else {
-            Poll::Ready(Ok::<_, anyhow::Error>(()))
-        }
-    })
-    .await?;
-    Ok(running.into_iter().filter_map(|(_, result)| result).collect())
 }

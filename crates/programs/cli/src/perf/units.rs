@@ -11,19 +11,19 @@ pub(crate) fn parse_rate(text: &str) -> Result<u64, String> {
 }
 
 fn parse(text: &str, base: f64) -> Result<u64, String> {
-    let (digits, power) = match text.char_indices().next_back() {
-        Some((at, 'k' | 'K')) => (text.get(..at), 1),
-        Some((at, 'm' | 'M')) => (text.get(..at), 2),
-        Some((at, 'g' | 'G')) => (text.get(..at), 3),
-        Some((at, 't' | 'T')) => (text.get(..at), 4),
-        _ => (Some(text), 0),
-    };
+    let suffix = text.char_indices().next_back().and_then(|(at, c)| Some((at, power(c)?)));
+    let (digits, power) = suffix.map_or((Some(text), 0), |(at, power)| (text.get(..at), power.into()));
     let digits = digits.filter(|digits| digits.starts_with(|c: char| c.is_ascii_digit() || c == '.'));
     let number = digits.and_then(|digits| digits.parse::<f64>().ok()).map(|number| number * base.powi(power));
     match number {
         Some(number) if number.is_finite() && number < u64::MAX as f64 => Ok(number as u64),
         _ => Err(format!("`{text}` is not a number with one of the suffixes K, M, G, T")),
     }
+}
+
+/// Returns the power of 1000 or 1024 for which a suffix of either case stands.
+fn power(suffix: char) -> Option<u8> {
+    "kmgt".find(suffix.to_ascii_lowercase()).map(|at| at as u8 + 1)
 }
 
 /// Scaling of figures: each by its own magnitude, or all alike.
@@ -40,10 +40,9 @@ pub(crate) enum Scale {
 
 /// Parses iperf3's `--format`: one of `kmgtKMGT`, lower case for bits.
 pub(crate) fn parse_scale(text: &str) -> Result<Scale, String> {
-    let power = |c| "kmgt".find(c).map(|at| at as u8 + 1);
     let mut chars = text.chars();
     match (chars.next(), chars.next()) {
-        (Some(c), None) if c.is_ascii_uppercase() => power(c.to_ascii_lowercase()).map(Scale::Bytes),
+        (Some(c), None) if c.is_ascii_uppercase() => power(c).map(Scale::Bytes),
         (Some(c), None) => power(c).map(Scale::Bits),
         _ => None,
     }
