@@ -16,8 +16,6 @@ const SILENT_ROUNDS: u32 = 3;
 /// If two segments take longer than this at the current rate, they are sent one by one, because routers respond to a
 /// queue of pairs.
 const BATCH_SPAN: Span = Span::from_micros(250);
-/// Decrease factor of RFC 5681.
-const HALF: f64 = 0.5;
 
 /// Size in bytes of the headers of IPv4, UDP, and a segment with timestamps, because routers count complete packets.
 pub(crate) const HEADERS: f64 = 20.0 + 8.0 + 24.0;
@@ -81,7 +79,7 @@ impl Fallback {
         // Without a start-up scheme, and with PRR, as by default.
         let mut stages = Stages::new("new-reno");
         stages.slow_start = Box::new(StandardSlowStart::new(first, 0));
-        stages.avoidance = Box::new(NewReno::new(HALF, HALF));
+        stages.avoidance = Box::new(NewReno::default());
         let mut plain = Composed::new(stages, &self.params);
         // No stage requires anything, so that this cannot fail.
         let _ = plain.on_granted(&self.granted, path);

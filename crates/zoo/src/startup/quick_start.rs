@@ -12,12 +12,11 @@ use longhaul_cc::{
 };
 use longhaul_units::{Bytes, Rate, Span, Time};
 
-pub(crate) static ENTRY: Entry =
-    Entry::startup("quick-start", |values| Box::new(QuickStart::new(QuickStartConfig::from_values(values))))
-        .described("sends the first flight at the rate that the path's routers approve; needs their answer", "RFC 4782")
-        .with_options(QuickStartConfig::OPTIONS)
-        .tested_in(&["quick-start+limited-slow-start+new-reno", "quick-start+limited-slow-start+cubic"])
-        .internet_safe();
+pub(crate) static ENTRY: Entry = Entry::startup("quick-start", |values| Box::new(QuickStart::from_values(values)))
+    .described("sends the first flight at the rate that the path's routers approve; needs their answer", "RFC 4782")
+    .with_options(QuickStart::OPTIONS)
+    .tested_in(&["quick-start+limited-slow-start+new-reno", "quick-start+limited-slow-start+cubic"])
+    .internet_safe();
 
 /// Headers of IPv4, UDP and a segment with timestamps, in bytes. Rates on the wire include them (RFC 4782, section
 /// 4.4, `H`).
@@ -34,29 +33,56 @@ const ACKS: f64 = 100.0;
 const PATIENCE: u32 = 2;
 
 longhaul_cc::options! {
-    #[derive(Eq)]
-    pub(crate) struct QuickStartConfig {
-        kilobits: u64 =
+    pub(crate) struct QuickStart {
+        wanted: Rate [|kilobits: u64| Rate::from_bits_per_sec(kilobits.saturating_mul(1000))] =
             OptionSpec::int("rate", 80, 1_310_720, 20_480, "requested rate, kb/s, rounded up to 40 x 2^n"),
         again: u64 = OptionSpec::int(
             "again", 0, 100, 0,
             "number of repeated requests, one per RTT, until one is approved or a loss occurs",
         ),
+        /// Whether the handshake is not over yet: the request is sent on the SYN.
+        opening: bool => true,
+        granted: bool => false,
+        /// Whether the receiver can be requested to send fewer ACKs.
+        thins: bool => false,
+        phase: Phase => Phase::Idle,
+        /// Requests that remain for this opening.
+        left: u64 => 0,
+        /// Whether a flight had losses: there are no further requests.
+        spent: bool => false,
+        /// Whether there was a loss, an ECN mark or a timeout, and the largest flight since.
+        congested: bool => false,
+        largest: Bytes => Bytes::ZERO,
+        /// Window without an approval, unless the connection has just begun.
+        without: Option<f64> => None,
+        /// Bytes of the flight sent and delivered.
+        sent: Bytes => Bytes::ZERO,
+        delivered: Bytes => Bytes::ZERO,
+        /// Window that was approved.
+        approved: f64 => 0.0,
+        /// Segments per ACK that the receiver is requested to use.
+        ratio: u8 => 0,
     }
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-enum Phase {
-    #[default]
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Phase {
     Idle,
     /// The answer to the request on the SYN is not known yet.
     Waiting,
     /// The next data segment requests this rate. Meanwhile the window grows as usual. `rounds` counts the round trips
     /// since.
-    Asking { rate: Rate, rounds: u32 },
+    Asking {
+        rate: Rate,
+        rounds: u32,
+    },
     /// A rate is approved. Data is paced at it until the first ACK of the flight, or until the approval expires
     /// unused. `earlier` is the data in flight before.
-    Sending { pace: Rate, until: Time, earlier: Bytes },
+    Sending {
+        pace: Rate,
+        until: Time,
+        earlier: Bytes,
+    },
     /// The flight was sent and is not fully acknowledged yet.
     Validating,
     /// The flight is acknowledged, and the receiver still sends few ACKs.
@@ -65,44 +91,7 @@ enum Phase {
     Recovery,
 }
 
-#[derive(Clone, Debug, Default)]
-pub(crate) struct QuickStart {
-    wanted: Rate,
-    again: u64,
-    /// Whether the handshake is not over yet: the request is sent on the SYN.
-    opening: bool,
-    granted: bool,
-    /// Whether the receiver can be requested to send fewer ACKs.
-    thins: bool,
-    phase: Phase,
-    /// Requests that remain for this opening.
-    left: u64,
-    /// Whether a flight had losses: there are no further requests.
-    spent: bool,
-    /// Whether there was a loss, an ECN mark or a timeout, and the largest flight since.
-    congested: bool,
-    largest: Bytes,
-    /// Window without an approval, unless the connection has just begun.
-    without: Option<f64>,
-    /// Bytes of the flight sent and delivered.
-    sent: Bytes,
-    delivered: Bytes,
-    /// Window that was approved.
-    approved: f64,
-    /// Segments per ACK that the receiver is requested to use.
-    ratio: u8,
-}
-
 impl QuickStart {
-    pub(crate) fn new(config: QuickStartConfig) -> Self {
-        Self {
-            wanted: Rate::from_bits_per_sec(config.kilobits.saturating_mul(1000)),
-            again: config.again,
-            opening: true,
-            ..Self::default()
-        }
-    }
-
     /// Returns the rate to request within a connection, if a request is useful: the data that can be sent in a round
     /// trip (RFC 4782, section 4.1). After congestion, it is limited to the largest flight since (section 4.8).
     fn useful_rate(&self, flight: Bytes, path: &Path, window: &Window) -> Option<Rate> {

@@ -6,38 +6,22 @@ use crate::compose::{AvoidanceStep, CongestionAvoidance, CongestionEvent, Handof
 use crate::describe::{Entry, OptionSpec};
 use crate::{Ack, Path};
 
-pub(crate) static ENTRY: Entry = Entry::avoidance("new-reno", |values| {
-    let Options { beta, ecn_beta } = Options::from_values(values);
-    Box::new(NewReno::new(beta, ecn_beta))
-})
-.described("increases by one segment per RTT; decreases by half", "RFC 5681 section 3.1, RFC 8511")
-.with_options(Options::OPTIONS)
-.tested_in(&["slow-start+new-reno", "slow-start=slow-start,avoidance=new-reno(ecn-beta=0.8)"])
-.internet_safe();
+pub(crate) static ENTRY: Entry = Entry::avoidance("new-reno", |values| Box::new(NewReno::from_values(values)))
+    .described("increases by one segment per RTT; decreases by half", "RFC 5681 section 3.1, RFC 8511")
+    .with_options(NewReno::OPTIONS)
+    .tested_in(&["slow-start+new-reno", "slow-start=slow-start,avoidance=new-reno(ecn-beta=0.8)"])
+    .internet_safe();
 
 crate::options! {
-    struct Options {
+    /// Additive increase and multiplicative decrease with byte counting.
+    pub struct NewReno {
+        /// Fraction of the window kept at a loss or timeout.
         beta: f64 = OptionSpec::float("beta", 0.1, 0.9, 0.5, "fraction of the window kept on a loss"),
+        /// Fraction kept at a mark.
         ecn_beta: f64 =
             OptionSpec::float("ecn-beta", 0.1, 0.95, 0.5, "fraction kept on an ECN mark (RFC 8511 proposes 0.8)"),
-    }
-}
-
-/// Additive increase and multiplicative decrease with byte counting.
-#[derive(Clone, Debug)]
-pub struct NewReno {
-    beta: f64,
-    ecn_beta: f64,
-    /// Bytes acknowledged since the last increase (the counting that RFC 5681 recommends).
-    counted: f64,
-}
-
-impl NewReno {
-    /// Creates the algorithm. It keeps `beta` of the window at a loss or timeout, and `ecn_beta` at a mark. RFC 5681
-    /// has one half for both.
-    #[must_use]
-    pub const fn new(beta: f64, ecn_beta: f64) -> Self {
-        Self { beta, ecn_beta, counted: 0.0 }
+        /// Bytes acknowledged since the last increase (the counting that RFC 5681 recommends).
+        counted: f64 => 0.0,
     }
 }
 

@@ -54,7 +54,7 @@ impl Default for Stages {
         Self {
             name: "cubic".to_owned(),
             startup: Box::new(NoStartup),
-            slow_start: Box::new(HyStartPp::new(Default::default())),
+            slow_start: Box::new(HyStartPp::default()),
             avoidance: Box::new(Cubic::new(Default::default())),
             classifier: Box::new(AllCongestion),
             recovery: Box::new(Prr::new()),

@@ -119,7 +119,8 @@ impl OptionSpec {
 /// * `name: Type = option,` where `Type` is `u8`, `u32`, `u64`, `usize`, `f64`, `bool` or an enum of this macro;
 /// * `name: Type [conversion] = option,` with a function from one of these types, or from `&'static str` for a choice;
 /// * `name: Type,` for the options of another such struct;
-/// * `name: Type => value,` for a field without an option.
+/// * `name: Type => value,` for a field without an option, such as the initial state of an algorithm that needs no other
+///   struct.
 ///
 /// If the type cannot hold every value of the option, the declaration does not compile. `_ = option,` at the end
 /// declares an option that another part of the controller reads, such as [`ECN_BETA`](crate::compose::ECN_BETA).

@@ -46,13 +46,9 @@ pub(super) struct Gauge {
 }
 
 impl Gauge {
-    pub(super) const fn new() -> Self {
-        Self { source: DelaySource::RoundTrip, round_trips: Delays::new(), one_way: None }
-    }
-
     pub(super) fn of(source: DelaySource) -> Self {
         let one_way = (source != DelaySource::RoundTrip).then(Box::default);
-        Self { source, one_way, ..Self::new() }
+        Self { source, round_trips: Delays::new(), one_way }
     }
 
     pub(super) fn needs(&self) -> Needs {

@@ -21,25 +21,24 @@ const FROZEN_ROUNDS: u64 = 2;
 /// section 4.4).
 const INTERVAL: u64 = 9;
 
-pub(crate) static ENTRY: Entry = Entry::avoidance("ledbat-plus-plus", |values| {
-    let Options { target, decrease, slowdown, delay } = Options::from_values(values);
-    Box::new(LedbatPlusPlus::new(target, decrease, slowdown).by(delay))
-})
-.described(
-    "yields to all other flows at 60 ms of queueing delay; slows down periodically to measure the base delay",
-    "draft-irtf-iccrg-ledbat-plus-plus-06, RFC 6817",
-)
-.with_options(Options::OPTIONS)
-.tested_in(&[
-    "ledbat-plus-plus",
-    "slow-start+ledbat-plus-plus(target=5,decrease=0.5,slowdown=off)",
-    "ledbat-start(delay=auto)+ledbat-plus-plus(delay=auto)",
-])
-.internet_safe();
+pub(crate) static ENTRY: Entry =
+    Entry::avoidance("ledbat-plus-plus", |values| Box::new(LedbatPlusPlus::new(Options::from_values(values))))
+        .described(
+            "yields to all other flows at 60 ms of queueing delay; slows down periodically to measure the base delay",
+            "draft-irtf-iccrg-ledbat-plus-plus-06, RFC 6817",
+        )
+        .with_options(Options::OPTIONS)
+        .tested_in(&[
+            "ledbat-plus-plus",
+            "slow-start+ledbat-plus-plus(target=5,decrease=0.5,slowdown=off)",
+            "ledbat-start(delay=auto)+ledbat-plus-plus(delay=auto)",
+        ])
+        .internet_safe();
 
 crate::options! {
-    struct Options {
+    pub(super) struct Options {
         target: Span [Span::from_millis] = TARGET,
+        /// The draft's Constant.
         decrease: f64 =
             OptionSpec::float("decrease", 0.01, 10.0, 1.0, "weight of the excess delay in the decrease"),
         slowdown: bool = OptionSpec::flag("slowdown", true, "slow down for a tenth of the time to measure the base delay"),
@@ -61,11 +60,9 @@ enum Slowdown {
 
 #[derive(Clone, Debug)]
 pub(crate) struct LedbatPlusPlus {
-    target: Span,
+    options: Options,
     /// Inverse of the target, per second.
     per_second: f64,
-    decrease: f64,
-    slowdowns: bool,
     delays: Gauge,
     /// Base delay with its gain, which seldom changes.
     gain: (Option<Span>, f64),
@@ -73,36 +70,20 @@ pub(crate) struct LedbatPlusPlus {
 }
 
 impl LedbatPlusPlus {
-    /// Creates an algorithm with a queueing delay of `target`. `decrease` (the draft's Constant) is the weight of the
-    /// excess above the target, and `slowdowns` enables periodic slowdowns.
-    pub(crate) fn new(target: Span, decrease: f64, slowdowns: bool) -> Self {
-        let per_second = 1.0 / target.as_secs_f64();
-        Self {
-            target,
-            per_second,
-            decrease,
-            slowdowns,
-            delays: Gauge::new(),
-            gain: (None, 1.0),
-            slowdown: Slowdown::Never,
-        }
-    }
-
-    /// Sets the source of the delay, before the first ACK.
-    pub(crate) fn by(mut self, source: DelaySource) -> Self {
-        self.delays = Gauge::of(source);
-        self
+    pub(super) fn new(options: Options) -> Self {
+        let (per_second, delays) = (1.0 / options.target.as_secs_f64(), Gauge::of(options.delay));
+        Self { options, per_second, delays, gain: (None, 1.0), slowdown: Slowdown::Never }
     }
 
     /// Returns the change in segments per round trip at a window of `segments`.
     fn change(&mut self, segments: f64) -> f64 {
         let base = self.delays.base();
         if self.gain.0 != base {
-            self.gain = (base, self.delays.gain(self.target));
+            self.gain = (base, self.delays.gain(self.options.target));
         }
         let (_, gain) = self.gain;
         let excess = self.delays.queueing() * self.per_second - 1.0;
-        if excess < 0.0 { gain } else { (gain - self.decrease * segments * excess).max(-segments / 2.0) }
+        if excess < 0.0 { gain } else { (gain - self.options.decrease * segments * excess).max(-segments / 2.0) }
     }
 
     /// Applies an ACK's part of the change per round trip.
@@ -116,7 +97,7 @@ impl LedbatPlusPlus {
     /// Returns whether a slowdown is due. The window has to be used, so that the flow has a queue of its own to
     /// drain.
     fn is_due(&self, ack: &Ack<'_>) -> bool {
-        self.slowdowns && ack.cwnd_limited && matches!(self.slowdown, Slowdown::Due(due) if ack.now >= due)
+        self.options.slowdown && ack.cwnd_limited && matches!(self.slowdown, Slowdown::Due(due) if ack.now >= due)
     }
 
     fn freeze(&mut self, now: Time, path: &Path, window: &mut Window) {

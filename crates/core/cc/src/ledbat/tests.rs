@@ -67,10 +67,14 @@ fn the_delay_now_is_the_least_of_four() {
     assert!((delays.queueing() - 0.070).abs() < 1e-12, "{}", delays.queueing());
 }
 
+fn plus_plus(decrease: f64, slowdown: bool) -> LedbatPlusPlus {
+    LedbatPlusPlus::new(plus_plus::Options { target: AIM, decrease, slowdown, ..plus_plus::Options::default() })
+}
+
 /// Processes a round trip of ACKs at a window of 100 segments over a base of `base_ms`, at `rtt_ms`. Returns the
 /// change in segments.
 fn change(base_ms: u64, rtt_ms: u64, decrease: f64) -> f64 {
-    let mut algorithm = LedbatPlusPlus::new(AIM, decrease, false);
+    let mut algorithm = plus_plus(decrease, false);
     algorithm.observe(&ack(0, base_ms), &path(base_ms));
     algorithm.begin(&Handoff::new(at(0), Reason::NoLoss), &path(base_ms), &mut Window::new(1.0));
     let mut window = Window::new(100.0 * MSS.as_f64());
@@ -108,7 +112,7 @@ fn the_window_change_is_additive_below_and_multiplicative_above() {
 
 #[test]
 fn the_window_keeps_two_segments_and_rises_only_while_used() {
-    let mut algorithm = LedbatPlusPlus::new(AIM, 1.0, false);
+    let mut algorithm = plus_plus(1.0, false);
     algorithm.observe(&ack(0, 100), &path(100));
     let mut window = Window::new(10.0 * MSS.as_f64());
     algorithm.on_ack(&ack(1, 100), Bytes::ZERO, &path(100), &mut window);
@@ -124,7 +128,7 @@ fn the_window_keeps_two_segments_and_rises_only_while_used() {
 /// In equilibrium gain = W (delay / target - 1): at 100 segments and a gain of 1 the delay is 60.6 ms.
 #[test]
 fn the_delay_settles_just_above_the_target() {
-    let mut algorithm = LedbatPlusPlus::new(AIM, 1.0, false);
+    let mut algorithm = plus_plus(1.0, false);
     let (base, capacity) = (0.2, 400.0);
     let mut window = Window::new(30.0 * MSS.as_f64());
     let mut now = at(0);
@@ -185,7 +189,7 @@ fn the_delay_ends_the_first_slow_start_only() {
 /// the window before. The next slowdown follows nine durations later.
 #[test]
 fn slowdowns_take_a_tenth_of_the_time() {
-    let mut algorithm = LedbatPlusPlus::new(AIM, 1.0, true);
+    let mut algorithm = plus_plus(1.0, true);
     let mut window = Window::new(100.0 * MSS.as_f64());
     algorithm.observe(&ack(0, 100), &path(100));
     algorithm.begin(&Handoff::new(at(0), Reason::NoLoss), &path(100), &mut window);

@@ -13,17 +13,18 @@ const UNPACED_LIMIT: u32 = 8;
 /// Divisor of the RTT that yields the RTT threshold (`MIN_RTT_DIVISOR`, RFC 9406, section 4.3).
 const MIN_RTT_DIVISOR: u64 = 8;
 
-pub(crate) static ENTRY: Entry =
-    Entry::slow_start("hystart-pp", |values| Box::new(HyStartPp::new(HyStartPpConfig::from_values(values))))
-        .described("slow start that becomes conservative when the RTT rises, and ends before loss", "RFC 9406")
-        .with_options(HyStartPpConfig::OPTIONS)
-        .tested_in(&["hystart-pp+cubic", "hystart-pp+new-reno", "hystart-pp(css-rounds=1,l=8)+cubic"])
-        .internet_safe();
+pub(crate) static ENTRY: Entry = Entry::slow_start("hystart-pp", |values| Box::new(HyStartPp::from_values(values)))
+    .described("slow start that becomes conservative when the RTT rises, and ends before loss", "RFC 9406")
+    .with_options(HyStartPp::OPTIONS)
+    .tested_in(&["hystart-pp+cubic", "hystart-pp+new-reno", "hystart-pp(css-rounds=1,l=8)+cubic"])
+    .internet_safe();
 
 crate::options! {
-    /// Configuration of [`HyStartPp`]: the constants of RFC 9406, section 4.3, and the initial window.
-    #[derive(Eq)]
-    pub(crate) struct HyStartPpConfig {
+    /// HyStart++ with the constants of RFC 9406, section 4.3.
+    ///
+    /// After the first congestion, this is standard slow start, as RFC 9406, section 4.3, recommends. A threshold known
+    /// before that, from earlier connections, also ends it.
+    pub(crate) struct HyStartPp {
         initial_segments: u32 = IW_OPTION,
         /// `L`.
         limit: AckLimit [|most| AckLimit::new(most, UNPACED_LIMIT)] =
@@ -41,42 +42,28 @@ crate::options! {
         css_divisor: u32 = OptionSpec::int("css-divisor", 2, 64, 4, "divisor of the increase in conservative slow start"),
         /// `CSS_ROUNDS`.
         css_rounds: u32 = OptionSpec::int("css-rounds", 1, 100, 5, "rounds of conservative slow start"),
+        last_round_min: Option<Span> => None,
+        round_min: Option<Span> => None,
+        sampled: u32 => 0,
+        css: Option<Css> => None,
+        /// Whether this is standard slow start, because there was congestion before.
+        plain: bool => false,
     }
 }
 
 /// State of Conservative Slow Start (CSS).
-#[derive(Clone, Copy, Debug)]
-struct Css {
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Css {
     /// RTT at which CSS began; a smaller RTT ends it and resumes slow start.
     baseline: Span,
     rounds_left: u32,
 }
 
-/// HyStart++ (RFC 9406).
-///
-/// After the first congestion, this is standard slow start, as RFC 9406, section 4.3, recommends. A threshold known
-/// before that, from earlier connections, also ends it.
-#[derive(Clone, Debug)]
-pub(crate) struct HyStartPp {
-    config: HyStartPpConfig,
-    last_round_min: Option<Span>,
-    round_min: Option<Span>,
-    samples: u32,
-    css: Option<Css>,
-    /// Whether this is standard slow start, because there was congestion before.
-    plain: bool,
-}
-
 impl HyStartPp {
-    /// Creates a HyStart++ slow start with configuration `config`.
-    pub(crate) const fn new(config: HyStartPpConfig) -> Self {
-        Self { config, last_round_min: None, round_min: None, samples: 0, css: None, plain: false }
-    }
-
     /// Ends a round, whose minimum RTT becomes that of the last round. Returns whether all rounds of CSS are over.
     fn end_round(&mut self) -> bool {
         self.last_round_min = self.round_min.take();
-        self.samples = 0;
+        self.sampled = 0;
         let Some(css) = &mut self.css else {
             return false;
         };
@@ -86,23 +73,23 @@ impl HyStartPp {
 
     fn sample(&mut self, rtt: Span) {
         self.round_min = Some(self.round_min.map_or(rtt, |min| min.min(rtt)));
-        self.samples = self.samples.saturating_add(1);
+        self.sampled = self.sampled.saturating_add(1);
     }
 
     /// Returns `RttThresh` of RFC 9406.
     fn threshold(&self, last: Span) -> Span {
-        (last / MIN_RTT_DIVISOR).min(self.config.max_thresh).max(self.config.min_thresh)
+        (last / MIN_RTT_DIVISOR).min(self.max_thresh).max(self.min_thresh)
     }
 
     /// Enters or leaves CSS according to this round's samples.
     fn judge(&mut self) {
-        let Some(current) = self.round_min.filter(|_| self.samples >= self.config.samples) else {
+        let Some(current) = self.round_min.filter(|_| self.sampled >= self.samples) else {
             return;
         };
         match (self.css, self.last_round_min) {
             (Some(css), _) if current < css.baseline => self.css = None,
             (None, Some(last)) if current >= last + self.threshold(last) => {
-                self.css = Some(Css { baseline: current, rounds_left: self.config.css_rounds });
+                self.css = Some(Css { baseline: current, rounds_left: self.css_rounds });
             }
             _ => {}
         }
@@ -117,16 +104,16 @@ impl Stage for HyStartPp {
 
 impl SlowStart for HyStartPp {
     fn initial_window(&self, path: &Path) -> Bytes {
-        initial_window::of_connection(path, self.config.initial_segments)
+        initial_window::of_connection(path, self.initial_segments)
     }
 
     fn begin(&mut self, reason: Reason, _path: &Path, window: &Window) {
-        let plain = window.ssthresh.is_finite() && reason != Reason::NoLoss;
-        *self = Self { plain, ..Self::new(self.config) };
+        (self.last_round_min, self.round_min, self.sampled, self.css) = (None, None, 0, None);
+        self.plain = window.ssthresh.is_finite() && reason != Reason::NoLoss;
     }
 
     fn on_ack(&mut self, ack: &Ack<'_>, grow: Bytes, path: &Path, window: &mut Window) -> Step {
-        let bytes = self.config.limit.apply(grow, ack, path);
+        let bytes = self.limit.apply(grow, ack, path);
         if self.plain {
             return raise(window, bytes);
         }
@@ -134,7 +121,7 @@ impl SlowStart for HyStartPp {
             window.ssthresh = window.cwnd;
             return Step::Done;
         }
-        let divisor = if self.css.is_some() { f64::from(self.config.css_divisor.max(2)) } else { 1.0 };
+        let divisor = if self.css.is_some() { f64::from(self.css_divisor.max(2)) } else { 1.0 };
         if let Some(sample) = ack.rtt {
             self.sample(sample.rtt);
         }

@@ -10,28 +10,36 @@ use crate::describe::{Entry, OptionSpec};
 use crate::{Ack, Demands, Needs, Pace, Path, SavedPath, SavedPathUse, SegmentKind, Sent, Timeout, initial_window};
 
 /// Registry entry of Fast Start. Its name differs because `fast-start` is FAST's slow start.
-pub(crate) static ENTRY: Entry = Entry::startup("cached-start", |values| {
-    let Options { max_window, dscp } = Options::from_values(values);
-    Box::new(CachedStart::new(max_window, dscp))
-})
-.described(
-    "TCP Fast Start: starts with the window and rate of an earlier connection, paced, at low priority",
-    "Padmanabhan, Katz, Globecom 1998 (numbers reconstructed)",
-)
-.with_options(Options::OPTIONS)
-.tested_in(&["cached-start+cubic", "cached-start+new-reno"])
-.internet_safe();
+pub(crate) static ENTRY: Entry = Entry::startup("cached-start", |values| Box::new(CachedStart::from_values(values)))
+    .described(
+        "TCP Fast Start: starts with the window and rate of an earlier connection, paced, at low priority",
+        "Padmanabhan, Katz, Globecom 1998 (numbers reconstructed)",
+    )
+    .with_options(CachedStart::OPTIONS)
+    .tested_in(&["cached-start+cubic", "cached-start+new-reno"])
+    .internet_safe();
 
 crate::options! {
-    struct Options {
+    /// Fast Start, which does nothing without a saved path.
+    pub(crate) struct CachedStart {
         max_window: Bytes [bound] =
             OptionSpec::int("max-window", 0, 1 << 30, 0, "maximum first flight, KiB; 0: unlimited"),
         dscp: u8 = DSCP_OPTION,
+        saved: Option<SavedPath> => None,
+        made: SavedPathUse => SavedPathUse::Unused,
+        phase: Phase => Phase::Idle,
+        pace: Option<Rate> => None,
+        /// Bytes of the flight sent, delivered and lost.
+        sent: Bytes => Bytes::ZERO,
+        delivered: Bytes => Bytes::ZERO,
+        lost: Bytes => Bytes::ZERO,
+        /// Limit of the window during recovery: the bytes delivered when the first loss was detected.
+        ceiling: f64 => 0.0,
     }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
+pub(crate) enum Phase {
     Idle,
     /// The flight is being sent or acknowledged.
     Sending,
@@ -39,40 +47,7 @@ enum Phase {
     Recovery,
 }
 
-#[derive(Clone, Debug)]
-pub(crate) struct CachedStart {
-    max_window: Bytes,
-    dscp: u8,
-    saved: Option<SavedPath>,
-    made: SavedPathUse,
-    phase: Phase,
-    pace: Option<Rate>,
-    /// Bytes of the flight sent, delivered and lost.
-    sent: Bytes,
-    delivered: Bytes,
-    lost: Bytes,
-    /// Limit of the window during recovery: the bytes delivered when the first loss was detected.
-    ceiling: f64,
-}
-
 impl CachedStart {
-    /// Creates a Fast Start, which does nothing without a saved path.
-    pub(crate) const fn new(max_window: Bytes, dscp: u8) -> Self {
-        let zero = Bytes::ZERO;
-        Self {
-            max_window,
-            dscp,
-            saved: None,
-            made: SavedPathUse::Unused,
-            phase: Phase::Idle,
-            pace: None,
-            sent: zero,
-            delivered: zero,
-            lost: zero,
-            ceiling: 0.0,
-        }
-    }
-
     fn over(&mut self) -> Step {
         (self.phase, self.pace) = (Phase::Idle, None);
         Step::Done

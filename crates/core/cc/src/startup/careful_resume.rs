@@ -9,9 +9,9 @@ use crate::describe::{Entry, OptionSpec};
 use crate::{Ack, Demands, Needs, Pace, Path, SavedPath, SavedPathUse, SegmentKind, Sent, Timeout, initial_window};
 
 pub(crate) static ENTRY: Entry =
-    Entry::startup("careful-resume", |values| Box::new(CarefulResume::new(CarefulResumeConfig::from_values(values))))
+    Entry::startup("careful-resume", |values| Box::new(CarefulResume::from_values(values)))
         .described("jumps after one RTT to half of the window that an earlier connection validated", "RFC 9959")
-        .with_options(CarefulResumeConfig::OPTIONS)
+        .with_options(CarefulResume::OPTIONS)
         .tested_in(&["careful-resume+cubic", "careful-resume+new-reno"])
         .internet_safe();
 
@@ -20,7 +20,8 @@ pub(crate) static ENTRY: Entry =
 const INITIAL_SPREAD: u64 = 8;
 
 crate::options! {
-    pub(crate) struct CarefulResumeConfig {
+    /// Careful Resume, which does nothing without a saved path.
+    pub(crate) struct CarefulResume {
         max_jump: Bytes [bound] = OptionSpec::int("max-jump", 0, 1 << 30, 0, "maximum jump, KiB; 0: unlimited"),
         /// Share of the validated `PipeSize` that becomes the threshold after a Safe Retreat, 0.5 to 1 (RFC 9959,
         /// section 3.6).
@@ -28,13 +29,27 @@ crate::options! {
             "beta", 0.5, 1.0, 0.5,
             "fraction of the validated window that a retreat sets as the threshold",
         ),
+        saved: Option<SavedPath> => None,
+        made: SavedPathUse => SavedPathUse::Unused,
+        phase: Phase => Phase::Normal,
+        /// New data sent so far, in bytes.
+        sent: Bytes => Bytes::ZERO,
+        /// New data that was sent before the first ACK arrived.
+        initial: Option<Bytes> => None,
+        /// Total of new data sent when the jump began, and when it ended.
+        before: Bytes => Bytes::ZERO,
+        after: Bytes => Bytes::ZERO,
+        /// Bytes in flight after the last ACK of the Unvalidated phase, and the new data sent since.
+        in_flight: Bytes => Bytes::ZERO,
+        /// `PipeSize`: bytes that the path has shown to hold.
+        pipe: f64 => 0.0,
+        pace: Option<Rate> => None,
     }
 }
 
 /// Phases of RFC 9959, section 3. In the Normal phase, other stages have the window.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Phase {
-    #[default]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
     Normal,
     Reconnaissance,
     /// The phase ends at this time at the latest.
@@ -43,32 +58,7 @@ enum Phase {
     SafeRetreat,
 }
 
-#[derive(Clone, Debug, Default)]
-pub(crate) struct CarefulResume {
-    config: CarefulResumeConfig,
-    saved: Option<SavedPath>,
-    made: SavedPathUse,
-    phase: Phase,
-    /// New data sent so far, in bytes.
-    sent: Bytes,
-    /// New data that was sent before the first ACK arrived.
-    initial: Option<Bytes>,
-    /// Total of new data sent when the jump began, and when it ended.
-    before: Bytes,
-    after: Bytes,
-    /// Bytes in flight after the last ACK of the Unvalidated phase, and the new data sent since.
-    in_flight: Bytes,
-    /// `PipeSize`: bytes that the path has shown to hold.
-    pipe: f64,
-    pace: Option<Rate>,
-}
-
 impl CarefulResume {
-    /// Creates a Careful Resume, which does nothing without a saved path.
-    pub(crate) fn new(config: CarefulResumeConfig) -> Self {
-        Self { config, ..Self::default() }
-    }
-
     fn over(&mut self) -> Step {
         (self.phase, self.pace) = (Phase::Normal, None);
         Step::Done
@@ -84,7 +74,7 @@ impl CarefulResume {
             return Step::Stay;
         }
         let Some((saved, rtt)) = self.saved.take().zip(path.min_rtt) else { return self.over() };
-        let jump = (saved.window / 2).min(self.config.max_jump).min(path.peer_window).as_f64();
+        let jump = (saved.window / 2).min(self.max_jump).min(path.peer_window).as_f64();
         if !saved.may_be(rtt) {
             self.made = SavedPathUse::OtherPath;
             return self.over();
@@ -136,7 +126,7 @@ impl CarefulResume {
         if !accounted_for(ack, ack.total_delivered, self.after) {
             return Step::Stay;
         }
-        window.ssthresh = (self.pipe * self.config.beta).max(2.0 * path.mss.as_f64());
+        window.ssthresh = (self.pipe * self.beta).max(2.0 * path.mss.as_f64());
         window.cwnd = window.cwnd.min(window.ssthresh);
         self.over()
     }
@@ -246,7 +236,7 @@ impl Startup for CarefulResume {
     }
 
     fn on_timeout(&mut self, _timeout: &Timeout, path: &Path, _window: &mut Window) -> Option<f64> {
-        let validated = (self.pipe * self.config.beta).max(2.0 * path.mss.as_f64());
+        let validated = (self.pipe * self.beta).max(2.0 * path.mss.as_f64());
         (self.phase != Phase::Normal && self.pipe > 0.0).then_some(validated)
     }
 

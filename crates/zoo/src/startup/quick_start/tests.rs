@@ -17,7 +17,7 @@ fn granted() -> Granted {
 }
 
 fn start(again: u64) -> QuickStart {
-    QuickStart::new(QuickStartConfig { kilobits: 10_000, again })
+    QuickStart { wanted: Rate::from_bits_per_sec(10_000_000), again, ..QuickStart::default() }
 }
 
 fn answer(network: NetworkFeedback) -> Ack<'static> {

@@ -61,7 +61,7 @@ impl ControllerFactory for FreeBsd {
             }
         };
         stages.slow_start = Box::new(StandardSlowStart::new(4, 1));
-        stages.avoidance = Box::new(NewReno::new(0.5, 0.5));
+        stages.avoidance = Box::new(NewReno::default());
         stages.recovery = Box::new(RenoRecovery::default());
         Box::new(Composed::new(stages, params))
     }

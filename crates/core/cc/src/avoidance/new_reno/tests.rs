@@ -6,7 +6,7 @@ use crate::compose::{LossCause, Reason};
 use crate::testing::{MSS, segments};
 
 fn algorithm() -> NewReno {
-    NewReno::new(0.5, 0.5)
+    NewReno::default()
 }
 
 fn event(signal: Signal, window: Bytes) -> CongestionEvent {
@@ -68,7 +68,7 @@ fn the_decrease_is_half_with_a_floor() {
 #[test]
 fn marks_and_verdicts_scale_the_decrease() {
     let path = Path::new(MSS);
-    let mut gentle = NewReno::new(0.5, 0.8);
+    let mut gentle = NewReno { ecn_beta: 0.8, ..NewReno::default() };
     assert_eq!(gentle.reduce(&event(Signal::Ecn, segments(10)), &path).cwnd, segments(8).as_f64());
     for (severity, kept) in [(1.0, 5), (0.5, 0), (0.0, 10)] {
         let event = CongestionEvent { cause: LossCause { severity }, ..event(Signal::Loss, segments(10)) };

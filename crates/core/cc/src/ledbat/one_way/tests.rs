@@ -4,7 +4,7 @@ use super::*;
 use crate::compose::Stage;
 use crate::ledbat::DelaySource;
 use crate::ledbat::gauge::Gauge;
-use crate::ledbat::plus_plus::LedbatPlusPlus;
+use crate::ledbat::plus_plus::{self, LedbatPlusPlus};
 use crate::ledbat::start::{LedbatStart, Options};
 use crate::testing::MSS;
 use crate::{AckedSegment, Granted, Path, RttSample, TxId};
@@ -216,7 +216,8 @@ fn what_each_source_asks_for() {
     for (source, asks, works) in
         [(DelaySource::RoundTrip, false, true), (DelaySource::OneWay, true, false), (DelaySource::Auto, true, true)]
     {
-        let algorithm = LedbatPlusPlus::new(ms(60), 1.0, true).by(source);
+        let algorithm =
+            LedbatPlusPlus::new(plus_plus::Options { target: ms(60), delay: source, ..plus_plus::Options::default() });
         let start = LedbatStart::new(Options { target: ms(60), delay: source, ..Options::default() });
         for mut stage in [Box::new(algorithm) as Box<dyn Stage>, Box::new(start)] {
             let needs = stage.needs();

@@ -14,7 +14,7 @@ struct Rounds {
 
 impl Rounds {
     fn new() -> Self {
-        let slow_start = HyStartPp::new(HyStartPpConfig::default());
+        let slow_start = HyStartPp::default();
         Self { slow_start, window: Window::new(14_600.0), path: Path::new(MSS), step: Step::Stay }
     }
 

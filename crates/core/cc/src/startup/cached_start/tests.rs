@@ -1,6 +1,5 @@
 use longhaul_units::Span;
 
-use super::super::DSCP_LE;
 use super::*;
 use crate::compose::Signal;
 use crate::{Episode, TxId};
@@ -21,7 +20,7 @@ fn saved(rtt: Span) -> SavedPath {
 
 /// Returns a Fast Start with a saved path of 400 segments.
 fn startup(rtt: Span) -> CachedStart {
-    let mut startup = CachedStart::new(Bytes::MAX, DSCP_LE);
+    let mut startup = CachedStart::default();
     startup.on_event(&StageEvent::SavedPath(saved(rtt)), &path());
     startup
 }
@@ -99,7 +98,7 @@ fn another_path_gets_the_initial_window() {
         let made = if fits { SavedPathUse::Used } else { SavedPathUse::OtherPath };
         assert_eq!(startup.saved_path_use(), made, "{rtt}");
     }
-    let mut bounded = CachedStart::new(MSS * 50, DSCP_LE);
+    let mut bounded = CachedStart { max_window: MSS * 50, ..CachedStart::default() };
     bounded.on_event(&StageEvent::SavedPath(saved(RTT)), &path());
     let mut small = path();
     for (offered, cwnd) in [(1000, 50_000.0), (30, 30_000.0)] {

@@ -19,7 +19,7 @@ fn startup(rtt: Span) -> CarefulResume {
 }
 
 fn configured(rtt: Span, max_jump: Bytes, beta: f64) -> CarefulResume {
-    let mut startup = CarefulResume::new(CarefulResumeConfig { max_jump, beta });
+    let mut startup = CarefulResume { max_jump, beta, ..CarefulResume::default() };
     startup.on_event(
         &StageEvent::SavedPath(SavedPath { window: MSS * SAVED, rate: Rate::from_bytes_over(MSS * SAVED, RTT), rtt }),
         &path(),
@@ -113,7 +113,7 @@ fn a_loss_is_answered_by_a_safe_retreat() {
 /// There is no jump on another path, without a saved path, after a loss, or with too little data to send.
 #[test]
 fn it_abandons_what_does_not_fit() {
-    let mut blank = CarefulResume::new(CarefulResumeConfig { max_jump: Bytes::MAX, beta: 0.5 });
+    let mut blank = CarefulResume::default();
     let mut window = Window::new(10_000.0);
     assert_eq!(blank.begin(Opening::Connection, Time::ZERO, &path(), &mut window), Step::Done);
     use SavedPathUse::{OtherPath, Unused, Used};
