@@ -2,7 +2,7 @@
 
 use longhaul_cc::internal::TcpProbe;
 use longhaul_cc::{Ack, Demands, Needs, Path, update};
-use longhaul_units::{Rate, Span};
+use longhaul_units::Span;
 
 use crate::estimate::{Bandwidth, BandwidthStart, FusedCapacity};
 
@@ -29,74 +29,59 @@ impl CapacitySource {
     }
 }
 
-/// Capacity estimate of one flow.
+/// Capacity estimate of one flow: BE, which TCPProbe's pairs replace from the first one on, or both fused.
 #[derive(Clone, Debug)]
-pub(super) enum Capacity {
-    Be(Bandwidth),
-    Pairs {
-        be: Bandwidth,
-        probe: Box<TcpProbe>,
-        /// Payload of a full packet as a fraction of its IP length.
-        payload: f64,
-    },
-    Fused(Box<FusedCapacity>),
+pub(super) struct Capacity {
+    be: Bandwidth,
+    pairs: Option<Box<TcpProbe>>,
+    fused: Option<Box<FusedCapacity>>,
+    /// Payload of a full packet as a fraction of its IP length.
+    payload: f64,
 }
 
 impl Capacity {
     /// Creates the estimate; BE has the time constant `tau`.
     pub(super) fn new(source: CapacitySource, tau: Span) -> Self {
-        let be = Bandwidth::new(tau, BandwidthStart::Rise);
-        match source {
-            CapacitySource::Be => Self::Be(be),
-            CapacitySource::Pairs => Self::Pairs { be, probe: Box::default(), payload: 1.0 },
-            CapacitySource::Fused => Self::Fused(Box::new(FusedCapacity::new(tau))),
+        Self {
+            be: Bandwidth::new(tau, BandwidthStart::Rise),
+            pairs: (source == CapacitySource::Pairs).then(Box::default),
+            fused: (source == CapacitySource::Fused).then(|| Box::new(FusedCapacity::new(tau))),
+            payload: 1.0,
         }
     }
 
     pub(super) fn observe(&mut self, ack: &Ack<'_>, path: &Path) {
-        match self {
-            Self::Be(be) => be.observe(ack, path.latest_rtt),
-            Self::Fused(fused) => fused.observe(ack, path),
-            Self::Pairs { be, probe, payload } => {
-                be.observe(ack, path.latest_rtt);
-                if let Some(pair) = ack.pair.filter(|pair| pair.bytes >= path.mss) {
-                    probe.on_pair(&pair, ack.rx_time.unwrap_or(ack.now));
-                    *payload = path.mss.as_f64() / pair.bytes.as_f64().max(1.0);
-                }
-            }
+        if let Some(fused) = &mut self.fused {
+            return fused.observe(ack, path); // it has a BE of its own
+        }
+        self.be.observe(ack, path.latest_rtt);
+        if let (Some(probe), Some(pair)) = (&mut self.pairs, ack.pair.filter(|pair| pair.bytes >= path.mss)) {
+            probe.on_pair(&pair, ack.rx_time.unwrap_or(ack.now));
+            self.payload = path.mss.as_f64() / pair.bytes.as_f64().max(1.0);
         }
     }
 
     /// Ends the start-up of BE at the first congestion event.
     pub(super) const fn settle(&mut self) {
-        match self {
-            Self::Be(be) | Self::Pairs { be, .. } => be.settle(),
-            Self::Fused(_) => {}
-        }
+        self.be.settle();
     }
 
     /// Returns the capacity in payload bytes per second, or zero before the first estimate.
     pub(super) fn rate(&self) -> f64 {
-        match self {
-            Self::Be(be) => be.rate(),
-            Self::Fused(fused) => fused.payload_rate(),
-            Self::Pairs { be, probe, payload } => {
-                let pairs = |rate: Rate| rate.as_bytes_per_sec() as f64 * payload;
-                probe.capacity().map_or(be.rate(), pairs)
-            }
+        let pairs = || self.pairs.as_ref()?.capacity().map(|rate| rate.as_bytes_per_sec() as f64 * self.payload);
+        match &self.fused {
+            Some(fused) => fused.payload_rate(),
+            None => pairs().unwrap_or(self.be.rate()),
         }
     }
 
     /// Returns how often pairs showed that the capacity has risen.
-    pub(super) const fn rises(&self) -> u32 {
-        match self {
-            Self::Pairs { probe, .. } => probe.rises(),
-            Self::Be(_) | Self::Fused(_) => 0,
-        }
+    pub(super) fn rises(&self) -> u32 {
+        self.pairs.as_ref().map_or(0, |probe| probe.rises())
     }
 
     /// Returns whether a peer that reports false arrival times can inflate the estimate without bound.
     pub(super) const fn is_hearsay(&self) -> bool {
-        !matches!(self, Self::Be(_))
+        self.pairs.is_some() || self.fused.is_some()
     }
 }

@@ -131,7 +131,7 @@ fn a_timeout_leaves_half_of_what_came_through() {
     assert_eq!(after_timeout(&startup), Some(50_000.0));
     startup.on_ack(&ack(20, 0, 230, Episode::In), &path(), &mut window);
     assert_eq!(after_timeout(&startup), Some(60_000.0));
-    for mut startup in [startup, idle.clone()] {
+    for mut startup in [startup, idle] {
         startup.abort();
         assert_eq!((after_timeout(&startup), startup.overlay()), (None, Overlay::default()));
         assert_eq!(startup.on_ack(&ack(1, 0, 0, Episode::Rto), &path(), &mut window), Step::Done);

@@ -271,15 +271,15 @@ fn a_timeout_in_each_phase() {
     ended(begun, None);
     for beta in [0.5, 0.7] {
         let (mut startup, mut window) = jumped_to(with(beta), 200_000.0);
-        ended(startup.clone(), Some(10_000.0 * beta));
+        ended(startup, Some(10_000.0 * beta));
         send(&mut startup, 180);
         (11..=20).for_each(|k| assert_eq!(startup.on_ack(&ack(k, 180), &path(), &mut window), Step::Stay));
         assert_eq!(startup.phase(), "validating");
-        ended(startup.clone(), Some(20_000.0 * beta));
+        ended(startup, Some(20_000.0 * beta));
         let mut lost = ack(21, 150);
         lost.episode = Episode::Enter;
         startup.on_loss(&LossEvent { signal: Signal::Loss, ack: &lost }, &path(), &mut window);
-        ended(startup.clone(), Some(21_000.0 * beta));
+        ended(startup, Some(21_000.0 * beta));
         // A second loss during the retreat counts the bytes delivered with it.
         startup.on_loss(&LossEvent { signal: Signal::LossAgain, ack: &lost }, &path(), &mut window);
         ended(startup, Some(22_000.0 * beta));
