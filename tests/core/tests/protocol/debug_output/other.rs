@@ -89,6 +89,7 @@ fn debug_output_of_congestion_control_is_short() {
         Timeout Needs Demands AckFrequency NetworkHeaderKind Detection Granted BuildParams SavedPath SavedPathUse);
     // These types are in the module `internal`, which other repositories do not use.
     checked.are_all(&[
+        "Base",
         "CapProbe",
         "CapProbeConfig",
         "CapProbeEstimate",
@@ -100,6 +101,7 @@ fn debug_output_of_congestion_control_is_short() {
         "PacketPair",
         "PairEstimate",
         "Prr",
+        "Sample",
         "StandardSlowStart",
         "SwiftStart",
         "SwiftStartConfig",
