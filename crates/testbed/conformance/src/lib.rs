@@ -37,6 +37,9 @@ pub use operation::{Operation, Scenario, operations, scenarios};
 pub use script::decode;
 pub use world::{Answer, Filled, Pipe, fill, play};
 
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+
 use longhaul_cc::ControllerFactory;
 use longhaul_cc::registry::{Registry, Spec};
 use longhaul_units::{Bytes, Rate, Span};
@@ -69,17 +72,25 @@ pub fn check(factory: &dyn ControllerFactory, expect: Expect, cases: u32) {
     }
 }
 
-/// Runs [`check`] on each profile of `registry` and each composition that it calls tested.
+/// Runs [`check`] on each profile of `registry` and each composition that it calls tested, one on each processor.
 ///
 /// # Panics
 /// Panics if a name is not known to the whole process, or if a rule is broken.
 pub fn check_registry(registry: &Registry) {
     let profiles = registry.profiles.iter().map(|profile| (profile.name, 256));
     let tested = registry.entries.iter().flat_map(|entry| entry.tested).map(|text| (*text, 64));
-    for (text, cases) in profiles.chain(tested) {
-        let spec = known(text);
-        check(&spec, Expect::of(&spec), cases);
-    }
+    let left = Mutex::new(profiles.chain(tested));
+    let next = || left.lock().unwrap_or_else(PoisonError::into_inner).next();
+    thread::scope(|scope| {
+        for _ in 0..thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(|| {
+                while let Some((text, cases)) = next() {
+                    let spec = known(text);
+                    check(&spec, Expect::of(&spec), cases);
+                }
+            });
+        }
+    });
 }
 
 /// Lets each profile of `registry` fill a path of 100 Gb/s and 800 ms for 200 s, in segments of 64 MiB, so that

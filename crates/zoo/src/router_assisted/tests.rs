@@ -95,6 +95,6 @@ fn controllers_of_routers_conform() {
     (expect.answers_loss, expect.earns_window) = (false, false);
     for name in ["rcp", "rcp(rate=100)", "xcp", "xcp(iw=1)"] {
         let spec = crate::testing::spec(name);
-        longhaul_conformance::check(&spec, expect, 2000);
+        longhaul_conformance::check(&spec, expect, 512);
     }
 }
