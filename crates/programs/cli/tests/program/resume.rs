@@ -194,9 +194,9 @@ fn a_sender_survives_the_receiver() {
 
 /// Ten interruptions, of either end, at random moments. The relay counts the delivered bytes.
 #[test]
-fn ten_kills_cost_at_most_two_mebibytes_each() {
+fn kills_cost_at_most_two_mebibytes_each() {
     const SIZE: usize = 40_000_000;
-    const KILLS: u64 = 10;
+    let kills = if std::env::var_os("LONGHAUL_LONG").is_some() { 10 } else { 4 };
     let (there, here) = (Machine::new(), Machine::new());
     let (file, key) = (here.file("big", SIZE), here.key());
     let mut receiver = there.receive(&["--allow", &key]);
@@ -213,7 +213,7 @@ fn ten_kills_cost_at_most_two_mebibytes_each() {
     };
     let mut sender = start(&here, &near, &file, &[]);
     let mut at = 0;
-    for kill in 0..KILLS {
+    for kill in 0..kills {
         at = (at + next(6 * MIB)).min(SIZE as u64 - 4 * MIB);
         wait_for(&there, at);
         sleep(Duration::from_micros(next(5000)));
@@ -237,7 +237,7 @@ fn ten_kills_cost_at_most_two_mebibytes_each() {
     let delivered = engine.stats(Direction::Up).delivered_bytes;
     eprintln!("{delivered} bytes delivered for a file of {SIZE} bytes");
     // The headers of packets and TLS records take 7 %.
-    let most = (SIZE as u64 + KILLS * 2 * MIB) * 107 / 100;
+    let most = (SIZE as u64 + kills * 2 * MIB) * 107 / 100;
     assert!(delivered <= most, "{delivered} bytes were delivered, more than {most}");
 }
 
