@@ -192,7 +192,7 @@ fn a_sender_survives_the_receiver() {
     );
 }
 
-/// Ten interruptions, of either end, at random moments. The relay counts the delivered bytes.
+/// Interruptions of either end at random moments. The relay counts the delivered bytes.
 #[test]
 fn kills_cost_at_most_two_mebibytes_each() {
     const SIZE: usize = 40_000_000;
