@@ -10,7 +10,7 @@
 //! ```
 //!
 //! The crate uses the public interface of [`longhaul_cc`] as any other crate with algorithms does; only parts of Swift
-//! Start and of plain TCP are shared in other ways. Each algorithm is one file with a static
+//! Start, of BBR and of plain TCP are shared in other ways. Each algorithm is one file with a static
 //! [`Entry`](longhaul_cc::registry::Entry) and one line in `table.rs`.
 #![forbid(unsafe_code)]
 
