@@ -4,6 +4,7 @@ mod compare;
 mod print;
 mod report;
 mod run;
+mod scorecard;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -47,6 +48,8 @@ enum Command {
     /// Compares two folders of results. The exit code is 1 if a row is reproduced in the first folder, but not in the
     /// second.
     Compare(compare::Compare),
+    /// Compares congestion controllers over random scenarios and other experiments, with intervals, on one page.
+    Scorecard(scorecard::Scorecard),
     /// Draws a file of measurements against time, and prints the SVG file.
     Chart(Draw),
     /// Measures the simulation speed of this machine: CUBIC over a dumbbell, by number of flows, rate and number of
@@ -83,6 +86,7 @@ impl Command {
             Self::Merge(merge) => merge.execute(),
             Self::Report(report) => report.execute(),
             Self::Compare(compare) => compare.execute(),
+            Self::Scorecard(scorecard) => scorecard.execute().map(|()| true),
             Self::Chart(chart) => chart.execute().map(|()| true),
             Self::Speed(speed) => speed.execute().map(|()| true),
         }

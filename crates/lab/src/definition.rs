@@ -45,6 +45,10 @@ pub struct Definition {
     pub tables: Vec<Table>,
     #[serde(default)]
     pub rows: Vec<Row>,
+    /// Runs per cell for the scorecard, unless that is `runs`.
+    pub card_runs: Option<u32>,
+    #[serde(default)]
+    pub(crate) card: Vec<Card>,
 }
 
 impl Definition {
@@ -331,6 +335,25 @@ pub struct Word {
     pub when: Text,
     #[serde(default)]
     pub at: BTreeMap<String, Texts>,
+}
+
+/// A line of the scorecard, or one per choice on the axis `each`. Its texts may contain variables of the axes on which
+/// there is one choice.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct Card {
+    pub title: Text,
+    pub value: Text,
+    #[serde(default)]
+    pub at: BTreeMap<String, Texts>,
+    pub each: Option<Text>,
+    /// The axis whose choices are a random sample, so that the interval covers the choice of the sample.
+    pub drawn: Option<Text>,
+    pub better: Option<Text>,
+    pub unit: Option<Text>,
+    pub digits: Option<Text>,
+    /// The requirement, parsed by [`crate::card::Bar`].
+    pub bar: Option<Text>,
 }
 
 /// Cross traffic that does not react to congestion.

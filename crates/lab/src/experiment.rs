@@ -1,6 +1,7 @@
 //! A checked definition and the setups of its cells.
 
 mod calls;
+mod cards;
 mod check;
 mod plots;
 mod prepare;
@@ -15,6 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 
+use crate::card::Card;
 use crate::cell::{Cell, Chosen};
 use crate::definition::{self, Definition, Fault, Text};
 use crate::expression::{Call, Expression};
@@ -45,6 +47,8 @@ pub struct Experiment {
     pub plots: Vec<Plot>,
     /// The tables for documents.
     pub tables: Vec<Table>,
+    /// The lines of the scorecard.
+    pub(crate) cards: Vec<Card>,
 }
 
 #[derive(Clone, Debug)]
@@ -127,7 +131,8 @@ impl Experiment {
         let relatives = definition.metrics.values().map(|metric| Relative::read(known, metric));
         let relatives = relatives.collect::<Result<_, _>>()?;
         let (rows, plots, tables) = (rows::read(known)?, plots::read(known)?, tables::read(known)?);
-        Ok(Self { text: text.to_owned(), definition, cells, setups, relatives, rows, plots, tables })
+        let cards = cards::read(known)?;
+        Ok(Self { text: text.to_owned(), definition, cells, setups, relatives, rows, plots, tables, cards })
     }
 }
 

@@ -7,6 +7,7 @@
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
 pub mod args;
+mod card;
 mod cell;
 mod cost;
 mod definition;

@@ -8,7 +8,7 @@ mod draw;
 mod request;
 
 pub(crate) use definition::text;
-pub(crate) use request::{Request, Set, names};
+pub(crate) use request::{Request, Seeds, Set, names};
 
 /// Version of the distribution. The scenario of a seed never changes within a version.
 pub(crate) const VERSION: u32 = 1;

@@ -52,10 +52,42 @@ fn resampled(values: &[f64], random: &mut Random) -> Vec<f64> {
 }
 
 fn percentiles(draw: impl FnMut() -> Option<f64>) -> Option<[f64; 2]> {
-    let drawn: Vec<f64> = std::iter::repeat_with(draw).take(RESAMPLES).collect::<Option<_>>()?;
+    bounds(std::iter::repeat_with(draw).take(RESAMPLES).collect::<Option<_>>()?)
+}
+
+fn bounds(drawn: Vec<f64>) -> Option<[f64; 2]> {
     let drawn = sorted(drawn);
     let left_out = (RESAMPLES as f64 * OUTSIDE / 2.0) as usize;
     Some([*drawn.get(left_out)?, *drawn.get(RESAMPLES - 1 - left_out)?])
+}
+
+/// Resamples `groups` of `each` values: for each group, as many values are drawn with replacement. Returns
+/// [`RESAMPLES`] times the indices of the values drawn.
+pub(crate) fn redraws(groups: usize, each: usize) -> impl Iterator<Item = Vec<Vec<usize>>> {
+    let mut random = Random::new(SEED, 3);
+    let mut group = move || (0..each).map(|_| random.below(each as u64) as usize).collect();
+    std::iter::repeat_with(move || (0..groups).map(|_| group()).collect()).take(RESAMPLES)
+}
+
+/// Returns the interval of a statistic from its values in [`RESAMPLES`] resamples. The percentile interval of few
+/// values is too short, so that both of its sides are extended by a factor: Student's 97.5 % quantile instead of the
+/// normal one, and sqrt(n / (n - 1)), since the variance of a resample of n values is less than theirs.
+pub(crate) fn extended(drawn: Vec<f64>, value: f64, each: usize, freedom: usize) -> Option<[f64; 2]> {
+    if each < 2 || freedom == 0 {
+        return None;
+    }
+    let factor = student(freedom) / student(usize::MAX) * (each as f64 / (each - 1) as f64).sqrt();
+    let [low, high] = bounds(drawn)?;
+    Some([value + factor * (low - value).min(0.0), value + factor * (high - value).max(0.0)])
+}
+
+/// Returns the 97.5 % quantile of Student's distribution, to 0.2 %.
+fn student(freedom: usize) -> f64 {
+    const FEW: [f64; 6] = [12.706, 4.303, 3.182, 2.776, 2.571, 2.447];
+    FEW.get(freedom - 1).copied().unwrap_or_else(|| {
+        let part = 1.0 / freedom as f64;
+        1.960 + 2.372 * part + 2.823 * part * part + 2.556 * part * part * part
+    })
 }
 
 #[cfg(test)]

@@ -29,14 +29,14 @@ fn quantile_of(name: &str) -> Option<f64> {
 }
 
 /// Returns the choices with those of `others`, which take precedence.
-fn and(chosen: &Chosen, others: &Chosen) -> Chosen {
+pub(crate) fn and(chosen: &Chosen, others: &Chosen) -> Chosen {
     let mut all = chosen.clone();
     all.extend(others.clone());
     all
 }
 
 /// Returns the choices with this one on an axis.
-fn with(chosen: &Chosen, axis: usize, place: usize) -> Chosen {
+pub(crate) fn with(chosen: &Chosen, axis: usize, place: usize) -> Chosen {
     and(chosen, &Chosen::from([(axis, vec![place])]))
 }
 
@@ -77,10 +77,10 @@ impl Call {
 /// The runs of an experiment, from which tables are filled.
 #[derive(Debug)]
 pub struct Measured<'a> {
-    definition: &'a Definition,
-    cells: &'a [Cell],
+    pub(crate) definition: &'a Definition,
+    pub(crate) cells: &'a [Cell],
     /// The values of the metrics in each run, by cell. Empty unless all runs of the cell and of its base cells exist.
-    values: Vec<Vec<Vec<Option<f64>>>>,
+    pub(crate) values: Vec<Vec<Vec<Option<f64>>>>,
     /// The cells with a run for which the machine was too slow.
     disturbed: BTreeSet<usize>,
 }
@@ -134,11 +134,7 @@ impl<'a> Measured<'a> {
     }
 
     fn fill(&self, text: &str, chosen: &Chosen) -> Result<String, String> {
-        let single = chosen.iter().filter_map(|(axis, places)| match places[..] {
-            [place] => Some((*axis, place)),
-            _ => None,
-        });
-        Cell::partial(&self.definition.axes, single).fill(text)
+        fill(self.definition, text, chosen)
     }
 
     fn choice(&self, axis: usize, place: usize) -> &str {
@@ -146,8 +142,17 @@ impl<'a> Measured<'a> {
     }
 }
 
+/// Replaces the variables of the axes on which there is one choice.
+pub(crate) fn fill(definition: &Definition, text: &str, chosen: &Chosen) -> Result<String, String> {
+    let single = chosen.iter().filter_map(|(axis, places)| match places[..] {
+        [place] => Some((*axis, place)),
+        _ => None,
+    });
+    Cell::partial(&definition.axes, single).fill(text)
+}
+
 /// Returns a statistic of the runs. In a median, runs without a value count as infinite.
-fn statistic(name: &str, values: &[Option<f64>]) -> Option<f64> {
+pub(crate) fn statistic(name: &str, values: &[Option<f64>]) -> Option<f64> {
     if name == "median" {
         let values: Vec<f64> = values.iter().map(|value| value.unwrap_or(f64::INFINITY)).collect();
         return median(&values);
@@ -167,8 +172,8 @@ fn statistic(name: &str, values: &[Option<f64>]) -> Option<f64> {
 /// A filled table: heads, and lines of a label and cells. A cell is `None` if its runs are incomplete.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Grid {
-    heads: Vec<String>,
-    lines: Vec<(String, Vec<Option<String>>)>,
+    pub(crate) heads: Vec<String>,
+    pub(crate) lines: Vec<(String, Vec<Option<String>>)>,
 }
 
 impl Table {

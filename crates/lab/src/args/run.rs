@@ -1,7 +1,7 @@
 //! The `run` command.
 
 mod real;
-mod session;
+pub(super) mod session;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -17,7 +17,7 @@ use crate::experiment::{self, Experiment, Row};
 use crate::library;
 use crate::random::{self, Request, Set};
 use real::Real;
-use session::Session;
+use session::{Order, Session};
 
 #[derive(Debug, Args)]
 pub(super) struct Run {
@@ -90,7 +90,17 @@ impl Run {
             bail!("--jobs 0 runs nothing");
         }
         // All runs are made here; the session judges and prints each experiment when its runs are complete.
-        Session::new(self, experiments, runs)?.run(at_a_time)
+        let usual = |one: &Experiment| if self.quick { one.definition.quick_runs } else { one.definition.runs };
+        let order = Order {
+            cells: experiments.iter().map(|one| chosen_cells(one, &self.at)).collect::<Result<_>>()?,
+            runs: experiments.iter().map(|one| runs.unwrap_or_else(|| usual(one))).collect(),
+            out: self.out.as_deref(),
+            overwrite: self.overwrite,
+            shard: self.shard,
+            prints: true,
+            json: self.json,
+        };
+        Session::new(order, experiments)?.run(at_a_time)
     }
 
     /// Returns the number of runs per cell, if it is given.

@@ -25,6 +25,9 @@ pub(super) fn definition(definition: &Definition, source: Source<'_>) -> Result<
     for (field, runs) in [("runs", definition.runs), ("quick-runs", definition.quick_runs)] {
         can_run(definition, runs).map_err(|what| source.beside(&definition.id, field, what))?;
     }
+    if let Some(runs) = definition.card_runs {
+        can_run(definition, runs).map_err(|what| source.beside(&definition.id, "card-runs", what))?;
+    }
     if definition.quick_runs > definition.runs {
         let what = format!("{} are more than the {} of `runs`", definition.quick_runs, definition.runs);
         return Err(source.beside(&definition.id, "quick-runs", what));

@@ -62,7 +62,7 @@ impl Lookup<'_> {
         text.map(|text| self.parsed(text, field)).transpose()
     }
 
-    fn parsed(self, text: &Text, field: &str) -> Result<Expression, Fault> {
+    pub(super) fn parsed(self, text: &Text, field: &str) -> Result<Expression, Fault> {
         let wrong = |what: String| self.source.fault(text, field, what);
         let expression = Expression::parse(text.get_ref()).map_err(|error| wrong(error.to_string()))?;
         for call in expression.calls() {
@@ -75,7 +75,7 @@ impl Lookup<'_> {
         Ok(expression)
     }
 
-    fn chosen(self, at: &BTreeMap<String, Texts>, field: &str) -> Result<Chosen, Fault> {
+    pub(super) fn chosen(self, at: &BTreeMap<String, Texts>, field: &str) -> Result<Chosen, Fault> {
         let choices = |(name, choices): (&String, &Texts)| {
             let wrong = |what| Fault::at(self.source.file, self.source.text, choices.span.clone(), field, what);
             let axis = self.definition.axis(name).map_err(wrong)?;

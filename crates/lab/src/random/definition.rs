@@ -23,6 +23,10 @@ pub(crate) fn text(request: &Request) -> String {
             text.extend((1..).zip(&request.controllers).map(|(number, one)| worst(part, request, number, one)));
             continue;
         }
+        if class == "repeated" {
+            text += if request.runs > 1 { part } else { "" };
+            continue;
+        }
         let seeds: Vec<u64> = scenarios.iter().filter(|scenario| is_of(scenario, class)).map(|one| one.seed).collect();
         if !seeds.is_empty() {
             text += &part.replace("<seeds>", &quoted(&seeds));
@@ -31,9 +35,10 @@ pub(crate) fn text(request: &Request) -> String {
     text.replace("<id>", &request.id())
         .replace("<set>", &request.set.to_string())
         .replace("<range>", &request.seeds.to_string())
+        .replace("<runs>", &request.runs.to_string())
         .replace("<version>", &VERSION.to_string())
         .replace("<controllers>", &quoted(&request.controllers))
-        .replace("<scenarios>", &scenarios.iter().map(choice).collect::<String>())
+        .replace("<scenarios>", &scenarios.iter().map(|one| choice(one, request.runs)).collect::<String>())
 }
 
 /// Returns whether a scenario is of a class that the template names.
@@ -65,8 +70,8 @@ fn worst(part: &str, request: &Request, number: usize, controller: &str) -> Stri
 }
 
 /// Returns a scenario as a choice on its axis.
-fn choice(scenario: &Scenario) -> String {
-    let variables = variables(scenario).into_iter().map(|(name, value)| format!("{name} = {value:?}"));
+fn choice(scenario: &Scenario, runs: u32) -> String {
+    let variables = variables(scenario, runs).into_iter().map(|(name, value)| format!("{name} = {value:?}"));
     format!("    {{ {} }},\n", variables.collect::<Vec<_>>().join(", "))
 }
 
@@ -74,7 +79,7 @@ fn quoted<T: std::fmt::Display>(names: &[T]) -> String {
     names.iter().map(|name| format!("{:?}", name.to_string())).collect::<Vec<_>>().join(", ")
 }
 
-fn variables(scenario: &Scenario) -> Vec<(&'static str, String)> {
+fn variables(scenario: &Scenario, runs: u32) -> Vec<(&'static str, String)> {
     let own_start = if matches!(scenario.competition, Competition::Others { are_first: true, .. }) { 10 } else { 0 };
     let other_start = 10 - own_start;
     let of_duration = |percent: u64| format!("{}ms", scenario.duration * 10 * percent);
@@ -107,6 +112,9 @@ fn variables(scenario: &Scenario) -> Vec<(&'static str, String)> {
         ("traffic", format!("{traffic}kbit")),
         ("load", format!("{load}%")),
     ];
+    if runs > 1 {
+        variables.push(("spread", format!("{}us", scenario.rtt)));
+    }
     variables.extend(measured(scenario));
     variables
 }

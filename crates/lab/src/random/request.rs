@@ -89,6 +89,8 @@ pub(crate) struct Request {
     pub(super) set: Set,
     pub(super) seeds: Seeds,
     pub(super) controllers: Vec<String>,
+    /// Runs per scenario and controller. If there are several, flows start at random times.
+    pub(super) runs: u32,
 }
 
 impl Request {
@@ -115,7 +117,12 @@ impl Request {
             let (scenarios, controllers) = (seeds.count(), controllers.len());
             bail!("{scenarios} scenarios with {controllers} controllers are more than {MOST_CELLS} runs");
         }
-        Ok(Self { set, seeds, controllers })
+        Ok(Self { set, seeds, controllers, runs: 1 })
+    }
+
+    /// Returns the request with this number of runs.
+    pub(crate) fn repeated(self, runs: u32) -> Self {
+        Self { runs, ..self }
     }
 
     /// Returns the identifier of the experiment.

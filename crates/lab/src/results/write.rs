@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use serde::Serialize;
 
 /// Writes a file under a temporary name and renames it.
-pub(super) fn whole(path: &Path, bytes: &[u8]) -> Result<()> {
+pub(crate) fn whole(path: &Path, bytes: &[u8]) -> Result<()> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(".tmp");
     let temporary = path.with_file_name(name);

@@ -84,3 +84,27 @@ fn differences_are_told_from_chance() {
     let [low, high] = interval_of_difference(&far, &a, median).unwrap();
     assert!(low > 0.0 && low < 20.0 && high > 20.0, "{low} {high}");
 }
+
+/// An interval of three values with a known deviation is as long as Student's, within the error of the percentiles of a
+/// bootstrap of 27 different resamples; a single value has none.
+#[test]
+fn extended_intervals_of_few_values_are_as_long_as_students() {
+    for (each, quantile) in [(3, 4.303), (5, 2.776), (12, 2.201)] {
+        let values: Vec<f64> = (0..each).map(|value| value as f64).collect();
+        let mean = |values: &mut dyn Iterator<Item = f64>| values.sum::<f64>() / each as f64;
+        let of = |picks: Vec<Vec<usize>>| mean(&mut picks[0].iter().map(|nth| values[*nth]));
+        let value = mean(&mut values.iter().copied());
+        let [low, high] = extended(redraws(1, each).map(of).collect(), value, each, each - 1).unwrap();
+        let error = sample_deviation(&values).unwrap() / (each as f64).sqrt();
+        for side in [value - low, high - value] {
+            assert!((side / (quantile * error) - 1.0).abs() < 0.26, "{each}: {low} to {high}, {}", quantile * error);
+        }
+    }
+    assert_eq!(extended(vec![1.0; RESAMPLES], 1.0, 1, 0), None);
+    assert!(
+        (student(7) - 2.365).abs() < 0.005 && (student(60) - 2.000).abs() < 0.001,
+        "{} {}",
+        student(7),
+        student(60)
+    );
+}

@@ -9,5 +9,6 @@ mod illustrate;
 mod random;
 mod refusals;
 mod results;
+mod scorecard;
 mod shards;
 mod verdicts;

@@ -1,14 +1,15 @@
 //! State of a command while its runs are made.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Error, Result};
 
 use super::super::print;
 use super::super::print::Progress;
-use super::{Run, chosen_cells, suffice, tell_left_out};
-use crate::cost;
+use super::{suffice, tell_left_out};
+use crate::cost::{self, Shard};
 use crate::experiment::Experiment;
 use crate::judge::{self, Judged};
 use crate::record::Record;
@@ -16,9 +17,24 @@ use crate::results::{self, Folder, Kept, Results, RunFile, asked_for, write_tabl
 use crate::runner::{self, Interrupted, Job};
 use crate::stopwatch::Stopwatch;
 
+/// What a command requests of its experiments.
+#[derive(Debug)]
+pub(in crate::args) struct Order<'a> {
+    /// The cells of each experiment.
+    pub(in crate::args) cells: Vec<BTreeSet<usize>>,
+    /// The number of runs per cell of each experiment.
+    pub(in crate::args) runs: Vec<u32>,
+    pub(in crate::args) out: Option<&'a Path>,
+    pub(in crate::args) overwrite: bool,
+    pub(in crate::args) shard: Option<Shard>,
+    /// Whether rows and tables are printed as soon as an experiment is complete.
+    pub(in crate::args) prints: bool,
+    pub(in crate::args) json: bool,
+}
+
 /// The work on the requested experiments, with or without a folder.
-pub(super) struct Session<'a> {
-    asked: &'a Run,
+pub(in crate::args) struct Session<'a> {
+    asked: Order<'a>,
     experiments: Arc<[Experiment]>,
     works: Vec<Work>,
     folder: Option<Folder>,
@@ -79,19 +95,15 @@ impl Work {
 }
 
 impl<'a> Session<'a> {
-    /// Chooses the cells, and loads the existing runs. Nothing is changed unless all requests are valid. `runs` replaces
-    /// the experiments' numbers of runs.
-    pub(super) fn new(asked: &'a Run, experiments: Arc<[Experiment]>, runs: Option<u32>) -> Result<Self> {
-        let work = |experiment: &Experiment| {
-            let definition = &experiment.definition;
-            let usual = if asked.quick { definition.quick_runs } else { definition.runs };
-            let (cells, kept) =
-                (chosen_cells(experiment, &asked.at)?, Kept::new(&experiment.text, runs.unwrap_or(usual)));
+    /// Loads the existing runs. Nothing is changed unless the folder can have all requested runs.
+    pub(in crate::args) fn new(asked: Order<'a>, experiments: Arc<[Experiment]>) -> Result<Self> {
+        let work = |(experiment, (cells, runs)): (&Experiment, (&BTreeSet<usize>, &u32))| {
+            let (cells, kept) = (cells.clone(), Kept::new(&experiment.text, *runs));
             let [all, lacking] = [experiment.cells.len(), cells.len()].map(|cells| cells * kept.runs as usize);
-            Ok(Work { cells, kept, all, lacking, records: BTreeMap::new(), file: None, rows: None, span: None })
+            Work { cells, kept, all, lacking, records: BTreeMap::new(), file: None, rows: None, span: None }
         };
-        let mut works: Vec<Work> = experiments.iter().map(work).collect::<Result<_>>()?;
-        let mut folder = asked.out.as_deref().map(|path| Folder::open(path, asked.shard)).transpose()?;
+        let mut works: Vec<Work> = experiments.iter().zip(asked.cells.iter().zip(&asked.runs)).map(work).collect();
+        let mut folder = asked.out.map(|path| Folder::open(path, asked.shard)).transpose()?;
         if let Some(folder) = &mut folder {
             for (experiment, work) in experiments.iter().zip(&works).filter(|_| !asked.overwrite) {
                 folder.check(experiment, &work.kept)?;
@@ -111,24 +123,7 @@ impl<'a> Session<'a> {
     /// Makes the missing runs and prints the rows of complete experiments. Returns whether they are reproduced.
     pub(super) fn run(mut self, at_a_time: usize) -> Result<bool> {
         let shard = self.asked.shard;
-        let runs: Vec<u32> = self.works.iter().map(|work| work.kept.runs).collect();
-        let mut jobs = runner::jobs(&self.experiments, &runs);
-        if let Some(shard) = shard {
-            jobs = shard.of(jobs, &self.experiments);
-        }
-        jobs.retain(|job| self.works[job.experiment].cells.contains(&job.cell));
-        let asked = jobs.len();
-        jobs.retain(|job| !self.works[job.experiment].records.contains_key(&(job.cell, job.seed)));
-        for place in 0..self.works.len() {
-            self.conclude(place)?;
-        }
-        self.print()?;
-        let result = self.work(jobs, asked, at_a_time);
-        self.note_times()?;
-        if result.as_ref().is_err_and(Error::is::<Interrupted>) {
-            print::note(&self.how_to_go_on());
-        }
-        result?;
+        let asked = self.make(at_a_time)?;
         if let (None, Some(folder)) = (shard, &self.folder) {
             let page = results::illustrate(&Results::read(folder.path())?)?;
             print::note(&format!("pictures and rows: {}", page.display()));
@@ -140,6 +135,49 @@ impl<'a> Session<'a> {
             ));
         }
         Ok(self.all_well)
+    }
+
+    /// Returns the requested runs, whether they exist or not.
+    fn jobs(&self) -> Vec<Job> {
+        let mut jobs = runner::jobs(&self.experiments, &self.asked.runs);
+        if let Some(shard) = self.asked.shard {
+            jobs = shard.of(jobs, &self.experiments);
+        }
+        jobs.retain(|job| self.works[job.experiment].cells.contains(&job.cell));
+        jobs
+    }
+
+    fn exists(&self, job: Job) -> bool {
+        self.works[job.experiment].records.contains_key(&(job.cell, job.seed))
+    }
+
+    /// Returns the number of requested runs that do not exist yet, and their expected cost.
+    pub(in crate::args) fn left(&self) -> (usize, u64) {
+        let jobs: Vec<Job> = self.jobs().into_iter().filter(|job| !self.exists(*job)).collect();
+        (jobs.len(), jobs.iter().map(|job| cost::of(*job, &self.experiments)).sum())
+    }
+
+    /// Makes the missing runs, and returns the number of requested runs.
+    fn make(&mut self, at_a_time: usize) -> Result<usize> {
+        let mut jobs = self.jobs();
+        let asked = jobs.len();
+        jobs.retain(|job| !self.exists(*job));
+        for place in 0..self.works.len() {
+            self.conclude(place)?;
+        }
+        self.print()?;
+        let result = self.work(jobs, asked, at_a_time);
+        self.note_times()?;
+        if result.as_ref().is_err_and(Error::is::<Interrupted>) {
+            print::note(&self.how_to_go_on());
+        }
+        result.map(|()| asked)
+    }
+
+    /// Makes the missing runs, and returns the runs of each experiment, without their series.
+    pub(in crate::args) fn records(mut self, at_a_time: usize) -> Result<Vec<Vec<Record>>> {
+        self.make(at_a_time)?;
+        Ok(self.works.iter().map(Work::sorted).collect())
     }
 
     fn work(&mut self, jobs: Vec<Job>, asked: usize, at_a_time: usize) -> Result<()> {
@@ -179,7 +217,7 @@ impl<'a> Session<'a> {
     /// Judges an experiment if all requested runs exist. Tables are written only for complete experiments.
     fn conclude(&mut self, place: usize) -> Result<()> {
         let (work, experiment) = (&mut self.works[place], &self.experiments[place]);
-        if !work.is_done() || work.rows.is_some() {
+        if !self.asked.prints || !work.is_done() || work.rows.is_some() {
             return Ok(());
         }
         let records = work.sorted();

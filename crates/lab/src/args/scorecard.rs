@@ -1,0 +1,160 @@
+//! The `scorecard` command.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread;
+
+use anyhow::{Context, Result, anyhow, bail};
+use clap::Args;
+
+use super::run::session::{Order, Session};
+use super::{open, print};
+use crate::card::{self, ORDER, Part};
+use crate::experiment::{self, Experiment};
+use crate::library;
+use crate::random::{self, Request, Seeds, Set};
+use crate::results::write;
+use crate::table::Measured;
+
+/// The part of random scenarios, its usual scenarios, and its usual number of runs per cell.
+const RANDOM: &str = "random";
+const SCENARIOS: &str = "test:1001..1060";
+const RANDOM_RUNS: u32 = 3;
+/// Packets that a processor simulates per second, approximately, with the program built with optimisations.
+const SPEED: f64 = 400_000.0;
+
+#[derive(Debug, Args)]
+pub(super) struct Scorecard {
+    /// Congestion controllers, separated by commas; can be repeated. The others are compared with the first one.
+    #[arg(short = 'C', long = "controller", value_name = "NAME,...", required = true)]
+    controllers: Vec<String>,
+    /// Only this part: `random`, or an experiment or file with `[[card]]` sections; can be repeated.
+    #[arg(long = "part", value_name = "NAME")]
+    parts: Vec<String>,
+    /// The random scenarios: a set, as of `run --random`, and seeds.
+    #[arg(long, value_name = "SET[:A..B]", default_value = SCENARIOS)]
+    scenarios: String,
+    /// Runs per cell, instead of the number of each part.
+    #[arg(long, value_name = "N")]
+    seeds: Option<u32>,
+    /// Make one run per cell, so that only random scenarios have intervals.
+    #[arg(long, conflicts_with = "seeds")]
+    quick: bool,
+    /// Number of concurrent runs; the default is the number of processors.
+    #[arg(long, value_name = "N")]
+    jobs: Option<usize>,
+    /// Print one JSON object per part.
+    #[arg(long)]
+    json: bool,
+    /// Folder for the results and the page, `scorecard.md`. Existing runs are not repeated.
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Remove existing results of these experiments from the folder first.
+    #[arg(long, requires = "out")]
+    overwrite: bool,
+}
+
+impl Scorecard {
+    pub(super) fn execute(&self) -> Result<()> {
+        let names: Vec<String> = self.controllers.iter().flat_map(|names| random::names(names)).collect();
+        let request = self.request(&names)?;
+        let experiments: Arc<[Experiment]> = self.experiments(&names, &request)?.into();
+        let runs: Vec<u32> = experiments.iter().map(|experiment| self.runs(experiment)).collect();
+        for (experiment, runs) in experiments.iter().zip(&runs) {
+            let can_run = experiment::can_run(&experiment.definition, *runs);
+            can_run.map_err(|what| anyhow!("--seeds of {}: {what}", experiment.id()))?;
+        }
+        let at_a_time = self.jobs.unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from));
+        if at_a_time == 0 {
+            bail!("--jobs 0 runs nothing");
+        }
+        let order = Order {
+            cells: experiments.iter().map(|experiment| card::cells(experiment, &names)).collect(),
+            runs: runs.clone(),
+            out: self.out.as_deref(),
+            overwrite: self.overwrite,
+            shard: None,
+            prints: false,
+            json: self.json,
+        };
+        let session = Session::new(order, Arc::clone(&experiments))?;
+        let (left, cost) = session.left();
+        if left > 0 {
+            let seconds = cost as f64 / SPEED / at_a_time.min(left) as f64;
+            print::note(&format!("{left} runs, about {}", print::duration(seconds)));
+        }
+        let records = session.records(at_a_time)?;
+        let mut parts = Vec::new();
+        for ((experiment, records), runs) in experiments.iter().zip(&records).zip(&runs) {
+            let measured = Measured::new(experiment, records, *runs);
+            let lines = experiment.cards.iter().map(|card| card.lines(&measured, &names));
+            let lines =
+                lines.collect::<Result<Vec<_>, String>>().map_err(|what| anyhow!("{}: {what}", experiment.id()))?;
+            let [part, title] = [experiment.id(), &experiment.definition.title].map(str::to_owned);
+            parts.push(Part { part, title, runs: *runs, lines: lines.concat() });
+        }
+        self.tell(&names, &parts)
+    }
+
+    /// Prints the card, and writes the page.
+    fn tell(&self, names: &[String], parts: &[Part]) -> Result<()> {
+        let counts = card::counts(parts);
+        for part in parts {
+            print::out(&if self.json {
+                serde_json::to_string(part)?
+            } else {
+                format!("{}\n{}", part.heading(), part.grid().columns())
+            })?;
+        }
+        if !self.json {
+            print::out(&counts.join("\n"))?;
+        }
+        let Some(folder) = &self.out else { return Ok(()) };
+        let mut text = format!("# Scorecard: {}\n\n", names.join(", "));
+        text += &counts.iter().map(|line| format!("* {line}\n")).collect::<String>();
+        text += &parts
+            .iter()
+            .map(|part| format!("\n## {}\n\n{}", part.heading(), part.grid().markdown("")))
+            .collect::<String>();
+        let page = folder.join("scorecard.md");
+        write::whole(&page, text.as_bytes())?;
+        print::note(&format!("the page: {}", page.display()));
+        Ok(())
+    }
+
+    fn request(&self, names: &[String]) -> Result<Request> {
+        let (set, seeds) = match self.scenarios.split_once(':') {
+            Some((set, seeds)) => (set, Some(seeds.parse::<Seeds>()?)),
+            None => (self.scenarios.as_str(), None),
+        };
+        let runs = if self.quick { 1 } else { self.seeds.unwrap_or(RANDOM_RUNS) };
+        Ok(Request::new(set.parse::<Set>()?, seeds, names.to_vec())?.repeated(runs))
+    }
+
+    fn runs(&self, experiment: &Experiment) -> u32 {
+        if self.quick { 1 } else { self.seeds.unwrap_or_else(|| card::runs(experiment)) }
+    }
+
+    /// Returns the requested parts, or all.
+    fn experiments(&self, names: &[String], request: &Request) -> Result<Vec<Experiment>> {
+        let mut ids = self.parts.clone();
+        if ids.is_empty() {
+            let others = library::FILES.iter().filter(|(_, text)| text.contains("[[card]]"));
+            let others = others.map(|(file, _)| file.trim_end_matches(".toml"));
+            ids.extend([RANDOM].into_iter().chain(others).map(str::to_owned));
+            ids.sort_by_key(|id| ORDER.iter().position(|known| known == id).unwrap_or(ORDER.len()));
+        }
+        let mut known = BTreeSet::new();
+        let mut experiments = Vec::new();
+        for id in ids {
+            let (file, text) = if id == RANDOM { (request.id(), random::text(request)) } else { open(&id)? };
+            let experiment = Experiment::read(&file, &card::choose(&text, names).with_context(|| file.clone())?)?;
+            if !known.insert(experiment.id().to_owned()) {
+                bail!("{id}: another part also has the id {:?}", experiment.id());
+            }
+            experiments.push(experiment);
+        }
+        Ok(experiments)
+    }
+}
