@@ -81,8 +81,8 @@ pub(crate) struct FlowSetup {
     pub(crate) name: String,
     pub(crate) count: u32,
     pub(crate) config: Arc<Config>,
-    /// Congestion control of the kernel's TCP, if that is the transport. The configuration is then not used.
-    pub(crate) kernel: Option<String>,
+    /// Another transport than longhaul. The configuration is then not used.
+    pub(crate) foreign: Option<Foreign>,
     pub(crate) bytes: u64,
     /// Bytes of a message and the time between two, if the application writes messages.
     pub(crate) messages: Option<(u64, Span)>,
@@ -102,6 +102,31 @@ pub(crate) struct FlowSetup {
     pub(crate) left: Duplex,
     /// The receivers' access link; `there` leads away from the host.
     pub(crate) right: Duplex,
+}
+
+/// A transport other than longhaul, with the name of its congestion control.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Foreign {
+    /// The kernel's TCP.
+    Kernel(String),
+    /// QUIC of picoquic's demo program.
+    Picoquic(String),
+}
+
+impl Foreign {
+    fn picoquic(congestion: &str) -> Result<Self, String> {
+        let told = || format!("picoquic has c4, bbr and cubic, not {congestion:?}");
+        ["c4", "bbr", "cubic"].contains(&congestion).then(|| Self::Picoquic(congestion.into())).ok_or_else(told)
+    }
+}
+
+impl std::fmt::Display for Foreign {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Kernel(_) => "the kernel's TCP",
+            Self::Picoquic(_) => "picoquic",
+        })
+    }
 }
 
 impl Experiment {

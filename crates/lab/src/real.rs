@@ -10,9 +10,14 @@ mod flow;
 #[cfg(target_os = "linux")]
 mod network;
 #[cfg(target_os = "linux")]
+mod picoquic;
+#[cfg(target_os = "linux")]
 mod traffic;
 #[cfg(target_os = "linux")]
 mod transfer;
+
+use std::env;
+use std::path::PathBuf;
 
 use anyhow::{Error, Result, bail};
 use longhaul_link::topology::Duplex;
@@ -20,7 +25,7 @@ use longhaul_link::{LinkConfig, LinkRate};
 use longhaul_units::{Rate, Span};
 use serde::Serialize;
 
-use crate::experiment::{CellSetup, FlowSetup, TrafficSetup};
+use crate::experiment::{CellSetup, FlowSetup, Foreign, TrafficSetup};
 use crate::expression::{Call, Expression};
 use crate::measure::{Asked, Watch, mbps};
 use crate::record::Record;
@@ -137,7 +142,31 @@ const MOST_FLOWS: u32 = 100;
 const ESTIMATES: [&str; 7] = ["bandwidth", "delivery-rate", "pacing-rate", "capacity", "srtt", "latest-rtt", "min-rtt"];
 
 /// Measures of flows that are taken from the receiving applications only.
-const OF_RECEIVERS: [&str; 4] = ["completion", "goodput", "message-delay", "time-to"];
+const OF_RECEIVERS: [&str; 5] = ["completion", "goodput", "message-delay", "share", "time-to"];
+
+/// What to do if picoquic's demo program is not found.
+pub(crate) const NO_PICOQUIC: &str = "picoquicdemo is not found: `.ci/picoquic FOLDER` builds it, and LONGHAUL_PICOQUIC \
+                                      names the program if it is not on the PATH";
+
+/// Returns the path of picoquic's demo program, with its certificate in the folder `certs` beside it.
+pub(crate) fn picoquic_program() -> Option<PathBuf> {
+    let on_path = || {
+        let folders = env::var_os("PATH")?;
+        env::split_paths(&folders).map(|folder| folder.join("picoquicdemo")).find(|path| path.is_file())
+    };
+    let named = env::var_os("LONGHAUL_PICOQUIC").map(PathBuf::from);
+    let program = named.or_else(on_path)?.canonicalize().ok()?;
+    program.with_file_name("certs/cert.pem").is_file().then_some(program)
+}
+
+/// Returns whether a cell has flows of picoquic, whose program is not found.
+pub(crate) fn lacks_picoquic(setup: &CellSetup) -> bool {
+    setup.flows.iter().any(|flow| flow.count > 0 && is_of_picoquic(flow)) && picoquic_program().is_none()
+}
+
+fn is_of_picoquic(flow: &FlowSetup) -> bool {
+    matches!(flow.foreign, Some(Foreign::Picoquic(_)))
+}
 
 /// Why a cell cannot be run in real time on another system.
 const NO_SYSTEM: &str = "the relay in real time needs Linux";
@@ -183,6 +212,10 @@ pub(crate) fn fits(setup: &CellSetup) -> Result<(), String> {
 fn fits_namespace(setup: &CellSetup) -> Result<(), String> {
     if let Some(traffic) = setup.traffic.first() {
         return Err(format!("its cross traffic {:?} cannot cross a network namespace", traffic.name));
+    }
+    let has_messages = |flow: &&FlowSetup| is_of_picoquic(flow) && flow.messages.is_some();
+    if let Some(flow) = setup.flows.iter().find(has_messages) {
+        return Err(format!("flows {:?} have messages, which picoquic's demo program cannot send", flow.name));
     }
     if let Some(flow) = setup.flows.iter().find(|flow| flow.knows_path) {
         let what = "`known-path`, which exists only in virtual time; use `after`, `hosts` and `cache`";
@@ -241,9 +274,10 @@ pub(crate) fn untold(setup: &CellSetup, metric: &Expression) -> Option<String> {
 fn untold_call(call: &Call, setup: &CellSetup) -> Option<String> {
     let (asked, duration) = (Asked::read(call).ok()?, setup.duration);
     let name = asked.measure.name();
-    let is_of_kernel = |flow: &FlowSetup| flow.kernel.is_some() && asked.flows.contains(&flow.name.as_str());
-    if setup.flows.iter().any(is_of_kernel) && !OF_RECEIVERS.contains(&name) {
-        return Some(format!("the kernel's TCP does not provide `{name}`"));
+    let mut of_flows = setup.flows.iter().filter(|flow| asked.flows.contains(&flow.name.as_str()));
+    let foreign = of_flows.find_map(|flow| flow.foreign.as_ref());
+    if let Some(foreign) = foreign.filter(|_| !OF_RECEIVERS.contains(&name)) {
+        return Some(format!("{foreign} does not provide `{name}`"));
     }
     match asked.measure.watch {
         Watch::Nothing | Watch::Bytes => {}

@@ -8,7 +8,7 @@ mod common;
 
 use std::fs;
 
-use common::{Place, lab, refused, text, with};
+use common::{Place, lab, program, refused, text, with};
 use longhaul_lab::record::Record;
 
 const BOTH: &str = r#"id = "both"
@@ -97,6 +97,82 @@ fn the_kernels_tcp_crosses_the_same_link() {
     assert!(filled.contains("| kernel | 100000 |\n| longhaul | 100000 |\n| known | 100000 |\n"), "{filled}");
 }
 
+/// Two flows of picoquic, one after the other, beside one of the kernel's TCP.
+const PICOQUIC: &str = r#"id = "quic"
+title = "picoquic"
+source = "nobody"
+runs = 1
+quick-runs = 1
+duration = "3s"
+real-time = true
+bottleneck = "--rate 8mbit --rtt 20ms --queue 1bdp"
+
+[[axes]]
+name = "controller"
+choices = ["c4", "bbr", "cubic"]
+
+[[flows]]
+name = "short"
+transport = "picoquic"
+congestion = "{controller}"
+bytes = "100kB"
+
+[[flows]]
+name = "endless"
+transport = "picoquic"
+congestion = "{controller}"
+after = "short"
+
+[[flows]]
+name = "kernel"
+transport = "kernel"
+congestion = "reno"
+bytes = "100kB"
+
+[metrics]
+carried = { value = "carried() * 3 / 8 * 1000000", unit = "bytes" }
+endless = { value = "goodput(endless) * 3 / 8 * 1000000", unit = "bytes" }
+sent = { value = "sent(short)", unit = "bytes" }
+short = { value = "goodput(short) * 3 / 8 * 1000000", unit = "bytes" }
+time = { value = "completion(short)", unit = "s" }
+"#;
+
+/// At 8 Mb/s, 100 kB take at least 0.1 s, and after the other 200 kB there is time for half of 2.8 MB. All bytes have
+/// crossed the link, with their headers.
+#[test]
+fn picoquic_crosses_the_same_link() {
+    let program = "picoquic's demo program; .ci/picoquic builds it, and LONGHAUL_PICOQUIC names it";
+    let is_found = std::env::var_os("LONGHAUL_PICOQUIC").is_some();
+    if !needs::tun() || !needs::that(is_found, "picoquic", program) {
+        return;
+    }
+    let place = Place::new("namespace-picoquic");
+    let (file, out) = (place.file("quic.toml", PICOQUIC), place.path("out"));
+    let output = lab(&["run", &file, "--out", &out]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let runs = text(&place.bytes("out/quic/runs.jsonl"));
+    let records: Vec<Record> = runs.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(records.len(), 3);
+    for record in records {
+        let [carried, endless, None, Some(short), Some(time)] = record.values[..] else { panic!("{record:?}") };
+        let (carried, endless) = (carried.unwrap(), endless.unwrap());
+        assert_eq!(short.round(), 100_000.0);
+        assert!((0.1..3.0).contains(&time), "{record:?}");
+        assert!((1_000_000.0..carried - 200_000.0).contains(&endless), "{record:?}");
+    }
+}
+
+/// Without the program, its cells are skipped, which is not an error.
+#[test]
+fn cells_of_picoquic_are_skipped_without_its_program() {
+    let place = Place::new("namespace-no-picoquic");
+    let file = place.file("quic.toml", PICOQUIC);
+    let output = program(&["run", &file]).env("LONGHAUL_PICOQUIC", place.path("nothing")).output().unwrap();
+    let told = "quic: cells skipped: 3, because picoquicdemo is not found: `.ci/picoquic FOLDER` builds it";
+    let errors = text(&output.stderr);
+    assert!(output.status.success() && errors.contains(told), "{errors}");
+}
+
 /// A congestion control that the kernel does not have ends the experiment with its name.
 #[test]
 fn an_unknown_congestion_control_of_the_kernel_is_reported() {
@@ -121,6 +197,14 @@ fn what_cannot_be_run_is_refused() {
         ("[metrics]", traffic, "its cross traffic \"udp\" cannot cross a network namespace"),
     ] {
         refused(&["run", &place.file("both.toml", &with(BOTH, from, to))], told);
+    }
+    let messages = "after = \"short\"\nmessage = '1kB'\nmessage-every = '1s'";
+    for (from, to, told) in [
+        ("real-time = true\n", "", "flows.transport: picoquic needs `real-time = true`"),
+        ("\"bbr\"", "\"reno\"", "flows.congestion: picoquic has c4, bbr and cubic, not \"reno\""),
+        ("after = \"short\"", messages, "flows \"endless\" have messages, which picoquic's demo program cannot send"),
+    ] {
+        refused(&["run", &place.file("quic.toml", &with(PICOQUIC, from, to))], told);
     }
     let real = ["run", "--real", &place.file("both.toml", BOTH)];
     refused(&real, "it has `real-time = true`, and `run` without --real");

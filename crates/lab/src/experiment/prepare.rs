@@ -15,7 +15,7 @@ use longhaul_tcp::{Config, PathCache};
 use longhaul_units::{Bytes, Span};
 
 use super::calls::Around;
-use super::{CellSetup, FlowSetup, Source, TrafficSetup};
+use super::{CellSetup, FlowSetup, Foreign, Source, TrafficSetup};
 use crate::cell::Cell;
 use crate::definition::{Axis, Choice, Definition, Fault, Flow, Probe, Tcp, Text, Texts};
 use crate::probing::ProbeSetup;
@@ -79,9 +79,13 @@ pub(super) fn cell(definition: &Definition, cell: &Cell, source: Source<'_>) -> 
     }
     let links = filling.links(&definition.bottleneck)?;
     let flows = filling.flows(&definition.flows, links.len())?;
-    let of_kernel = definition.flows.iter().zip(&flows).find(|(_, setup)| setup.kernel.is_some());
-    if let Some((Flow { transport: Some(transport), .. }, _)) = of_kernel.filter(|_| !definition.real_time) {
-        return Err(source.fault(transport, "flows.transport", "the kernel's TCP needs `real-time = true`"));
+    let foreign = definition
+        .flows
+        .iter()
+        .zip(&flows)
+        .find_map(|(flow, setup)| flow.transport.as_ref().zip(setup.foreign.as_ref()));
+    if let Some((transport, foreign)) = foreign.filter(|_| !definition.real_time) {
+        return Err(source.fault(transport, "flows.transport", format!("{foreign} needs `real-time = true`")));
     }
     let of_messages = definition.flows.iter().find_map(|flow| flow.message.as_ref());
     if let Some(message) = of_messages.filter(|_| !definition.real_time) {
@@ -200,8 +204,8 @@ impl Filling<'_> {
     }
 
     fn flow(self, flow: &Flow, links: usize) -> Result<FlowSetup, Fault> {
-        let kernel = self.kernel(flow)?;
-        let mut config = if kernel.is_some() { Config::default() } else { self.config(&flow.congestion, &flow.tcp)? };
+        let foreign = self.foreign(flow)?;
+        let mut config = if foreign.is_some() { Config::default() } else { self.config(&flow.congestion, &flow.tcp)? };
         let messages = self.messages(flow)?;
         // Each write is a message, as with the kernel's TCP_NODELAY.
         config.nagle &= messages.is_none();
@@ -210,7 +214,7 @@ impl Filling<'_> {
             name: flow.name.get_ref().clone(),
             count: self.or(1, &flow.count, "flows.count", |text| counted(text, 0..=MOST_FLOWS))?,
             config: Arc::new(config),
-            kernel,
+            foreign,
             bytes: self.or(u64::MAX, &flow.bytes, "flows.bytes", value::size)?,
             messages,
             after: None,
@@ -238,15 +242,17 @@ impl Filling<'_> {
         Ok(Some((bytes, every)))
     }
 
-    /// Returns the congestion control of the kernel's TCP, if that is the transport of these flows.
-    fn kernel(self, flow: &Flow) -> Result<Option<String>, Fault> {
+    /// Returns the transport of these flows, unless it is longhaul.
+    fn foreign(self, flow: &Flow) -> Result<Option<Foreign>, Fault> {
+        type With = fn(&str) -> Result<Foreign, String>;
         let read = |text: &str| match text {
-            "longhaul" => Ok(false),
-            "kernel" => Ok(true),
-            other => Err(format!("{other:?} is neither longhaul nor kernel")),
+            "longhaul" => Ok(None),
+            "kernel" => Ok(Some((|congestion| Ok(Foreign::Kernel(congestion.into()))) as With)),
+            "picoquic" => Ok(Some(Foreign::picoquic as With)),
+            other => Err(format!("{other:?} is neither longhaul nor kernel nor picoquic")),
         };
-        let is_kernel = self.or(false, &flow.transport, "flows.transport", read)?;
-        is_kernel.then(|| self.read(&flow.congestion, "flows.congestion", String::from_str)).transpose()
+        let with = self.or(None, &flow.transport, "flows.transport", read)?;
+        with.map(|with| self.read(&flow.congestion, "flows.congestion", with)).transpose()
     }
 
     pub(super) fn config(self, congestion: &Text, tcp: &Tcp) -> Result<Config, Fault> {

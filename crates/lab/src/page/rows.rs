@@ -91,7 +91,7 @@ fn of_cells(experiment: &Experiment, cells: &[usize]) -> BTreeSet<(Slot, &'stati
         let (Some(cell), Some(setup)) = (experiment.cells.get(*nth), experiment.setups.get(*nth)) else { continue };
         let definition = &experiment.definition;
         let flows = definition.flows.iter().zip(&setup.flows);
-        let flows = flows.filter(|(_, setup)| setup.kernel.is_none()).map(|(written, _)| &written.congestion);
+        let flows = flows.filter(|(_, setup)| setup.foreign.is_none()).map(|(written, _)| &written.congestion);
         let workloads = definition.workloads.iter().zip(&setup.workloads);
         let workloads = workloads.filter(|(_, setup)| setup.rate != Rate::ZERO).map(|(written, _)| &written.congestion);
         for congestion in flows.chain(workloads) {

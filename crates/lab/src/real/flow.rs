@@ -1,6 +1,6 @@
 //! Connections over the relay: sender, receiver, and their state.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::future::poll_fn;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -13,10 +13,13 @@ use longhaul::{TcpInfo, TcpSocket, TcpState};
 use longhaul_tcp::{Config, PathCache};
 use longhaul_units::Span;
 use rustix::net::sockopt::set_tcp_congestion;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
+use tokio::io::{self as tokio_io, AsyncRead, AsyncReadExt, AsyncWrite, Join, Sink};
+use tokio::net::unix::pipe;
 use tokio::time::sleep;
 
 use super::network::Network;
+use super::picoquic::Demo;
+use crate::experiment::Foreign;
 use crate::stopwatch::Stopwatch;
 use crate::world::{FlowSample, FlowState};
 
@@ -54,12 +57,21 @@ impl Hosts {
 #[derive(Default)]
 pub(super) struct Plan {
     pub(super) hosts: Hosts,
-    pub(super) kernel: Option<String>,
+    pub(super) foreign: Option<Foreign>,
     pub(super) bytes: u64,
     pub(super) messages: Option<(u64, Span)>,
     pub(super) start: Span,
     pub(super) reads_after: Span,
     pub(super) after: Option<Range<usize>>,
+}
+
+impl Plan {
+    fn kernel(&self) -> Option<&str> {
+        match &self.foreign {
+            Some(Foreign::Kernel(congestion)) => Some(congestion),
+            _ => None,
+        }
+    }
 }
 
 /// A connection, with the last known state of its sender.
@@ -79,6 +91,8 @@ pub(super) struct Flow {
     /// Whether the sender has finished.
     is_done: Cell<bool>,
     stream: RefCell<Option<Stream>>,
+    /// Both ends, if they are those of picoquic.
+    demo: OnceCell<Demo>,
     known: Cell<FlowSample>,
     state: RefCell<Option<FlowState>>,
     /// Datagrams dropped at the sender's and the receiver's socket.
@@ -94,12 +108,21 @@ impl Flow {
     }
 
     pub(super) fn listen(&self, address: IpAddr) -> io::Result<Listener> {
-        Socket::new(&self.plan.hosts.receiver, self.plan.kernel.as_deref())?.listen(address)
+        if let Some(Foreign::Picoquic(congestion)) = &self.plan.foreign {
+            let (demo, pipe) = Demo::new(congestion, self.plan.bytes)?;
+            let _ = self.demo.set(demo);
+            return Ok(Listener::Picoquic(Cell::new(Some(pipe)), (address, 0).into()));
+        }
+        Socket::new(&self.plan.hosts.receiver, self.plan.kernel())?.listen(address)
     }
 
-    pub(super) fn socket(&self, network: &Network) -> io::Result<Socket> {
-        let (config, kernel) = (&self.plan.hosts.sender, self.plan.kernel.as_deref());
-        network.inside(|| Socket::new(config, kernel))
+    /// Creates the sender's socket, or starts picoquic's server instead.
+    pub(super) fn socket(&self, network: &Network) -> io::Result<Option<Socket>> {
+        if let Some(demo) = self.demo.get() {
+            return demo.serve(network).map(|()| None);
+        }
+        let (config, kernel) = (&self.plan.hosts.sender, self.plan.kernel());
+        network.inside(|| Socket::new(config, kernel)).map(Some)
     }
 
     pub(super) fn is_over(&self) -> bool {
@@ -115,9 +138,16 @@ impl Flow {
     }
 
     /// Sends all data from the start time on, relative to `from`, and waits until it is acknowledged.
-    pub(super) async fn send(&self, clock: Stopwatch, from: f64, socket: Socket, to: SocketAddr) -> io::Result<()> {
+    pub(super) async fn send(
+        &self,
+        clock: Stopwatch,
+        from: f64,
+        socket: Option<Socket>,
+        to: SocketAddr,
+    ) -> io::Result<()> {
         sleep_until(clock, from + self.plan.start.as_secs_f64()).await;
         self.opened.set(Some(clock.seconds()));
+        let Some(socket) = socket else { return self.fetch().await };
         let stream = socket.connect(to).await?;
         self.stream.replace(Some(stream));
         let mut left = self.plan.bytes;
@@ -132,6 +162,18 @@ impl Flow {
         }
         self.with_stream(|stream, cx| stream.poll_shutdown(cx)).await?;
         while !self.look() {
+            sleep(OFTEN).await;
+        }
+        self.is_done.set(true);
+        Ok(())
+    }
+
+    /// Lets picoquic's client fetch all data.
+    async fn fetch(&self) -> io::Result<()> {
+        let Some(demo) = self.demo.get() else { return Ok(()) };
+        demo.fetch()?;
+        while !self.has_ended.get() {
+            demo.check(self.read.get())?;
             sleep(OFTEN).await;
         }
         self.is_done.set(true);
@@ -215,7 +257,8 @@ impl Flow {
             self.note_messages(now);
             hear();
         }
-        self.has_ended.set(true);
+        // A pipe also ends early, if picoquic's connection does.
+        self.has_ended.set(self.demo.get().is_none() || self.read.get() >= self.plan.bytes);
         Ok(())
     }
 
@@ -276,6 +319,8 @@ pub(super) enum Socket {
 pub(super) enum Listener {
     Longhaul(longhaul::TcpListener),
     Kernel(tokio::net::TcpListener),
+    /// The pipe to which picoquic's client writes, and an address that nobody uses.
+    Picoquic(Cell<Option<pipe::Receiver>>, SocketAddr),
 }
 
 pub(super) type Stream = Pin<Box<dyn Connection>>;
@@ -292,6 +337,12 @@ impl Connection for longhaul::TcpStream {
 }
 
 impl Connection for tokio::net::TcpStream {
+    fn info(&self) -> Option<io::Result<TcpInfo>> {
+        None
+    }
+}
+
+impl Connection for Join<pipe::Receiver, Sink> {
     fn info(&self) -> Option<io::Result<TcpInfo>> {
         None
     }
@@ -342,6 +393,7 @@ impl Listener {
         match self {
             Self::Longhaul(listener) => listener.local_addr(),
             Self::Kernel(listener) => listener.local_addr(),
+            Self::Picoquic(_, address) => Ok(*address),
         }
     }
 
@@ -349,6 +401,10 @@ impl Listener {
         match self {
             Self::Longhaul(listener) => Ok(Box::pin(listener.accept().await?.0)),
             Self::Kernel(listener) => Ok(Box::pin(listener.accept().await?.0)),
+            Self::Picoquic(pipe, _) => {
+                let pipe = pipe.take().ok_or(io::ErrorKind::NotConnected)?;
+                Ok(Box::pin(tokio_io::join(pipe, tokio_io::sink())))
+            }
         }
     }
 }

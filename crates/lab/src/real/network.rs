@@ -50,6 +50,11 @@ impl Network {
         self.behind.as_ref().map_or(Ipv4Addr::LOCALHOST, |behind| behind.ends()[0]).into()
     }
 
+    /// The senders' address, which differs from the receivers' in a namespace only.
+    pub(super) fn sender(&self) -> IpAddr {
+        self.behind.as_ref().map_or(Ipv4Addr::LOCALHOST, |behind| behind.ends()[1]).into()
+    }
+
     /// Creates something, such as a socket, at the senders' side.
     pub(super) fn inside<T: Send>(&self, make: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
         match &self.behind {

@@ -111,9 +111,9 @@ fn flows(setup: &CellSetup, seed: u64) -> (Vec<Flow>, BTreeMap<String, Range<usi
             let shared = with.as_ref().and_then(|with| flows.get(with.start + nth as usize));
             let hosts = shared.map_or_else(|| Hosts::new(&flow.config), |other| other.plan.hosts.clone());
             let start = build::start(flow, nth, flows.len(), seed);
-            let (kernel, reads_after) = (flow.kernel.clone(), flow.reads_after);
+            let (foreign, reads_after) = (flow.foreign.clone(), flow.reads_after);
             let (bytes, messages) = (flow.bytes, flow.messages);
-            let plan = Plan { hosts, kernel, bytes, messages, start, reads_after, after: after.clone() };
+            let plan = Plan { hosts, foreign, bytes, messages, start, reads_after, after: after.clone() };
             flows.push(Flow::new(plan));
         }
         ranges.insert(flow.name.clone(), begin..flows.len());
@@ -155,7 +155,7 @@ struct All {
 }
 
 impl All {
-    fn begin(self: &Rc<Self>, number: usize, (listener, socket): (Listener, Socket), to: SocketAddr) {
+    fn begin(self: &Rc<Self>, number: usize, (listener, socket): (Listener, Option<Socket>), to: SocketAddr) {
         let all = Rc::clone(self);
         spawn_local(async move {
             let flow = &all.flows[number];

@@ -12,6 +12,7 @@ use super::{suffice, tell_left_out};
 use crate::cost::{self, Shard};
 use crate::experiment::Experiment;
 use crate::judge::{self, Judged};
+use crate::real;
 use crate::record::Record;
 use crate::results::{self, Folder, Kept, Results, RunFile, asked_for, write_tables};
 use crate::runner::{self, Interrupted, Job};
@@ -97,8 +98,14 @@ impl Work {
 impl<'a> Session<'a> {
     /// Loads the existing runs. Nothing is changed unless the folder can have all requested runs.
     pub(in crate::args) fn new(asked: Order<'a>, experiments: Arc<[Experiment]>) -> Result<Self> {
-        let work = |(experiment, (cells, runs)): (&Experiment, (&BTreeSet<usize>, &u32))| {
-            let (cells, kept) = (cells.clone(), Kept::new(&experiment.text, *runs));
+        let work = |(experiment, (chosen, runs)): (&Experiment, (&BTreeSet<usize>, &u32))| {
+            let mut cells = chosen.clone();
+            cells.retain(|cell| !real::lacks_picoquic(&experiment.setups[*cell]));
+            if cells.len() < chosen.len() {
+                let skipped = chosen.len() - cells.len();
+                print::note(&format!("{}: cells skipped: {skipped}, because {}", experiment.id(), real::NO_PICOQUIC));
+            }
+            let kept = Kept::new(&experiment.text, *runs);
             let [all, lacking] = [experiment.cells.len(), cells.len()].map(|cells| cells * kept.runs as usize);
             Work { cells, kept, all, lacking, records: BTreeMap::new(), file: None, rows: None, span: None }
         };
