@@ -3,6 +3,7 @@
 //! [`text`] returns an experiment with a cell per controller and scenario, which is checked, run, stored and reported
 //! like any other. `docs/lab.md` describes the distribution and the score.
 
+mod changing;
 mod definition;
 mod draw;
 mod request;

@@ -1,6 +1,6 @@
 //! The text of the experiment that runs scenarios.
 
-use super::draw::{Aqm, Competition, Scenario};
+use super::draw::{Aqm, Competition, Loss, Scenario};
 use super::{Request, VERSION};
 
 /// Range of the windows and send buffers in bytes: the default, and the largest window that TCP can announce.
@@ -16,7 +16,7 @@ const NONE: &str = "1 / 0";
 const TEMPLATE: &str = include_str!("template.in");
 
 pub(crate) fn text(request: &Request) -> String {
-    let scenarios: Vec<Scenario> = request.seeds.each().map(Scenario::draw).collect();
+    let scenarios: Vec<Scenario> = request.seeds.each().map(|seed| request.set.draw(seed)).collect();
     let mut text = String::new();
     for (class, part) in TEMPLATE.split("#? ").filter_map(|part| part.split_once('\n')).skip(1) {
         if class == "each controller" {
@@ -188,9 +188,14 @@ fn link(scenario: &Scenario) -> String {
     // Impairments of data packets: random loss, jitter, reordering, a policer.
     if let Some(loss) = scenario.loss {
         let mean = loss.ppm as f64 / 1e6;
-        match loss.burst {
-            None => add(format!("--loss-up {}%", percent(loss.ppm))),
-            Some(burst) => {
+        match (loss.burst, loss.window) {
+            (None, None) => add(format!("--loss-up {}%", percent(loss.ppm))),
+            (None, Some(packets)) => {
+                let leave = 100.0 / packets as f64;
+                let (clean, ppm) = (Loss::CLEAN as f64, loss.ppm * (1 + Loss::CLEAN));
+                add(format!("--loss-ge-up {:.6}%,{leave:.6}%,{}%", leave / clean, percent(ppm)));
+            }
+            (Some(burst), _) => {
                 let leave = 1.0 / burst as f64;
                 let enter = (mean * leave / (1.0 - mean) * 1e9).round() / 1e7;
                 add(format!("--loss-ge-up {enter}%,{:.4}%", 100.0 * leave));

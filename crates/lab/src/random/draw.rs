@@ -11,7 +11,7 @@ use super::VERSION;
 /// run with steps, handovers, an outage or several flows.
 const PACKETS: [f64; 2] = [300_000.0, 1_000_000.0];
 /// Size of an IP packet in bits.
-const PACKET_BITS: f64 = 12_000.0;
+pub(super) const PACKET_BITS: f64 = 12_000.0;
 /// Shortest and longest run, in seconds.
 const SHORTEST: f64 = 8.0;
 const LONGEST: f64 = 60.0;
@@ -24,6 +24,8 @@ const CONVERGENCE: f64 = 2.0;
 const OPPORTUNITY: f64 = 1504.0 * 8.0;
 /// Interval between handovers in milliseconds.
 const HANDOVER: u64 = 15_000;
+/// Maximum number of steps whose rates are listed; of more, the range is given.
+const STEPS_TOLD: usize = 12;
 
 /// A scenario. All values are integers with at most three significant digits, so that the text of the experiment
 /// contains them exactly.
@@ -67,6 +69,18 @@ pub(crate) struct Loss {
     pub(crate) ppm: u64,
     /// Mean number of successive packets that are lost, or `None` for independent losses.
     pub(crate) burst: Option<u64>,
+    /// Mean number of packets of the periods to which losses are confined, or `None` for losses at any time.
+    pub(crate) window: Option<u64>,
+}
+
+impl Loss {
+    /// Ratio of the time without losses to that of the periods with losses.
+    pub(super) const CLEAN: u64 = 3;
+
+    /// Returns independent losses that only occur in a quarter of the time. `ppm` is their share of the packets then.
+    pub(super) fn in_windows(ppm: u64, packets: u64) -> Self {
+        Self { ppm: ppm / (1 + Self::CLEAN), burst: None, window: Some(packets) }
+    }
 }
 
 /// Packets that arrive later than others.
@@ -227,11 +241,11 @@ impl Scenario {
     }
 }
 
-struct Draw(Random);
+pub(super) struct Draw(pub(super) Random);
 
 impl Draw {
     /// Draws from the log-uniform distribution.
-    fn log_real(&mut self, least: f64, most: f64) -> f64 {
+    pub(super) fn log_real(&mut self, least: f64, most: f64) -> f64 {
         let (low, high) = (math::ln(least), math::ln(most));
         math::exp(low + (high - low) * self.0.unit())
     }
@@ -242,17 +256,17 @@ impl Draw {
     }
 
     /// Draws a uniformly distributed integer. Both ends are included.
-    fn whole(&mut self, least: u64, most: u64) -> u64 {
+    pub(super) fn whole(&mut self, least: u64, most: u64) -> u64 {
         least + self.0.below(most - least + 1)
     }
 
-    fn chance(&mut self, share: f64) -> bool {
+    pub(super) fn chance(&mut self, share: f64) -> bool {
         self.0.unit() < share
     }
 }
 
 /// Rounds a positive value to an integer with three significant digits, at least 1.
-fn three(value: f64) -> u64 {
+pub(super) fn three(value: f64) -> u64 {
     let mut unit = 1.0;
     while value / unit >= 999.5 {
         unit *= 10.0;
@@ -263,7 +277,7 @@ fn three(value: f64) -> u64 {
 fn loss(mut draw: Draw) -> Option<Loss> {
     let (has_loss, ppm) = (draw.chance(0.5), draw.log(10.0, 30_000.0));
     let (is_bursty, burst) = (draw.chance(1.0 / 3.0), draw.whole(2, 10));
-    has_loss.then_some(Loss { ppm, burst: is_bursty.then_some(burst) })
+    has_loss.then_some(Loss { ppm, burst: is_bursty.then_some(burst), window: None })
 }
 
 fn jitter(mut draw: Draw) -> u64 {
@@ -361,6 +375,9 @@ impl fmt::Display for Scenario {
             if let Some(burst) = loss.burst {
                 write!(out, " in bursts of {burst}")?;
             }
+            if loss.window.is_some() {
+                out.write_str(", all in a quarter of the time")?;
+            }
         }
         if self.jitter > 0 {
             write!(out, ", jitter {} ms", thousandth(self.jitter))?;
@@ -374,7 +391,13 @@ impl fmt::Display for Scenario {
             write!(out, ", policer {} Mb/s with {kilobytes} kB", thousandth(policer.rate))?;
         }
         // Changes over time.
-        if let [step, ..] = self.steps[..] {
+        if let [step, ..] = self.steps[..]
+            && self.steps.len() > STEPS_TOLD
+        {
+            let rates = || self.steps.iter().map(|step| thousandth(step.rate));
+            let (least, most) = (rates().fold(f64::MAX, f64::min), rates().fold(0.0, f64::max));
+            write!(out, ", every {} s a step ({least} to {most} Mb/s)", thousandth(step.at))?;
+        } else if let [step, ..] = self.steps[..] {
             let rates: Vec<String> = self.steps.iter().map(|step| thousandth(step.rate).to_string()).collect();
             write!(out, ", every {} s a step ({} Mb/s)", thousandth(step.at), rates.join(", "))?;
         }

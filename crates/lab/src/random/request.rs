@@ -7,6 +7,8 @@ use std::str::FromStr;
 use anyhow::{Context, Result, anyhow, bail};
 use longhaul_cc::Congestion;
 
+use super::draw::Scenario;
+
 /// Maximum number of cells of an experiment.
 const MOST_CELLS: u64 = 10_000;
 
@@ -16,14 +18,26 @@ pub(crate) struct Set {
     name: &'static str,
     /// Its seeds, unless it has all.
     pub(super) seeds: Option<Seeds>,
+    /// Whether its scenarios are those of paths that change.
+    changes: bool,
 }
 
-/// Constants may be chosen by the scenarios of the set `training`, and must not be chosen by those of `test`.
-const SETS: [Set; 3] = [
-    Set { name: "training", seeds: Some(Seeds { first: 1, last: 300 }) },
-    Set { name: "test", seeds: Some(Seeds { first: 1001, last: 1300 }) },
-    Set { name: "any", seeds: None },
+/// Constants may be chosen by the scenarios of the sets `training` and `changing`, and must not be chosen by those of
+/// `test` and `changing-test`.
+const SETS: [Set; 5] = [
+    Set { name: "training", seeds: Some(Seeds { first: 1, last: 300 }), changes: false },
+    Set { name: "test", seeds: Some(Seeds { first: 1001, last: 1300 }), changes: false },
+    Set { name: "any", seeds: None, changes: false },
+    Set { name: "changing", seeds: Some(Seeds { first: 2001, last: 2300 }), changes: true },
+    Set { name: "changing-test", seeds: Some(Seeds { first: 3001, last: 3300 }), changes: true },
 ];
+
+impl Set {
+    /// Returns the scenario of a seed.
+    pub(super) fn draw(self, seed: u64) -> Scenario {
+        if self.changes { Scenario::draw_changing(seed) } else { Scenario::draw(seed) }
+    }
+}
 
 impl FromStr for Set {
     type Err = anyhow::Error;
@@ -179,7 +193,10 @@ mod tests {
         assert_eq!(told("training", "", "cubic"), "1..300");
         assert_eq!(told("test", "1001..1002", "cubic,copa"), "1001..1002");
         assert_eq!(told("any", "7..7", "cubic"), "7..7");
-        assert_eq!(told("sealed", "", "cubic"), "\"sealed\" is not a set of scenarios; there are: training, test, any");
+        assert_eq!(
+            told("sealed", "", "cubic"),
+            "\"sealed\" is not a set of scenarios; there are: training, test, any, changing, changing-test"
+        );
         let form = "is not a range of seeds; write the first and the last one, as in 1..300";
         for wrong in ["5", "1-3", "1..", "a..3", "1..=3", "-1..3"] {
             assert_eq!(told("training", wrong, "cubic"), format!("{wrong:?} {form}"));

@@ -39,7 +39,10 @@ fn three_scenarios_are_run_stored_and_reported() {
 fn wrong_requests_are_refused() {
     let told = |arguments: &[&str]| refusal(&[&["run", "--random"], arguments].concat());
     for (arguments, expected) in [
-        (&["sealed", "-C", "cubic"][..], "\"sealed\" is not a set of scenarios; there are: training, test, any"),
+        (
+            &["sealed", "-C", "cubic"][..],
+            "\"sealed\" is not a set of scenarios; there are: training, test, any, changing, changing-test",
+        ),
         (&["training", "-C", "cubik"], "longhaul-lab: -C cubik: "),
         (&["training", "-C", "cubic,cubic"], "longhaul-lab: -C cubic is given twice"),
         (&["training", "-C", "cubic", "--seeds", "5"], "\"5\" is not a range of seeds"),

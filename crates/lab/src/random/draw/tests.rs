@@ -116,10 +116,10 @@ fn values_are_within_the_stated_ranges() {
     }
 }
 
-/// Each scenario of both sets is a valid experiment, and 300 scenarios carry a bounded number of packets.
+/// Each scenario of a set is a valid experiment, and 300 scenarios carry a bounded number of packets.
 #[test]
-fn each_scenario_of_both_sets_is_valid() {
-    for set in ["training", "test"].map(|set| set.parse::<Set>().unwrap()) {
+fn each_scenario_of_a_set_is_valid() {
+    for set in ["training", "test", "changing", "changing-test"].map(|set| set.parse::<Set>().unwrap()) {
         let request = Request::new(set, None, vec!["cubic".into(), "copa-cubic".into()]).unwrap();
         let text = text(&request);
         let experiment = Experiment::read(&request.id(), &text).unwrap();
@@ -127,7 +127,7 @@ fn each_scenario_of_both_sets_is_valid() {
         assert_eq!(experiment.id(), request.id());
         let seeds = set.seeds.unwrap();
         let packets = |scenario: &Scenario| scenario.rate as f64 * 1e3 / PACKET_BITS * scenario.duration as f64;
-        let packets: f64 = seeds.each().map(|seed| packets(&Scenario::draw(seed))).sum();
+        let packets: f64 = seeds.each().map(|seed| packets(&set.draw(seed))).sum();
         assert!(packets < 100e6, "{packets} packets");
     }
 }
@@ -168,11 +168,41 @@ fn limits_by_hand() {
     let steps = Scenario { outage: Some((8_000, 500)), ..steps };
     near(&steps, 0, (4.0 * 10.0 + 4.5 * 20.0) / 10.0);
     near(&steps, 5_500, (4.0 * 20.0 - 0.5 * 20.0) / 4.5);
-    near(&Scenario { loss: Some(Loss { ppm: 30_000, burst: None }), ..plain.clone() }, 0, 9.7);
+    near(&Scenario { loss: Some(Loss { ppm: 30_000, burst: None, window: None }), ..plain.clone() }, 0, 9.7);
     let policer = Policer { rate: 6_000, burst: 9_000 };
     near(&Scenario { policer: Some(policer), ..plain.clone() }, 0, 6.0);
     let traffic = |percent| Competition::Traffic(Traffic { percent, is_poisson: true });
     near(&Scenario { competition: traffic(30), ..plain.clone() }, 0, 7.0);
     near(&Scenario { competition: traffic(80), policer: Some(policer), ..plain.clone() }, 0, 0.6);
     near(&Scenario { competition: Competition::Short(25), ..plain }, 0, 7.5);
+}
+
+/// As above, for paths that change.
+#[test]
+fn a_seed_always_has_the_same_changing_path() {
+    for (seed, told) in [
+        (
+            2001,
+            "10.1 Mb/s, 28.5 ms, queue 2.13 BDP, loss 0.4675 %, all in a quarter of the time, jitter 3.1 ms, every 1 s a \
+             step (10 to 102 Mb/s), handovers of 23 ms, back 4.08 Mb/s",
+        ),
+        (
+            2002,
+            "4.87 Mb/s, 80.3 ms, queue 9.29 BDP, jitter 7.1 ms, every 1 s a step (2 to 50 Mb/s), handovers of 189 ms, \
+             3 of its kind, back 1.8 Mb/s",
+        ),
+    ] {
+        assert_eq!(Scenario::draw_changing(seed).to_string(), told);
+    }
+    for scenario in (2001..=2300).map(Scenario::draw_changing) {
+        let seed = scenario.seed;
+        assert_eq!((scenario.steps.len(), scenario.duration), (59, 60), "{seed}");
+        assert!(scenario.steps.iter().all(|step| (2_000..=200_000).contains(&step.rate)), "{seed}");
+        assert!(scenario.steps.iter().all(|step| (20_000..=100_000).contains(&step.rtt)), "{seed}");
+        assert!(scenario.handovers.iter().all(|(at, length)| at + length < 60_000 && *length <= 300), "{seed}");
+        assert!(scenario.loss.is_none_or(|loss| (1_250..=15_000).contains(&loss.ppm)), "{seed}");
+        // The base RTT changes at handovers only.
+        let changes = scenario.steps.windows(2).filter(|pair| pair[0].rtt != pair[1].rtt).count();
+        assert!(changes <= 4, "{seed}: {changes}");
+    }
 }
