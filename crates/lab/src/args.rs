@@ -1,5 +1,6 @@
 //! The command line.
 
+mod adversary;
 mod compare;
 mod print;
 mod report;
@@ -52,6 +53,8 @@ enum Command {
     Scorecard(scorecard::Scorecard),
     /// Draws a file of measurements against time, and prints the SVG file.
     Chart(Draw),
+    /// Searches delays, losses and bunched ACKs that starve a flow or fill its queue.
+    Adversary(adversary::Adversary),
     /// Measures the simulation speed of this machine: CUBIC over a dumbbell, by number of flows, rate and number of
     /// processors.
     Speed(Speed),
@@ -88,6 +91,7 @@ impl Command {
             Self::Compare(compare) => compare.execute(),
             Self::Scorecard(scorecard) => scorecard.execute().map(|()| true),
             Self::Chart(chart) => chart.execute().map(|()| true),
+            Self::Adversary(adversary) => adversary.execute().map(|()| true),
             Self::Speed(speed) => speed.execute().map(|()| true),
         }
     }

@@ -6,6 +6,7 @@
 //! describes the format. The items of the library are for the program and its tests.
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
+mod adversary;
 pub mod args;
 mod card;
 mod cell;

@@ -38,6 +38,19 @@ pub struct Step {
     pub delay: Option<Span>,
 }
 
+/// A part of a cycle of impairments. None of them changes the order of packets.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Phase {
+    /// The duration of the phase.
+    pub lasts: Span,
+    /// The one-way delay that is added to that of the link.
+    pub delay: Span,
+    /// The probability of loss of each packet, independent of others.
+    pub loss: f64,
+    /// Packets arrive at multiples of this interval, or at once if it is zero: aggregation on a radio link.
+    pub interval: Span,
+}
+
 /// A period without service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outage {
@@ -184,6 +197,9 @@ pub struct LinkConfig {
     pub outages: Vec<Outage>,
     /// Changes of rate and delay, in ascending order.
     pub steps: Vec<Step>,
+    /// Phases that follow each other from time zero on, and repeat. They apply to packets whose transmission ends
+    /// meanwhile.
+    pub cycle: Vec<Phase>,
     /// A black hole for large packets.
     pub mtu: Option<Mtu>,
     /// Fields that are cleared before the queue.

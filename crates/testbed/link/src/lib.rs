@@ -56,8 +56,8 @@ mod transmit;
 mod validate;
 
 pub use config::{
-    Bleaching, Corruption, GilbertElliott, LinkConfig, LinkRate, Loss, Mtu, Outage, OutageKind, Policer, Reordering,
-    Step,
+    Bleaching, Corruption, GilbertElliott, LinkConfig, LinkRate, Loss, Mtu, Outage, OutageKind, Phase, Policer,
+    Reordering, Step,
 };
 pub use events::EventQueue;
 pub use histogram::Histogram;

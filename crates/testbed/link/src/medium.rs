@@ -3,7 +3,7 @@
 use longhaul_units::{Span, Time};
 
 use crate::arrivals::Arrivals;
-use crate::config::{Corruption, LinkConfig, Loss, Mtu, Outage, OutageKind, Reordering};
+use crate::config::{Corruption, LinkConfig, Loss, Mtu, Outage, OutageKind, Phase, Reordering};
 use crate::loss::LossState;
 use crate::packet::{Packet, Payload};
 use crate::random::Random;
@@ -48,6 +48,8 @@ struct Faults {
     jitters: Random,
     reordering: Option<Reordering>,
     reorders: Random,
+    cycle: Vec<Phase>,
+    cycle_losses: Random,
 }
 
 impl<T: Payload> Medium<T> {
@@ -86,6 +88,7 @@ impl Faults {
             || config.duplication > 0.0
             || !config.jitter.is_zero()
             || config.reordering.is_some()
+            || !config.cycle.is_empty()
     }
 
     fn new(config: &LinkConfig, seed: u64, stream: u64) -> Self {
@@ -103,6 +106,9 @@ impl Faults {
             jitters: Random::new(seed, stream + 3),
             reordering: config.reordering,
             reorders: Random::new(seed, stream + 4),
+            cycle: config.cycle.clone(),
+            // A link with losses in its cycle has no others.
+            cycle_losses: Random::new(seed, stream),
         }
     }
 
@@ -115,7 +121,8 @@ impl Faults {
         arrivals: &mut Arrivals<T>,
     ) -> Result<Passage, (Cause, Packet<T>)> {
         // Draw every random number for every packet, so that the draws of one impairment do not depend on the others.
-        let is_lost = self.loss.loses(bytes);
+        let phase = self.phase(sent);
+        let is_lost = self.loss.loses(bytes) || self.cycle_losses.chance(phase.loss);
         let is_corrupted = self.corrupts.chance(self.corruption.share);
         let is_unseen = is_corrupted && self.corrupts.chance(self.corruption.unseen);
         let duplicated = self.duplicates.chance(self.duplication);
@@ -140,7 +147,7 @@ impl Faults {
             flip_a_bit(&mut packet, random);
         }
         let copy = duplicated.then(|| packet.clone());
-        let arrival = arrival + jitter;
+        let arrival = phase.release(arrival + jitter + phase.delay);
         match detour {
             Detour::None => arrivals.in_order(arrival, packet),
             Detour::Places(places, patience) => arrivals.after(places, arrival + patience, packet),
@@ -164,9 +171,27 @@ impl Faults {
         }
     }
 
+    /// Returns the phase of the cycle at a time.
+    fn phase(&self, at: Time) -> Phase {
+        let period = self.cycle.iter().fold(0, |sum: u64, phase| sum.saturating_add(phase.lasts.as_nanos()));
+        let mut within = at.as_nanos().checked_rem(period).unwrap_or(0);
+        for phase in &self.cycle {
+            let Some(rest) = within.checked_sub(phase.lasts.as_nanos()) else { return *phase };
+            within = rest;
+        }
+        Phase::default()
+    }
+
     fn is_out(&mut self, now: Time) -> bool {
         while self.outages.pop_if(|outage| outage.until <= now).is_some() {}
         self.outages.last().is_some_and(|outage| outage.from <= now)
+    }
+}
+
+impl Phase {
+    fn release(self, arrival: Time) -> Time {
+        let next = arrival.as_nanos().checked_next_multiple_of(self.interval.as_nanos());
+        next.map_or(arrival, Time::from_nanos)
     }
 }
 

@@ -30,6 +30,7 @@ impl LinkConfig {
             })?;
         }
         self.loss.validate()?;
+        self.validate_cycle()?;
         share("share of corrupted packets", self.corruption.share)?;
         share("share of undetected corruption", self.corruption.unseen)?;
         share("share of duplicates", self.duplication)?;
@@ -51,6 +52,17 @@ impl LinkConfig {
         ensure(changes.next().is_none(), || {
             format!("{one} and a step of the rate exclude each other; leave one of them out")
         })
+    }
+
+    fn validate_cycle(&self) -> Result<(), ConfigError> {
+        for phase in &self.cycle {
+            share("loss in a phase of the cycle", phase.loss)?;
+            positive("duration of a phase of the cycle", phase.lasts)?;
+            ensure(phase.loss == 0.0 || self.loss == Loss::None, || {
+                "losses and losses in a cycle exclude each other; leave one of them out".into()
+            })?;
+        }
+        Ok(())
     }
 
     fn validate_times(&self) -> Result<(), ConfigError> {

@@ -8,8 +8,8 @@ use super::router::router;
 use super::value::{self, ValueError};
 use super::{Direction, SpecError};
 use crate::config::{
-    Bleaching, Corruption, GilbertElliott, LinkConfig, LinkRate, Loss, Mtu, Outage, OutageKind, Policer, Reordering,
-    Step,
+    Bleaching, Corruption, GilbertElliott, LinkConfig, LinkRate, Loss, Mtu, Outage, OutageKind, Phase, Policer,
+    Reordering, Step,
 };
 use crate::overhead::Overhead;
 use crate::queue::{Classes, Discipline, Limit, RedConfig};
@@ -84,6 +84,9 @@ options! { |text, link|
         => link.outages.push(outage(text)?);
     "step", "TIME,RATE,RTT", "change rate and RTT at a time; - leaves one unchanged; may be repeated"
         => link.steps.push(step(text)?);
+    "cycle", "TIME,DELAY[,SHARE[,TIME]]/...",
+        "phases that repeat: duration, extra delay, loss, interval at which packets arrive together"
+        => link.cycle = text.split('/').map(phase).collect::<Result<_, _>>()?;
     "mtu", "SIZE[,TIME]", "drop larger IP packets silently, from a time on" => link.mtu = Some(mtu(text)?);
     "bleach", "FIELDS", "clear fields of the IP header: ecn, dscp or both" => link.bleaching = bleaching(text)?;
     "router", "NAME[(OPTION=VALUE,...)]",
@@ -339,4 +342,15 @@ fn step(text: &str) -> Result<Step, ValueError> {
     let rate = if parts[1] == "-" { None } else { Some(value::rate(parts[1])?) };
     let delay = if parts[2] == "-" { None } else { Some(value::span(parts[2])? / 2) };
     Ok(Step { at: Time::ZERO + value::span(parts[0])?, rate, delay })
+}
+
+fn phase(text: &str) -> Result<Phase, ValueError> {
+    let form = "a duration and a delay, and optionally a loss and an interval, as in 80ms,20ms,1%,5ms";
+    let parts = parts(text, 2..=4, form)?;
+    Ok(Phase {
+        lasts: value::span(parts[0])?,
+        delay: value::span(parts[1])?,
+        loss: parts.get(2).map_or(Ok(0.0), |part| value::share(part))?,
+        interval: parts.get(3).map_or(Ok(Span::ZERO), |part| value::span(part))?,
+    })
 }

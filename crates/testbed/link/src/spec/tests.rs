@@ -1,7 +1,7 @@
 use longhaul_units::{Rate, Span, Time};
 
 use super::*;
-use crate::config::{GilbertElliott, LinkConfig, LinkRate, Loss, OutageKind, Policer, Reordering, Step};
+use crate::config::{GilbertElliott, LinkConfig, LinkRate, Loss, OutageKind, Phase, Policer, Reordering, Step};
 use crate::overhead::Overhead;
 use crate::queue::{Discipline, Limit};
 
@@ -91,6 +91,11 @@ fn every_option_has_its_effect() {
     assert_eq!(outages[1].kind, OutageKind::Hold);
     let step = Step { at: at(15), rate: Some(Rate::from_bits_per_sec(40_000_000)), delay: Some(Span::from_millis(30)) };
     assert_eq!(down("--step 15s,40mbit,60ms --step 30s,-,20ms").steps[0], step);
+    let phase = |lasts, delay, loss, interval| {
+        let [lasts, delay, interval] = [lasts, delay, interval].map(Span::from_millis);
+        Phase { lasts, delay, loss, interval }
+    };
+    assert_eq!(down("--cycle 1s,20ms/40ms,0ms,5%,3ms").cycle, [phase(1_000, 20, 0.0, 0), phase(40, 0, 0.05, 3)]);
     assert_eq!(down("--bleach both").bleaching, crate::Bleaching { ecn: true, dscp: true });
     assert_eq!(down("--bleach-up ecn").bleaching, crate::Bleaching::default());
     assert_eq!(down("--mtu 1400B,3s").mtu, Some(crate::Mtu { from: at(3), size: 1_400 }));

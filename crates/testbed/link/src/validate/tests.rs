@@ -3,7 +3,7 @@ use std::sync::Arc;
 use longhaul_units::Time;
 
 use super::*;
-use crate::config::{Corruption, GilbertElliott, Outage, OutageKind, Policer, Step};
+use crate::config::{Corruption, GilbertElliott, Outage, OutageKind, Phase, Policer, Step};
 use crate::queue::{DualPi2Config, PieConfig, RedConfig};
 use crate::trace::Trace;
 
@@ -37,6 +37,11 @@ fn each_fault_is_named() {
         fault(|c| c.loss = Loss::BitErrors(0.6)),
         fault(|c| c.loss = Loss::List(vec![0])),
         fault(|c| c.loss = Loss::List(vec![1, 4, 4])),
+        fault(|c| c.cycle = vec![Phase { loss: 0.1, ..Phase::default() }]),
+        fault(|c| {
+            c.loss = Loss::Uniform(0.1);
+            c.cycle = vec![Phase { lasts: Span::from_millis(1), loss: 0.1, ..Phase::default() }];
+        }),
         fault(|c| c.corruption = Corruption { share: 0.1, unseen: 2.0 }),
         fault(|c| c.duplication = -0.1),
         fault(|c| c.outages = vec![outage(5, 5)]),
@@ -68,6 +73,8 @@ fn each_fault_is_named() {
         "the bit error rate is 0.6; it must be from 0 to 0.5",
         "the number of a lost packet (the first is 1) must be more than 0",
         "lost packet 3 of the list is not after the one before; sort them by number, each once",
+        "the duration of a phase of the cycle must be more than 0",
+        "losses and losses in a cycle exclude each other; leave one of them out",
         "the share of undetected corruption is 2; it must be from 0 to 1",
         "the share of duplicates is -0.1; it must be from 0 to 1",
         "outage number 1 ends at t+5ns, not after its beginning at t+5ns",

@@ -2,8 +2,8 @@
 
 use longhaul_link::{
     Bleaching, Cause, Classes, CoDelConfig, Corruption, Discipline, DualPi2Config, Ecn, GilbertElliott, Hook, Limit,
-    Link, LinkConfig, LinkRate, Loss, Mtu, Outage, OutageKind, Packet, PieConfig, Policer, QueueConfig, RedConfig,
-    Reordering, Router, Step, Trace, View,
+    Link, LinkConfig, LinkRate, Loss, Mtu, Outage, OutageKind, Packet, Phase, PieConfig, Policer, QueueConfig,
+    RedConfig, Reordering, Router, Step, Trace, View,
 };
 use longhaul_units::{Rate, Span, Time};
 use longhaul_wire::network::{Forward, Request, WireRate};
@@ -84,6 +84,32 @@ fn steps_change_rate_and_delay_without_reordering() {
     };
     let by_hand: Vec<_> = (0..30).map(|n| (expected(n), n)).collect();
     assert_eq!(arrived, by_hand);
+}
+
+#[test]
+fn phases_repeat_without_reordering() {
+    let phase = |lasts, delay, loss, interval| {
+        let [lasts, delay, interval] = [lasts, delay, interval].map(Span::from_millis);
+        Phase { lasts, delay, loss, interval }
+    };
+    // Transmissions end at 1, 2, 3 ... ms. The period is 10 ms.
+    let cycle = vec![phase(4, 3, 0.0, 0), phase(1, 0, 1.0, 0), phase(5, 0, 0.0, 4)];
+    let (arrived, link) = run(LinkConfig { cycle, ..config() }, 20);
+    let expected = |n: u64| match (n + 1) % 10 {
+        0..=3 => Some(n + 14),
+        4 => None,
+        _ => Some((n + 11).next_multiple_of(4)),
+    };
+    let mut last = 0;
+    let by_hand: Vec<_> = (0..20)
+        .filter_map(|n| expected(n).map(|at| (at, n)))
+        .map(|(at, n)| {
+            last = at.max(last);
+            (last, n)
+        })
+        .collect();
+    assert_eq!(arrived, by_hand);
+    assert_eq!(link.stats().all().dropped(Cause::Lost), 2);
 }
 
 #[test]
