@@ -20,7 +20,7 @@ pub const FILES: &[(&str, &str)] = files! {
     "estimates" "fairness" "hard-paths-sockets" "hard-paths" "kernel" "limited-slow-start" "links-sockets" "losses"
     "matrix-loss" "matrix" "messages" "modern-starts" "own-kind" "peers" "picoquic-satellite" "rc3-flows" "rc3-load"
     "receive-offload-sockets" "receive-offload" "recoveries" "rfc9743-path" "rfc9743-sharing" "rfc9743-standard"
-    "satellite" "scharf-buffer" "scharf-fairness" "scharf-load" "scharf-speedup" "scores" "shares" "shares-sockets"
+    "satellite" "scharf-buffer" "scharf-fairness" "scharf-load" "scharf-speedup" "scores" "shares-sockets" "shares"
     "start-closed-forms" "starts-and-paths" "starts-and-priorities" "starts-by-avoidance" "starts"
     "swift-start-deep-queue" "swift-start-figure-16" "swift-start-figure-5" "swift-start-figure-6"
     "swift-start-figures-1-3" "swift-start-figures-14-15" "swift-start-figures-8-13" "swift-start-table-3"
