@@ -7,14 +7,18 @@ mod bar;
 mod page;
 mod part;
 
+use std::collections::BTreeMap;
+
 use longhaul_units::statistics::sorted;
 use serde::Serialize;
 
 use crate::cell::Chosen;
 use crate::definition::{self, Definition};
+use crate::experiment::Row;
+use crate::experiment::rows::Judged;
 use crate::expression::{Call, Expression};
 use crate::stats;
-use crate::table::{Measured, and, fill, statistic, with};
+use crate::table::{Measured, fill, statistic, with};
 pub(crate) use bar::Bar;
 pub(crate) use page::{Part, counts};
 pub(crate) use part::{CONTROLLER, ORDER, cells, choose, runs};
@@ -23,11 +27,13 @@ pub(crate) use part::{CONTROLLER, ORDER, cells, choose, runs};
 #[derive(Clone, Debug)]
 pub(crate) struct Card {
     pub(crate) written: definition::Card,
-    pub(crate) value: Expression,
+    /// The statistic, or `None` for the number of rows that are not reproduced.
+    pub(crate) value: Option<Expression>,
     pub(crate) at: Chosen,
     /// The axis of the controllers.
     pub(crate) controller: usize,
     pub(crate) each: Option<usize>,
+    pub(crate) count: Option<usize>,
     pub(crate) drawn: Option<usize>,
     pub(crate) bar: Option<Bar>,
 }
@@ -90,7 +96,7 @@ impl Sample {
         if choices.is_empty() {
             return Self((0..drawn.len()).map(|cell| of(cell).map(|pick| vec![pick]).collect()).collect());
         }
-        let mut members: std::collections::BTreeMap<usize, Vec<Pick>> = std::collections::BTreeMap::new();
+        let mut members: BTreeMap<usize, Vec<Pick>> = BTreeMap::new();
         for (cell, choice) in choices.into_iter().enumerate() {
             members.entry(choice).or_default().extend(of(cell));
         }
@@ -119,10 +125,12 @@ impl Sample {
 }
 
 impl Card {
-    /// Fills all texts with the first choices, to find unknown variables and wrong words.
+    /// Fills the texts of all lines, to find unknown variables and wrong words.
     pub(crate) fn check(&self, definition: &Definition) -> Result<(), String> {
-        let first: Chosen = (0..definition.axes.len()).map(|axis| (axis, vec![0])).collect();
-        self.empty(definition, &and(&first, &self.at)).map(drop)
+        if self.count.is_some() && !self.bar.as_ref().is_some_and(Bar::is_of_values) {
+            return Err("`count` needs a bar without `from`".into());
+        }
+        self.each(definition).iter().try_for_each(|chosen| self.empty(definition, chosen).map(drop))
     }
 
     /// Returns the choices of each line.
@@ -139,15 +147,16 @@ impl Card {
         let or = |text: &Option<definition::Text>, usual: &str| {
             text.as_ref().map_or(Ok(usual.to_owned()), |text| fill(definition, text.get_ref(), chosen))
         };
-        let (digits, better) = (or(digits, "2")?, or(better, "most")?);
-        if !["most", "least"].contains(&better.as_str()) {
-            return Err(format!("{better:?} is neither most nor least"));
+        let counts = self.count.is_some();
+        let (digits, better) = (or(digits, if counts { "0" } else { "2" })?, or(better, "most")?);
+        if !["most", "least", "none"].contains(&better.as_str()) {
+            return Err(format!("{better:?} is not most, least or none"));
         }
         Ok(Line {
             title: fill(definition, title.get_ref(), chosen)?,
             unit: or(unit, "")?,
             digits: digits.parse().map_err(|_| format!("{digits:?} is not a number of decimals"))?,
-            better,
+            better: if counts { "least".to_owned() } else { better },
             bar: self.written.bar.as_ref().map(|bar| bar.get_ref().clone()),
             columns: Vec::new(),
         })
@@ -166,57 +175,111 @@ impl Card {
             let cells = 0..measured.cells.len();
             Ok(cells.filter(|cell| measured.cells[*cell].is_at(&chosen)).collect::<Vec<usize>>())
         };
-        let cells: Vec<Vec<usize>> = names.iter().map(cells).collect::<Result<_, String>>()?;
+        let of = Of { card: self, measured, names, cells: names.iter().map(cells).collect::<Result<_, String>>()? };
         // All controllers have the same cells, in the same order.
-        let first = cells.first().map_or(&[][..], Vec::as_slice);
-        let drawn = |cell: &usize| self.drawn.map(|axis| measured.cells[*cell].places[axis]);
+        let first = of.cells.first().map_or(&[][..], Vec::as_slice);
         let runs = first.first().map_or(0, |cell| measured.values[*cell].len());
-        let sample = Sample::new(&first.iter().map(drawn).collect::<Vec<_>>(), runs);
-        let (all, mut values) = (sample.all(), vec![Some(Vec::new()); names.len()]);
-        for picks in sample.resamples() {
-            for (values, cells) in values.iter_mut().zip(&cells) {
-                match self.statistic(measured, cells, &picks) {
-                    Some(value) => values.iter_mut().for_each(|values: &mut Vec<f64>| values.push(value)),
-                    None => *values = None,
-                }
-            }
-        }
-        let column = |(name, (cells, values)): (&String, (&Vec<usize>, Option<Vec<f64>>))| {
-            let value = self.statistic(measured, cells, &all);
+        let sample = Sample::new(&first.iter().map(|cell| of.place(*cell, self.drawn)).collect::<Vec<_>>(), runs);
+        let resamples: Vec<_> = sample.resamples().map(|picks| of.values(&picks)).collect();
+        let column = |(nth, (name, value)): (usize, (&String, Option<f64>))| {
+            let values: Option<Vec<f64>> = resamples.iter().map(|values| values[nth]).collect();
             let interval = value.zip(values.clone()).and_then(|(value, drawn)| sample.interval(drawn, value));
             Drawn { column: Column { controller: name.clone(), value, interval, ..Column::default() }, values }
         };
-        let mut columns: Vec<Drawn> = names.iter().zip(cells.iter().zip(values)).map(column).collect();
-        let sign = if line.better == "most" { 1.0 } else { -1.0 };
+        let values = of.values(&sample.all());
+        let mut columns: Vec<Drawn> = names.iter().zip(values.iter().copied()).enumerate().map(column).collect();
+        let sign = match line.better.as_str() {
+            "most" => 1.0,
+            "least" => -1.0,
+            _ => 0.0,
+        };
         for nth in 0..columns.len() {
-            let meets = self.bar.as_ref().and_then(|bar| bar.meets(&columns[nth], &columns, sign, &sample));
+            let meets = match (&self.bar, self.count) {
+                (_, Some(_)) => values[nth].map(|count| count == 0.0),
+                (Some(bar), None) => {
+                    bar.meets(nth, names, &values, |other| columns[nth].minus(&columns[other], &sample).1)
+                }
+                (None, None) => None,
+            };
             let (difference, interval) = columns[nth].minus(&columns[0], &sample);
             let column = &mut columns[nth].column;
             column.meets = meets;
             if nth > 0 {
                 (column.difference, column.difference_interval) = (difference, interval);
-                let excludes = interval.filter(|[low, high]| *low > 0.0 || *high < 0.0);
+                let excludes = interval.filter(|[low, high]| sign != 0.0 && (*low > 0.0 || *high < 0.0));
                 column.is_better = excludes.map(|[low, _]| sign * low > 0.0);
             }
         }
         line.columns = columns.into_iter().map(|drawn| drawn.column).collect();
         Ok(line)
     }
+}
 
-    /// Returns the statistic of some runs, or `None` if a run has no value.
-    fn statistic(&self, measured: &Measured<'_>, cells: &[usize], picks: &[Pick]) -> Option<f64> {
-        let metrics = &measured.definition.metrics;
+/// The runs of a line.
+struct Of<'a> {
+    card: &'a Card,
+    measured: &'a Measured<'a>,
+    names: &'a [String],
+    /// The cells of each controller.
+    cells: Vec<Vec<usize>>,
+}
+
+impl Of<'_> {
+    fn place(&self, cell: usize, axis: Option<usize>) -> Option<usize> {
+        axis.map(|axis| self.measured.cells[cell].places[axis])
+    }
+
+    /// Returns the value of each controller for some runs.
+    fn values(&self, picks: &[Pick]) -> Vec<Option<f64>> {
+        let all = |picks: &[Pick]| self.cells.iter().map(|cells| self.value(cells, picks)).collect::<Vec<_>>();
+        let (Some(axis), Some(bar)) = (self.card.count, &self.card.bar) else { return all(picks) };
+        let mut counted: BTreeMap<Option<usize>, Vec<Pick>> = BTreeMap::new();
+        for pick in picks {
+            counted.entry(self.place(self.cells[0][pick.0], Some(axis))).or_default().push(*pick);
+        }
+        let counted: Vec<Vec<Option<f64>>> = counted.values().map(|picks| all(picks)).collect();
+        let missed = |nth: usize| {
+            let missed = counted.iter().map(|values| {
+                let meets = bar.meets(nth, self.names, values, |_| None)?;
+                Some(f64::from(u8::from(!meets)))
+            });
+            missed.sum()
+        };
+        (0..self.names.len()).map(missed).collect()
+    }
+
+    /// Returns the statistic of a controller's runs, or `None` if a run has no value.
+    fn value(&self, cells: &[usize], picks: &[Pick]) -> Option<f64> {
+        let value = |(cell, run): &Pick, metric: usize| {
+            self.measured.values[*cells.get(*cell)?].get(*run)?.get(metric).copied().flatten()
+        };
+        let Some(expression) = &self.card.value else {
+            let of = |cell: usize, metric| {
+                let picks = picks.iter().filter(move |pick| cells.get(pick.0) == Some(&cell));
+                picks.map(move |pick| value(pick, metric)).collect::<Vec<_>>()
+            };
+            return Some(missed(self.measured.rows, cells, of) as f64);
+        };
+        let metrics = &self.measured.definition.metrics;
         let of = |call: &Call| {
             let metric = metrics.keys().position(|name| Some(name.as_str()) == call.metric())?;
-            let value =
-                |(cell, run): &Pick| measured.values[*cells.get(*cell)?].get(*run)?.get(metric).copied().flatten();
-            statistic(&call.name, &picks.iter().map(value).collect::<Vec<_>>())
+            statistic(&call.name, &picks.iter().map(|pick| value(pick, metric)).collect::<Vec<_>>())
         };
-        self.value.value(&of).filter(|value| value.is_finite())
+        expression.value(&of).filter(|value| value.is_finite())
     }
 }
 
-/// Returns the best of some values.
-fn best(values: impl Iterator<Item = f64>, sign: f64) -> Option<f64> {
-    sorted(values.map(|value| sign * value)).last().map(|value| sign * value)
+/// Returns how many of the rows that need only these cells are not reproduced. `of` returns the values of a metric in a
+/// cell.
+fn missed(rows: &[Row], cells: &[usize], of: impl Fn(usize, usize) -> Vec<Option<f64>>) -> usize {
+    let holds = |row: &Row, judged: &Judged| {
+        let ours = judged.cells.iter().map(|cell| {
+            let values = of(*cell, judged.metric).into_iter().filter(|value| value.is_some() || !judged.skip_missing);
+            judged.statistic.of(&sorted(values.collect::<Option<Vec<_>>>()?))
+        });
+        ours.collect::<Option<Vec<_>>>().is_some_and(|ours| judged.rule.holds(&ours, &row.paper, &row.deviations))
+    };
+    let judged = rows.iter().filter_map(|row| Some((row, row.judged.as_ref()?)));
+    let judged = judged.filter(|(_, judged)| judged.cells.iter().all(|cell| cells.contains(cell)));
+    judged.filter(|(row, judged)| !holds(row, judged)).count()
 }

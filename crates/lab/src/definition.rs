@@ -347,6 +347,8 @@ pub(crate) struct Card {
     #[serde(default)]
     pub at: BTreeMap<String, Texts>,
     pub each: Option<Text>,
+    /// The axis of whose choices those are counted that miss the bar.
+    pub count: Option<Text>,
     /// The axis whose choices are a random sample, so that the interval covers the choice of the sample.
     pub drawn: Option<Text>,
     pub better: Option<Text>,

@@ -11,7 +11,7 @@ use longhaul_units::statistics::{mean, median, quantile, sorted};
 
 use crate::cell::{Cell, Chosen};
 use crate::definition::{self, Definition, Text};
-use crate::experiment::Experiment;
+use crate::experiment::{Experiment, Row};
 use crate::expression::{Argument, Call, Expression};
 use crate::record::Record;
 
@@ -79,6 +79,7 @@ impl Call {
 pub struct Measured<'a> {
     pub(crate) definition: &'a Definition,
     pub(crate) cells: &'a [Cell],
+    pub(crate) rows: &'a [Row],
     /// The values of the metrics in each run, by cell. Empty unless all runs of the cell and of its base cells exist.
     pub(crate) values: Vec<Vec<Vec<Option<f64>>>>,
     /// The cells with a run for which the machine was too slow.
@@ -101,7 +102,7 @@ impl<'a> Measured<'a> {
         }
         let counts = records.iter().filter(|record| record.seed <= u64::from(runs));
         let disturbed = counts.filter(|record| record.disturbed).map(|record| record.cell).collect();
-        Self { definition: &experiment.definition, cells: &experiment.cells, values, disturbed }
+        Self { definition: &experiment.definition, cells: &experiment.cells, rows: &experiment.rows, values, disturbed }
     }
 
     fn is_disturbed(&self, chosen: &Chosen) -> bool {
@@ -195,7 +196,7 @@ impl Table {
     /// first choice.
     pub(crate) fn check(&self, definition: &Definition) -> Result<(), String> {
         let first: Chosen = (0..definition.axes.len()).map(|axis| (axis, vec![0])).collect();
-        let measured = Measured { definition, cells: &[], values: Vec::new(), disturbed: BTreeSet::new() };
+        let measured = Measured { definition, cells: &[], rows: &[], values: Vec::new(), disturbed: BTreeSet::new() };
         self.fill_at(&measured, &and(&first, &self.at)).map(drop)
     }
 

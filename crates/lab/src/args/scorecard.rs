@@ -19,10 +19,10 @@ use crate::table::Measured;
 
 /// The part of random scenarios, its usual scenarios, and its usual number of runs per cell.
 const RANDOM: &str = "random";
-const SCENARIOS: &str = "test:1001..1060";
+const SCENARIOS: [&str; 2] = ["test:1001..1150", "changing-test:3001..3040"];
 const RANDOM_RUNS: u32 = 3;
 /// Packets that a processor simulates per second, approximately, with the program built with optimisations.
-const SPEED: f64 = 400_000.0;
+const SPEED: f64 = 600_000.0;
 
 #[derive(Debug, Args)]
 pub(super) struct Scorecard {
@@ -32,9 +32,9 @@ pub(super) struct Scorecard {
     /// Only this part: `random`, or an experiment or file with `[[card]]` sections; can be repeated.
     #[arg(long = "part", value_name = "NAME")]
     parts: Vec<String>,
-    /// The random scenarios: a set, as of `run --random`, and seeds.
-    #[arg(long, value_name = "SET[:A..B]", default_value = SCENARIOS)]
-    scenarios: String,
+    /// The random scenarios: a set, as of `run --random`, and seeds; can be repeated.
+    #[arg(long, value_name = "SET[:A..B]", default_values = SCENARIOS)]
+    scenarios: Vec<String>,
     /// Runs per cell, instead of the number of each part.
     #[arg(long, value_name = "N")]
     seeds: Option<u32>,
@@ -58,8 +58,9 @@ pub(super) struct Scorecard {
 impl Scorecard {
     pub(super) fn execute(&self) -> Result<()> {
         let names: Vec<String> = self.controllers.iter().flat_map(|names| random::names(names)).collect();
-        let request = self.request(&names)?;
-        let experiments: Arc<[Experiment]> = self.experiments(&names, &request)?.into();
+        let requests = self.scenarios.iter().map(|scenarios| self.request(scenarios, &names));
+        let requests = requests.collect::<Result<Vec<Request>>>()?;
+        let experiments: Arc<[Experiment]> = self.experiments(&names, &requests)?.into();
         let runs: Vec<u32> = experiments.iter().map(|experiment| self.runs(experiment)).collect();
         for (experiment, runs) in experiments.iter().zip(&runs) {
             let can_run = experiment::can_run(&experiment.definition, *runs);
@@ -123,10 +124,10 @@ impl Scorecard {
         Ok(())
     }
 
-    fn request(&self, names: &[String]) -> Result<Request> {
-        let (set, seeds) = match self.scenarios.split_once(':') {
+    fn request(&self, scenarios: &str, names: &[String]) -> Result<Request> {
+        let (set, seeds) = match scenarios.split_once(':') {
             Some((set, seeds)) => (set, Some(seeds.parse::<Seeds>()?)),
-            None => (self.scenarios.as_str(), None),
+            None => (scenarios, None),
         };
         let runs = if self.quick { 1 } else { self.seeds.unwrap_or(RANDOM_RUNS) };
         Ok(Request::new(set.parse::<Set>()?, seeds, names.to_vec())?.repeated(runs))
@@ -137,7 +138,7 @@ impl Scorecard {
     }
 
     /// Returns the requested parts, or all.
-    fn experiments(&self, names: &[String], request: &Request) -> Result<Vec<Experiment>> {
+    fn experiments(&self, names: &[String], requests: &[Request]) -> Result<Vec<Experiment>> {
         let mut ids = self.parts.clone();
         if ids.is_empty() {
             let others = library::FILES.iter().filter(|(_, text)| text.contains("[[card]]"));
@@ -145,13 +146,19 @@ impl Scorecard {
             ids.extend([RANDOM].into_iter().chain(others).map(str::to_owned));
             ids.sort_by_key(|id| ORDER.iter().position(|known| known == id).unwrap_or(ORDER.len()));
         }
+        let mut texts = Vec::new();
+        for id in &ids {
+            match id.as_str() {
+                RANDOM => texts.extend(requests.iter().map(|request| (request.id(), random::text(request)))),
+                _ => texts.push(open(id)?),
+            }
+        }
         let mut known = BTreeSet::new();
         let mut experiments = Vec::new();
-        for id in ids {
-            let (file, text) = if id == RANDOM { (request.id(), random::text(request)) } else { open(&id)? };
+        for (file, text) in texts {
             let experiment = Experiment::read(&file, &card::choose(&text, names).with_context(|| file.clone())?)?;
             if !known.insert(experiment.id().to_owned()) {
-                bail!("{id}: another part also has the id {:?}", experiment.id());
+                bail!("{file}: another part also has the id {:?}", experiment.id());
             }
             experiments.push(experiment);
         }

@@ -11,8 +11,8 @@ use crate::experiment::Experiment;
 pub(crate) const CONTROLLER: &str = "controller";
 
 /// The first parts of the card. Other experiments with `[[card]]` sections follow in the order of their names.
-pub(crate) const ORDER: [&str; 7] =
-    ["random", "own-kind", "shares", "changing-paths", "losses", "hard-paths", "scores"];
+pub(crate) const ORDER: [&str; 8] =
+    ["random", "own-kind", "crowds", "shares", "changing-paths", "losses", "hard-paths", "scores"];
 
 /// Returns the text of an experiment with these controllers instead of its own, and without everything that the card
 /// does not need. Controllers to which a metric is relative remain.

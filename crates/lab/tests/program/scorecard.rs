@@ -52,6 +52,12 @@ title = "share of NewReno's"
 value = "mean(ratio)"
 better = "least"
 bar = "at most 0.001"
+
+[[card]]
+title = "rates that miss the bar"
+value = "median(delay)"
+count = "rate"
+bar = "at most 0.5 of cubic"
 "#;
 
 /// A sample of paths with losses.
@@ -118,6 +124,8 @@ fn a_controller_beside_itself_has_no_marks_and_a_better_one_has() {
         // CUBIC is what the bar refers to, and the same with another name misses it.
         assert!(line["columns"][0]["meets"].is_null() && line["columns"][1]["meets"] == false, "{line}");
     }
+    let count = line(&parts, 0, "rates that miss the bar");
+    assert_eq!([0, 1, 2].map(|nth| count["columns"][nth]["value"].as_f64()), [None, Some(2.0), Some(0.0)], "{count}");
     let share = line(&parts, 0, "share of NewReno's");
     assert!((0..3).all(|nth| share["columns"][nth]["meets"] == false), "{share}");
 
@@ -135,7 +143,7 @@ fn a_controller_beside_itself_has_no_marks_and_a_better_one_has() {
         assert!(text.contains(" better"), "{text}");
         assert!(text.contains("at most 0.5 of cubic"), "{text}");
         assert!(text.contains("cubic, cubic(beta=0.7), copa-cubic"), "{text}");
-        assert!(text.contains("copa-cubic: 3 lines better and 0 worse than cubic, of 4; misses 1 of 3 bars"), "{text}");
+        assert!(text.contains("copa-cubic: 3 lines better and 0 worse than cubic, of 5; misses 1 of 4 bars"), "{text}");
     }
 }
 
@@ -146,7 +154,12 @@ fn wrong_cards_are_refused() {
         ("median(delay)\"\neach", "delay(p95)\"\neach", "is no statistic of a metric"),
         ("{rate}\"\nvalue", "{loss}\"\nvalue", "there is no variable \"loss\""),
         ("at most 0.001", "little", "\"little\" is not a bar"),
-        ("better = \"least\"\nunit", "better = \"less\"\nunit", "\"less\" is neither most nor least"),
+        ("better = \"least\"\nunit", "better = \"less\"\nunit", "\"less\" is not most, least or none"),
+        (
+            "count = \"rate\"\nbar = \"at most 0.5 of",
+            "count = \"rate\"\nbar = \"at most 0.5 from",
+            "`count` needs a bar",
+        ),
         ("name = \"controller\"", "name = \"sender\"", "controller"),
     ] {
         let file = place.file("wrong.toml", &with(QUEUES, from, to));
