@@ -48,6 +48,11 @@ impl Cell {
         Self::at(chosen, places)
     }
 
+    /// Returns whether all variables have the same values, on whichever axes the cells are.
+    pub(crate) fn is_like(&self, other: &Self) -> bool {
+        self.variables == other.variables
+    }
+
     pub(crate) fn is_at(&self, chosen: &Chosen) -> bool {
         chosen.iter().all(|(axis, places)| places.contains(&self.places[*axis]))
     }

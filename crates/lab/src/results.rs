@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use compare::{Change, Comparison, MetricChange, RowChange, compare};
 pub(crate) use folder::{Folder, RunFile};
-pub(crate) use held::{Held, Kept, Results, asked_for};
+pub(crate) use held::{Held, Kept, Results, asked_for, differ_in_axes_only};
 pub(crate) use merge::merge;
 pub(crate) use report::{Report, Reported, illustrate, write_list, written};
 pub(crate) use tables::write_tables;

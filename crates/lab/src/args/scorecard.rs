@@ -10,11 +10,12 @@ use clap::Args;
 
 use super::run::session::{Order, Session};
 use super::{open, print};
-use crate::card::{self, ORDER, Part};
+use crate::card::{self, CONTROLLER, ORDER, Part};
 use crate::experiment::{self, Experiment};
 use crate::library;
 use crate::random::{self, Request, Seeds, Set};
-use crate::results::write;
+use crate::record::Record;
+use crate::results::{Results, differ_in_axes_only, write};
 use crate::table::Measured;
 
 /// The part of random scenarios, its usual scenarios, and its usual number of runs per cell.
@@ -50,6 +51,9 @@ pub(super) struct Scorecard {
     /// Folder for the results and the page, `scorecard.md`. Existing runs are not repeated.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// Take the runs of all controllers but the first from this folder of an earlier scorecard, as far as it has them.
+    #[arg(long, value_name = "DIR")]
+    base: Option<PathBuf>,
     /// Remove existing results of these experiments from the folder first.
     #[arg(long, requires = "out")]
     overwrite: bool,
@@ -79,7 +83,10 @@ impl Scorecard {
             prints: false,
             json: self.json,
         };
-        let session = Session::new(order, Arc::clone(&experiments))?;
+        let mut session = Session::new(order, Arc::clone(&experiments))?;
+        if let Some(base) = &self.base {
+            take(&mut session, &experiments, &Results::read(base)?, &names[0])?;
+        }
         let (left, cost) = session.left();
         if left > 0 {
             let seconds = cost as f64 / SPEED / at_a_time.min(left) as f64;
@@ -164,4 +171,24 @@ impl Scorecard {
         }
         Ok(experiments)
     }
+}
+
+/// Takes the runs of equal cells of a folder, except those of the controller `first`.
+fn take(session: &mut Session<'_>, experiments: &[Experiment], base: &Results, first: &str) -> Result<()> {
+    for (nth, experiment) in experiments.iter().enumerate() {
+        let held = base.find(experiment.id());
+        let Some(held) = held.filter(|held| differ_in_axes_only(&held.experiment.text, &experiment.text)) else {
+            continue;
+        };
+        for (cell, at) in experiment.cells.iter().enumerate() {
+            if experiment.choices_of(cell).any(|(axis, choice)| axis == CONTROLLER && choice == first) {
+                continue;
+            }
+            let like = held.experiment.cells.iter().position(|other| other.is_like(at));
+            for record in held.records.iter().filter(|record| Some(record.cell) == like) {
+                session.take(nth, Record { cell, ..record.clone() })?;
+            }
+        }
+    }
+    Ok(())
 }

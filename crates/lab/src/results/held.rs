@@ -109,6 +109,16 @@ impl Kept {
     }
 }
 
+/// Returns whether two texts differ in nothing but the choices on their axes and what runs do not depend on.
+pub(crate) fn differ_in_axes_only(one: &str, other: &str) -> bool {
+    let without = |text: &str| {
+        let mut table = text.parse::<toml::Table>().ok()?;
+        table.retain(|field, _| field != "axes" && !AFTERWARDS.contains(&field));
+        Some(table)
+    };
+    without(one).is_some_and(|one| Some(one) == without(other))
+}
+
 /// Hashes what the runs depend on, or the whole text if it is not TOML.
 fn hash(text: &str) -> String {
     let essence = text.parse::<toml::Table>().ok().and_then(|mut table| {

@@ -136,6 +136,11 @@ fn a_controller_beside_itself_has_no_marks_and_a_better_one_has() {
     // The same command has nothing left to run.
     assert_eq!(lab(&json).stdout, output.stdout);
     assert_eq!(text(&place.bytes("out/queues/runs.jsonl")), runs);
+    // With this folder as the base, only the first controller is run: in four runs at each rate.
+    let other = place.path("again");
+    let again = ["scorecard", "-C", "copa,cubic", "--part", &queues, "--base", &out, "--out", &other];
+    let told = text(&lab(&again).stderr);
+    assert!(told.starts_with("8 runs, "), "{told}");
     let printed = text(&lab(&arguments).stdout);
     let page = text(&place.bytes("out/scorecard.md"));
     for text in [&printed, &page] {

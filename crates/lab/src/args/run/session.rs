@@ -164,6 +164,20 @@ impl<'a> Session<'a> {
         (jobs.len(), jobs.iter().map(|job| cost::of(*job, &self.experiments)).sum())
     }
 
+    /// Adds a run of another folder, unless it exists or is not requested.
+    pub(in crate::args) fn take(&mut self, experiment: usize, record: Record) -> Result<()> {
+        let work = &mut self.works[experiment];
+        let is_asked = work.cells.contains(&record.cell) && record.seed <= u64::from(work.kept.runs);
+        if !is_asked || work.records.contains_key(&(record.cell, record.seed)) {
+            return Ok(());
+        }
+        if let Some(file) = &mut work.file {
+            file.add(&record)?;
+        }
+        work.put(record);
+        Ok(())
+    }
+
     /// Makes the missing runs, and returns the number of requested runs.
     fn make(&mut self, at_a_time: usize) -> Result<usize> {
         let mut jobs = self.jobs();
