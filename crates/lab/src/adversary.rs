@@ -6,9 +6,8 @@
 mod search;
 mod sequence;
 
-use std::str::FromStr;
-
-use anyhow::{Result, bail};
+use anyhow::{Result, anyhow, bail};
+use clap::ValueEnum;
 use longhaul_cc::Congestion;
 
 use crate::experiment::Experiment;
@@ -23,12 +22,12 @@ const RTT: u64 = 40_000;
 /// Duration of a run in milliseconds. Values are those of its second half.
 const DURATION: u64 = 24_000;
 /// Runs per sequence of the search, with seeds from 1 on, so that a sequence is not fitted to one of them.
-const RUNS: u32 = 3;
+const RUNS: u32 = 2;
 /// Runs of the sequences that the search has found.
 const FINAL_RUNS: u32 = 7;
 
 /// What the adversary aims at.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Goal {
     /// A low goodput of one of two flows, in percent of half of the link.
     Share,
@@ -36,19 +35,6 @@ pub(crate) enum Goal {
     Utilisation,
     /// A high 95th percentile of the queueing delay of a single flow, in milliseconds.
     Queue,
-}
-
-impl FromStr for Goal {
-    type Err = anyhow::Error;
-
-    fn from_str(text: &str) -> Result<Self> {
-        Ok(match text {
-            "share" => Self::Share,
-            "utilisation" => Self::Utilisation,
-            "queue" => Self::Queue,
-            _ => bail!("{text:?} is not a goal; there are: share, utilisation, queue"),
-        })
-    }
 }
 
 /// A request for a search.
@@ -82,7 +68,7 @@ impl Request {
     /// Searches, and tells of each generation how many sequences have been tried, and the best value so far.
     pub(crate) fn search(&self, mut tell: impl FnMut(usize, f64)) -> Result<Found> {
         for name in [&self.victim, &self.other] {
-            name.parse::<Congestion>().map_err(|error| anyhow::anyhow!("{name}: {error}"))?;
+            name.parse::<Congestion>().map_err(|error| anyhow!("{name}: {error}"))?;
         }
         let budget = Budget::new(self.delay, self.loss)?;
         // The search minimises.
@@ -102,7 +88,7 @@ impl Request {
         let mut summaries: Vec<_> = self.values(&best, FINAL_RUNS)?.into_iter().map(summary).collect();
         let (_, Some(without)) = (best.pop(), summaries.pop()) else { bail!("no run has ended") };
         let worst = best.into_iter().zip(summaries).min_by(|(_, a), (_, b)| (sign * a[0]).total_cmp(&(sign * b[0])));
-        let Some((sequence, values)) = worst else { bail!("--evaluations 0 tries nothing") };
+        let Some((sequence, values)) = worst else { bail!("no sequence was tried") };
         Ok(Found { sequence, values, without })
     }
 
@@ -121,8 +107,8 @@ impl Request {
         let choices: String = sequences.iter().enumerate().map(choice).collect();
         let late = format!("{}ms, {DURATION}ms", DURATION / 2);
         let (metric, is_alone) = match self.goal {
-            Goal::Share => (format!("100 * goodput(victim, {late}) / 10"), false),
-            Goal::Utilisation => (format!("100 * goodput(victim, {late}) / 20"), true),
+            Goal::Share => (format!("100 * goodput(victim, {late}) / 25"), false),
+            Goal::Utilisation => (format!("100 * goodput(victim, {late}) / 50"), true),
             Goal::Queue => (format!("delay(p95, {late})"), true),
         };
         let flow = |name: &str, congestion: &str, right: &str| {
@@ -139,7 +125,7 @@ source = "longhaul"
 runs = 1
 quick-runs = 1
 duration = "{DURATION}ms"
-bottleneck = "--rate-up 20mbit --rtt {RTT}us --queue-up 4bdp"
+bottleneck = "--rate-up 50mbit --rtt {RTT}us --queue-up 1bdp"
 rows = []
 
 [[axes]]

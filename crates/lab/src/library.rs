@@ -15,6 +15,7 @@ macro_rules! files {
 
 /// Each file's name and text.
 pub const FILES: &[(&str, &str)] = files! {
+    "adversary"
     "bbe-buffers" "bbe-figure-2" "bbe-figure-3" "bbe-figure-4" "bbe-figure-5" "bbe-figure-8" "bbe-figure-9"
     "bbe-figures-6-7" "bbe-udp-loss" "bursts" "changing-paths" "crowds" "cubic-pacing" "emulated" "estimates-within"
     "estimates" "fairness" "hard-paths-sockets" "hard-paths" "kernel" "limited-slow-start" "links-sockets" "losses"

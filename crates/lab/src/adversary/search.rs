@@ -48,12 +48,10 @@ fn patterns(budget: Budget) -> Vec<Sequence> {
     let mut all = Vec::new();
     for step in [delay(0), delay(1), delay(2), lossy(quiet), lossy(delay(0)), lossy(delay(2))] {
         all.push(vec![step]);
-        // The base RTT is that of the first packets, or of one packet now and then.
-        let is_late = step.delays != quiet.delays;
-        for (before, after) in [(1, HALF as u64), (2, 8), (2, 14), (2, 40), (2, 200), (8, 2), (20, 20)] {
-            if is_late || before > 1 {
-                all.push(vec![Step { lasts: before, ..quiet }, Step { lasts: after, ..step }]);
-            }
+        // The base RTT is that of the first packets, or of a packet now and then. Losses come in bursts or all the time.
+        let other = if step.delays == quiet.delays { quiet } else { Step { delays: quiet.delays, ..step } };
+        for (before, after) in [(1, HALF as u64), (2, 2), (2, 8), (2, 14), (2, 40), (2, 200), (8, 2), (20, 20)] {
+            all.push(vec![Step { lasts: before, ..other }, Step { lasts: after, ..step }]);
         }
     }
     all.into_iter().map(|steps| Sequence(steps).fit(budget)).collect()
@@ -109,7 +107,7 @@ fn level(most: u64, random: &mut Random) -> u64 {
     match random.below(3) {
         0 => 0,
         1 => most,
-        _ => random.below(most + 1),
+        _ => most * random.below(20) / 20,
     }
 }
 

@@ -16,8 +16,8 @@ pub(super) struct Adversary {
     /// Congestion controller of the flow that shares the link; the default is the same.
     #[arg(long, value_name = "NAME")]
     against: Option<String>,
-    /// What is sought: a low `share` of one of two flows, a low `utilisation` or a long `queue` of a single flow.
-    #[arg(long, default_value = "share")]
+    /// What is sought.
+    #[arg(long, value_enum, default_value_t = Goal::Share)]
     goal: Goal,
     /// Maximum extra delay of a round trip, as a part of its propagation time.
     #[arg(long, value_name = "PART", default_value_t = 0.5)]
@@ -42,7 +42,13 @@ impl Adversary {
         if goal != Goal::Share && against.is_some() {
             bail!("--against is only for --goal share; otherwise the flow is alone");
         }
+        if evaluations == 0 {
+            bail!("--evaluations 0 tries nothing");
+        }
         let jobs = jobs.unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from));
+        if jobs == 0 {
+            bail!("--jobs 0 runs nothing");
+        }
         let other = against.unwrap_or_else(|| controller.clone());
         let request = Request { victim: controller, other, goal, delay, loss, evaluations, seed, jobs };
         let found = request.search(|tried, value| print::note(&format!("{tried} of {evaluations}: {value:.1}")))?;

@@ -3,6 +3,7 @@
 
 mod common;
 
+mod adversary;
 mod cli;
 mod compare;
 mod illustrate;
