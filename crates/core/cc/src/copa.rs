@@ -2,7 +2,7 @@
 //! queueing delay.
 
 mod competition;
-mod delays;
+pub(crate) mod delays;
 mod heavy_loss;
 mod loss_bound;
 mod velocity;

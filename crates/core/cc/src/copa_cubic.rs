@@ -5,7 +5,7 @@
 //! tells whether the flow is alone.
 
 mod acks;
-mod capacity;
+pub(crate) mod capacity;
 mod competition;
 mod crowd;
 mod cruise;

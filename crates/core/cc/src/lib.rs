@@ -31,6 +31,7 @@ mod recovery;
 pub mod registry;
 mod slow_start;
 mod startup;
+mod tide;
 mod unpaced;
 mod update;
 mod wheel;

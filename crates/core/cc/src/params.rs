@@ -22,6 +22,9 @@ pub struct BuildParams {
     /// second segment, a window grows half as fast. Estimators count bytes in either case. Controllers that are not
     /// [`Composed`](crate::compose::Composed) ignore it.
     pub byte_counting: bool,
+    /// What a clock that hosts share, such as UTC, is ahead of the clock of [`Ack::now`](crate::Ack::now); `None` if that is
+    /// unknown. Flows of a kind can act at the same time by it.
+    pub shared_clock: Option<Span>,
 }
 
 /// The saved path: measurements of a connection for a later one over the same path (saved congestion control
@@ -92,6 +95,7 @@ impl Default for BuildParams {
             initial_ssthresh: None,
             saved_path: None,
             byte_counting: true,
+            shared_clock: None,
         }
     }
 }

@@ -103,6 +103,9 @@ pub struct Config {
     pub max_pacing_rate: Rate,
     /// Maximum congestion window in bytes.
     pub max_cwnd: u64,
+    /// What a clock that hosts share is ahead of the endpoint's clock
+    /// ([`BuildParams::shared_clock`](longhaul_cc::BuildParams::shared_clock)).
+    pub shared_clock: Option<Span>,
     /// Per-destination metrics cache (RFC 9040): seeds new connections from earlier ones to the same host. All
     /// clones share one cache. `None`, the default, starts each connection without any history.
     pub path_cache: Option<PathCache>,
@@ -164,6 +167,7 @@ impl Default for Config {
             fin_wait2_timeout: Span::from_secs(60),
             max_pacing_rate: Rate::MAX,
             max_cwnd: 1 << 32,
+            shared_clock: None,
             path_cache: None,
         }
     }

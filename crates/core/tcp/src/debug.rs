@@ -68,4 +68,4 @@ longhaul_units::debug_in_part!(Config;
     user_timeout max_pacing_rate;
     notsent_lowat sack timestamps window_scaling extensions arrival_times probe_pairs routers_answer ttl
     user_timeout_option user_timeout_changeable syn_retries min_rto ack_delay ack_every moderation time_wait
-    fin_wait2_timeout max_cwnd);
+    fin_wait2_timeout max_cwnd shared_clock);

@@ -99,6 +99,10 @@ impl Host {
     pub(crate) fn new(setup: HostSetup) -> Self {
         let HostSetup { address, endpoint, config, clock_ahead, timer_tick, clock_granularity, receive_hold, listens } =
             setup;
+        // The virtual time is a clock that all hosts share, as far as their own clocks agree with it.
+        let mut config = Config::clone(&config);
+        config.shared_clock = Some(Span::ZERO);
+        let config = Arc::new(config);
         let clock_granularity = clock_granularity.filter(|granularity| !granularity.is_zero());
         let mut endpoint = Endpoint::new(endpoint, floor(Time::ZERO + clock_ahead, clock_granularity));
         if listens {

@@ -29,4 +29,5 @@ mod stale_memory;
 mod starts_jump;
 mod streams;
 mod swift_start;
+mod tide;
 mod westwood_family;

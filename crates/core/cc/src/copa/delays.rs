@@ -5,7 +5,7 @@ use longhaul_units::{Span, Time};
 use crate::estimate::windowed::{WindowedMax, WindowedMin};
 
 /// RTTmin is the smallest RTT within this time (section 2.1).
-pub(super) const LONG: Span = Span::from_secs(10);
+pub(crate) const LONG: Span = Span::from_secs(10);
 /// RTTstanding is the smallest RTT within the smoothed RTT divided by this number (section 2.1).
 const STANDING_PART: u64 = 2;
 /// RTTmax is the maximum RTT within this many round trips (section 2.2).
@@ -16,7 +16,7 @@ const MAX_ROUNDS: u64 = 4;
 const SILENCES: (u64, u64) = (3, 2);
 const SILENT_ROUNDS: usize = 4;
 /// The queue is nearly empty below this fraction of the variation of its delay (section 2.2).
-pub(super) const NEARLY: f64 = 0.1;
+pub(crate) const NEARLY: f64 = 0.1;
 
 /// RTTmin, RTTstanding and RTTmax.
 #[derive(Clone, Copy, Debug)]
@@ -119,7 +119,7 @@ impl Silences {
 
 impl Delays {
     /// Estimators in which RTTmin is the smallest RTT of the last `long`.
-    pub(super) const fn new(long: Span) -> Self {
+    pub(crate) const fn new(long: Span) -> Self {
         Self {
             long,
             least: WindowedMin::new(long),
@@ -247,7 +247,7 @@ impl Delays {
     }
 
     /// Records a sample `rtt`, with the smoothed RTT `srtt`.
-    pub(super) fn sample(&mut self, now: Time, rtt: Span, srtt: Span) {
+    pub(crate) fn sample(&mut self, now: Time, rtt: Span, srtt: Span) {
         self.silence = self.silences.heard(now, srtt);
         let silence = self.silence * SILENCES.0 / SILENCES.1;
         self.standing_window = (srtt / STANDING_PART).max(silence.min(srtt)).min(self.long);
@@ -280,7 +280,7 @@ impl Delays {
         self.measured_jitter().min(most)
     }
 
-    pub(super) fn is_known(&self) -> bool {
+    pub(crate) fn is_known(&self) -> bool {
         self.least.get().is_some()
     }
 
@@ -290,7 +290,7 @@ impl Delays {
         self.standing.get()
     }
 
-    pub(super) fn standing_secs(&self) -> f64 {
+    pub(crate) fn standing_secs(&self) -> f64 {
         self.standing.get().map_or(0.0, Span::as_secs_f64)
     }
 
@@ -308,7 +308,7 @@ impl Delays {
 
     /// Returns whether the queue is nearly empty: `dq < nearly (RTTmax - RTTmin)`, or at most `noise` seconds. A
     /// queue that was never filled is empty.
-    pub(super) fn is_nearly_empty(&self, noise: f64, nearly: f64) -> bool {
+    pub(crate) fn is_nearly_empty(&self, noise: f64, nearly: f64) -> bool {
         let least = self.least.get().map_or(0.0, Span::as_secs_f64);
         let swing = self.most.get().unwrap_or(0.0) - least - self.floor;
         self.queueing() <= nearly * swing.max(0.0) + noise

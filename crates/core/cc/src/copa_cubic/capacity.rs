@@ -38,7 +38,7 @@ const HELD_UP: (usize, f64) = (4, 0.125);
 /// A FIFO queue does not separate neighbours that were sent together, no matter which flows fill it. Their gap shows
 /// the rate of the bottleneck, of which the flow's own delivery rate is only a share.
 #[derive(Clone, Debug)]
-pub(super) struct Capacity {
+pub(crate) struct Capacity {
     neighbours: Neighbours,
     /// Rates in bytes per second.
     rates: Newest<f64, GAPS>,
@@ -52,7 +52,7 @@ pub(super) struct Capacity {
 }
 
 impl Capacity {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             neighbours: Neighbours::default(),
             rates: Newest::new(),
@@ -64,7 +64,7 @@ impl Capacity {
     }
 
     /// Processes the segments that an ACK delivered.
-    pub(super) fn on_ack(&mut self, ack: &Ack<'_>) {
+    pub(crate) fn on_ack(&mut self, ack: &Ack<'_>) {
         for segment in ack.acked {
             self.note(ack.now, segment);
         }
@@ -86,19 +86,19 @@ impl Capacity {
     }
 
     /// Forgets all gaps.
-    pub(super) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.rates.clear();
         (self.neighbours, self.rate, self.is_scattered) = (Neighbours::default(), None, false);
         self.merged = 0;
     }
 
     /// Returns the payload rate of the bottleneck in bytes per second, as of the beginning of this round trip.
-    pub(super) const fn rate(&self) -> Option<f64> {
+    pub(crate) const fn rate(&self) -> Option<f64> {
         self.rate
     }
 
     /// Returns whether there are gaps that disagree, as with jitter or a link that delivers packets in bunches.
-    pub(super) const fn is_scattered(&self) -> bool {
+    pub(crate) const fn is_scattered(&self) -> bool {
         self.is_scattered
     }
 
@@ -106,7 +106,7 @@ impl Capacity {
     /// bytes.
     ///
     /// Two segments that were sent together meet the same queue, so that its variation does not change their gap.
-    pub(super) fn most_jitter(&self, now: Time, mss: f64) -> Option<f64> {
+    pub(crate) fn most_jitter(&self, now: Time, mss: f64) -> Option<f64> {
         if !self.is_known(now) {
             return None;
         }

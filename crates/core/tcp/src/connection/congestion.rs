@@ -319,6 +319,7 @@ pub(super) fn build_params(config: &Config, mss: Bytes) -> BuildParams {
     let mut params = BuildParams::default();
     params.mss = mss;
     params.max_cwnd = Bytes(config.max_cwnd);
+    params.shared_clock = config.shared_clock;
     params
 }
 

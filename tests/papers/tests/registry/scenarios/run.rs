@@ -8,7 +8,8 @@ use super::paths::{Scenario, cbr, standard};
 
 /// Algorithms whose window follows an estimate of the path, or three times a burst of the application, and not the
 /// bytes in use.
-const BY_ESTIMATE: [&str; 4] = ["startup=paced-start", "slow-start=rapid-start", "copa-cubic", "monolithic=rcp"];
+const BY_ESTIMATE: [&str; 5] =
+    ["startup=paced-start", "slow-start=rapid-start", "copa-cubic", "monolithic=tide", "monolithic=rcp"];
 
 /// Algorithms whose transfers do not complete: BBN's faulty Swift Start always sends six segments per round trip.
 const UNFINISHED: [&str; 1] = ["swift-start-bbn"];

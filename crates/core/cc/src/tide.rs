@@ -1,0 +1,417 @@
+//! Tide: flows fill the path until a queue stands, and empty it together.
+//!
+//! The window grows until the queue is longer than a threshold for a whole round trip. All flows of this kind on a link see that
+//! within a round trip of each other, and lower their windows at the same time. If the queue is gone then, it was theirs: each
+//! continues with what the path holds of its window, large flows with a little less. If it stays, others fill it, and CUBIC
+//! takes over; if the flow has the link to itself, the delay is that of a longer route.
+
+mod compete;
+mod drain;
+mod fill;
+mod losses;
+mod model;
+
+use longhaul_units::{Bytes, Rate, Span, Time};
+
+use self::compete::{Compete, GAP};
+use self::drain::{Cause, Drain, TINY};
+use self::fill::Fill;
+use self::losses::Losses;
+use self::model::Model;
+use crate::avoidance::Cubic;
+use crate::compose::{Composed, Stages};
+use crate::describe::{Entry, OptionSpec};
+use crate::startup::swift_start::{SwiftStart, hardened::HardenedConfig};
+use crate::{
+    Ack, AckFrequency, BuildParams, Control, Controller, Demands, EcnMark, Episode, Estimate, Granted, NeedError,
+    Needs, Pace, Path, PathEvent, Quantity, Sent, Snapshot, Timeout, initial_window,
+};
+
+/// The table entry.
+pub(crate) static ENTRY: Entry = Entry::monolithic("tide", |name, values, params| {
+    Box::new(Tide::new(name, TideConfig::from_values(values), params))
+})
+.described("fills the path until a queue stands, and empties it together with its own kind", "this project; RFC 9438")
+.with_options(TideConfig::OPTIONS)
+.tested_in(&["tide"])
+.keeping_at_losses();
+
+crate::options! {
+    /// Options of `tide`.
+    pub(crate) struct TideConfig {
+        /// Divisor of the capacity estimate, which yields the window of the second round trip.
+        gamma: u64 = OptionSpec::int("gamma", 1, 8, 1, "divisor of the capacity estimate at the start"),
+        /// Whether CUBIC takes over where other flows fill the queue.
+        compete: bool = OptionSpec::flag("compete", true, "use CUBIC where other flows fill the queue"),
+    }
+}
+
+/// Maximum pacing rate as a multiple of the capacity, if that is known, and of the window per RTT.
+const PACE_GAIN: (f64, f64) = (1.1, 1.5);
+/// Windows of fewer segments are paced at their rate.
+const SMALL: f64 = 4.0;
+/// What a flow with the whole capacity leaves to others of its kind; one with a part of it leaves this part of that.
+const YIELD: f64 = 0.3;
+/// A flow with this share of the capacity has no others of its kind, and one with this share during a drain no others at all.
+const ALONE: f64 = 0.9;
+const ALONE_LOWERED: f64 = 0.75;
+/// A drain has changed nothing if the delivery rate is still this part of what it was.
+const UNCHANGED: f64 = 0.97;
+/// Least part of what the path holds to which windows are lowered again.
+const LEAST_LOWERED: f64 = 0.25;
+/// Part of the window that CUBIC begins with after a loss (RFC 9438).
+const COMPETE_KEPT: f64 = 0.7;
+/// Round trips for which the window is held after losses that it caused, at first and at most.
+const HOLD: (u32, u32) = (8, 63);
+
+/// What controls the window.
+#[derive(Clone, Copy, Debug)]
+enum Phase {
+    /// The start-up scheme.
+    Start,
+    /// Growth until a queue stands.
+    Fill(Fill),
+    /// The experiment.
+    Drain(Drain),
+    /// CUBIC.
+    Compete(Compete),
+}
+
+/// The controller.
+#[derive(Clone, Debug)]
+pub(crate) struct Tide {
+    name: String,
+    config: TideConfig,
+    phase: Phase,
+    /// Whether the transport paces. If not, CUBIC controls the window throughout.
+    paced: bool,
+    ecn: EcnMark,
+    cap: f64,
+    model: Model,
+    losses: Losses,
+    /// CUBIC with the start-up scheme.
+    cubic: Composed,
+    /// The window in bytes, and that up to which it doubles.
+    window: f64,
+    grow_to: f64,
+    /// Window to which losses hold the flow, for some round trips, and for how many the next time.
+    hold: Option<(f64, u32)>,
+    held_for: u32,
+    /// Whether the flow has taken part in a drain.
+    has_drained: bool,
+    /// Time of an overflow, of the end of the competition, and between tests in it.
+    overflowed: Option<Time>,
+    left: Option<Time>,
+    gap: Span,
+    /// What a clock that hosts share is ahead of this one.
+    shared_clock: Option<Span>,
+    /// The smallest RTT that the flow relies on, in seconds.
+    relied: Option<f64>,
+    /// Window before a timeout.
+    undo: Option<f64>,
+}
+
+impl Tide {
+    fn new(name: String, config: TideConfig, params: &BuildParams) -> Self {
+        let start = HardenedConfig { gamma: config.gamma, follow: false, ..Default::default() };
+        let stages = Stages {
+            name: name.clone(),
+            startup: Box::new(SwiftStart::hardened(start).bounded().with_pauses()),
+            avoidance: Box::new(Cubic::new(Default::default())),
+            ..Stages::default()
+        };
+        let mss = params.mss.as_f64().max(1.0);
+        Self {
+            name,
+            config,
+            phase: Phase::Start,
+            paced: true,
+            ecn: EcnMark::NotEct,
+            cap: params.max_cwnd.as_f64(),
+            model: Model::new(mss),
+            losses: Losses::new(),
+            cubic: Composed::new(stages, params),
+            window: mss,
+            grow_to: 0.0,
+            hold: None,
+            held_for: HOLD.0,
+            has_drained: false,
+            overflowed: None,
+            left: None,
+            shared_clock: params.shared_clock,
+            relied: None,
+            gap: GAP.0,
+            undo: None,
+        }
+    }
+
+    /// Returns whether CUBIC or the start-up scheme controls the window.
+    const fn is_composed(&self) -> bool {
+        matches!(self.phase, Phase::Start | Phase::Compete(_)) || !self.paced
+    }
+
+    fn threshold(&self) -> f64 {
+        self.model.threshold(self.losses.overflow())
+    }
+
+    fn bound(&mut self) {
+        self.window = self.window.min(self.cap).max(TINY * self.model.mss);
+    }
+
+    /// Returns whether the smallest RTT has become shorter by more than the threshold.
+    fn base_fell(&mut self) -> bool {
+        let (least, relied) = (self.model.least(), self.relied);
+        let fell = relied.is_some_and(|relied| least < relied - self.threshold());
+        if fell || relied.is_none_or(|relied| least > relied) {
+            self.relied = Some(least);
+        }
+        fell
+    }
+
+    /// Fills the path from a window of `window` bytes on, doubling it per round trip up to `grow_to`.
+    fn fill(&mut self, window: f64, grow_to: f64) {
+        (self.window, self.grow_to) = (window, grow_to);
+        self.model.set_expiry(true);
+        // A question about losses does not interrupt the growth.
+        let rounds = match self.phase {
+            Phase::Drain(drain) if drain.cause == Cause::Losses => drain.filled,
+            _ => 0,
+        };
+        self.phase = Phase::Fill(Fill::new(rounds, self.model.queueing()));
+        self.bound();
+    }
+
+    fn drain(&mut self, cause: Cause, is_competing: bool) {
+        let filled = if let Phase::Fill(fill) = self.phase { fill.rounds } else { 0 };
+        let window = if is_competing { self.cubic.window().cwnd } else { self.window };
+        let mut drain = Drain::new(cause, is_competing, window, &self.losses, &self.model);
+        drain.filled = filled;
+        self.phase = Phase::Drain(drain);
+    }
+
+    /// Leaves the start once its scheme has ended, or at the first loss. Unless the queue caused the loss, the window keeps
+    /// doubling.
+    fn on_start_ack(&mut self, ack: &Ack<'_>, path: &Path) {
+        let before = self.cubic.window().cwnd;
+        self.cubic.on_ack(ack, path);
+        if ack.episode == Episode::Enter {
+            if self.losses.on_ack(ack, false, &self.model) {
+                let delivered = ack.rate.map_or(0.0, |sample| sample.rate.as_bytes_per_sec() as f64);
+                self.fill((delivered * self.model.base()).min(before), 0.0);
+            } else {
+                self.fill(ack.flight_size.as_f64().min(before), f64::INFINITY);
+            }
+        } else if !self.cubic.is_in_startup() {
+            let window = self.cubic.window();
+            self.fill(window.cwnd, if window.below_threshold() { window.ssthresh } else { 0.0 });
+        }
+    }
+
+    fn on_drain_ack(&mut self, mut drain: Drain, ack: &Ack<'_>, path: &Path) {
+        if drain.is_competing {
+            self.cubic.on_ack(ack, path);
+        }
+        if self.base_fell() {
+            drain.on_shorter_base(&self.model);
+        }
+        let is_gone = drain.on_ack(ack, self.model.queueing(), self.threshold());
+        self.losses.on_ack(ack, drain.shows_losses(), &self.model);
+        self.phase = Phase::Drain(drain);
+        let Some(is_gone) = is_gone else { return };
+        self.has_drained = true;
+        if drain.cause == Cause::Losses && self.losses.judge() {
+            self.hold = Some((drain.held, self.held_for));
+            self.held_for = (2 * self.held_for).min(HOLD.1);
+        }
+        drain.held = drain.held_by(&self.model);
+        if is_gone { self.on_own_queue(drain, ack.now) } else { self.on_foreign_queue(drain, ack.now, path) }
+    }
+
+    /// The queue was of this flow and others of its kind, which now share the path.
+    fn on_own_queue(&mut self, drain: Drain, now: Time) {
+        if drain.is_competing {
+            self.left = Some(now);
+        }
+        let share = self.model.capacity().map(|capacity| drain.rate / capacity);
+        let left = share.filter(|share| *share <= ALONE && drain.helped()).map_or(1.0, |share| 1.0 - YIELD * share);
+        self.fill((left * drain.held).min(drain.window), 0.0);
+    }
+
+    /// A queue is left: that of others, or a longer route.
+    fn on_foreign_queue(&mut self, drain: Drain, now: Time, path: &Path) {
+        if drain.is_competing {
+            return self.resume_competing(now);
+        }
+        let noise = self.model.noise(self.threshold());
+        if let Some(delay) = drain.unmoved(self.model.capacity(), noise) {
+            self.model.ignore(delay);
+            return self.fill(drain.held, 0.0);
+        }
+        let share = self.model.capacity().map(|capacity| self.model.last_rate() / capacity);
+        if share.is_some_and(|share| share > ALONE_LOWERED) {
+            let is_unchanged = self.model.last_rate() > UNCHANGED * drain.rate;
+            if is_unchanged && drain.lowered > LEAST_LOWERED * drain.rate * self.model.base() {
+                self.window = drain.lowered;
+                return self.drain(drain.cause, false);
+            }
+            self.model.ignore(self.model.queueing());
+            return self.fill(drain.held, 0.0);
+        }
+        if self.config.compete {
+            let kept = if drain.cause == Cause::Queue { 1.0 } else { COMPETE_KEPT };
+            return self.compete(kept * drain.window, now, path);
+        }
+        self.fill(drain.held, 0.0);
+    }
+}
+
+impl Controller for Tide {
+    fn name(&self) -> String {
+        self.name.clone()
+    }
+
+    fn needs(&self) -> Needs {
+        let own = Demands {
+            pacing: true,
+            arrival_times: true,
+            segments: true,
+            whole_window: true,
+            ack_frequency: AckFrequency::Varied,
+            ..Demands::default()
+        };
+        let mut needs = self.cubic.needs();
+        needs.preferred = needs.preferred.union(own);
+        needs
+    }
+
+    fn on_granted(&mut self, granted: &Granted, path: &Path) -> Result<(), NeedError> {
+        self.paced = granted.pacing;
+        self.ecn = granted.ecn.min(EcnMark::Ect0);
+        self.cubic.on_granted(granted, path)
+    }
+
+    fn on_sent(&mut self, event: &Sent, path: &Path) {
+        if self.is_composed() {
+            self.cubic.on_sent(event, path);
+        }
+    }
+
+    fn on_sent_run(&mut self, event: &Sent, count: u64, path: &Path) {
+        if self.is_composed() {
+            self.cubic.on_sent_run(event, count, path);
+        }
+    }
+
+    fn on_ack(&mut self, event: &Ack<'_>, path: &Path) {
+        if !self.paced {
+            return self.cubic.on_ack(event, path);
+        }
+        self.model.on_ack(event, path);
+        self.losses.observe(event);
+        match self.phase {
+            Phase::Start => self.on_start_ack(event, path),
+            Phase::Fill(fill) => self.on_fill_ack(fill, event, path),
+            Phase::Drain(drain) => self.on_drain_ack(drain, event, path),
+            Phase::Compete(mode) => self.on_compete_ack(mode, event, path),
+        }
+    }
+
+    fn on_timeout(&mut self, event: &Timeout, path: &Path) {
+        self.model.set_segment(path);
+        if matches!(self.phase, Phase::Compete(_)) || !self.paced {
+            return self.cubic.on_timeout(event, path);
+        }
+        if let Phase::Start = self.phase {
+            self.window = self.cubic.window().cwnd;
+            self.cubic.on_timeout(event, path);
+        }
+        let is_first = event.nth <= 1;
+        if is_first {
+            self.undo = Some(self.window);
+            self.hold = None;
+        }
+        self.model.forget_capacity();
+        self.has_drained = false;
+        let to = if is_first { self.window } else { self.grow_to };
+        self.fill(self.model.mss, to);
+    }
+
+    fn on_event(&mut self, event: &PathEvent, path: &Path) {
+        self.model.set_segment(path);
+        if self.is_composed() || matches!(event, PathEvent::Mss { .. }) {
+            self.cubic.on_event(event, path);
+        }
+        if self.is_composed() {
+            return;
+        }
+        match *event {
+            PathEvent::IdleRestart { .. } => {
+                let initial = initial_window::of_connection(path, initial_window::DEFAULT_SEGMENTS).as_f64();
+                let before = self.window;
+                self.fill(before.min(initial), before);
+            }
+            PathEvent::Spurious { timeout: true, .. } => {
+                if let Some(window) = self.undo.take() {
+                    self.fill(window, 0.0);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn on_tick(&mut self, now: Time, path: &Path) {
+        if self.is_composed() {
+            self.cubic.on_tick(now, path);
+        }
+    }
+
+    fn next_tick(&self) -> Option<Time> {
+        if self.is_composed() { self.cubic.next_tick() } else { None }
+    }
+
+    fn control(&self) -> Control {
+        let mut control = if self.is_composed() {
+            self.cubic.control()
+        } else {
+            let window = if let Phase::Drain(drain) = self.phase { drain.lowered } else { self.window };
+            // A pace above the rate would make the window of a few segments larger than it is.
+            let gain = if window < SMALL * self.model.mss { 1.0 } else { PACE_GAIN.1 };
+            let pace = self.model.standing().map(|rtt| {
+                let own =
+                    Rate::from_bytes_over(Bytes::from_f64(window), rtt).mul_f64(gain).max(Rate::from_bytes_per_sec(1));
+                let most = self.model.capacity().map(|rate| Rate::from_bytes_per_sec((PACE_GAIN.0 * rate) as u64));
+                Pace { rate: most.map_or(own, |most| own.min(most)), quantum: None }
+            });
+            Control { pace, ..Control::window(Bytes::from_f64(window.max(self.model.mss))) }
+        };
+        control.ecn = self.ecn;
+        // After the start, only arrival times are read.
+        control.each_segment = matches!(self.phase, Phase::Start);
+        control
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        let mut snapshot = self.cubic.snapshot();
+        snapshot.phase = match self.phase {
+            Phase::Start => snapshot.phase,
+            Phase::Fill(_) => "fill",
+            Phase::Drain(_) => "drain",
+            Phase::Compete(_) => "competitive",
+        };
+        if !matches!(self.phase, Phase::Start) {
+            snapshot.bandwidth = self.model.capacity().map(|rate| Rate::from_bytes_per_sec(rate as u64));
+        }
+        snapshot.estimates = Snapshot::new("").estimates;
+        if let Some(capacity) = self.model.capacity().and_then(|rate| Estimate::rate("capacity", rate)) {
+            snapshot.estimates.push(capacity);
+        }
+        if let Some(share) = self.model.share() {
+            snapshot.estimates.push(Estimate::new("share", Quantity::Number(share)));
+        }
+        snapshot.estimates.push(Estimate::new("delay-floor", Quantity::Span(self.model.floor())));
+        snapshot
+    }
+}
+
+#[cfg(test)]
+mod tests;

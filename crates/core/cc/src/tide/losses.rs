@@ -1,0 +1,232 @@
+//! Judgement of losses: of a full queue, or of the link.
+
+use longhaul_units::{Span, Time};
+
+use super::model::Model;
+use crate::estimate::{WindowedMax, WindowedMin};
+use crate::{Ack, Episode, SegmentKind};
+
+/// Number of segments near a loss whose lateness is compared with that of all segments.
+const NEAR: usize = 4;
+/// Time for which the least delay and the greatest lateness count.
+const LEAST_LIFETIME: Span = Span::from_secs(30);
+const MOST_LIFETIME: Span = Span::from_secs(10);
+/// Number of samples of the mean lateness, and after which it counts as that without a queue.
+const MEAN: u32 = 32;
+const SETTLED: u32 = 128;
+/// Weight of an overflow with less lateness than those before.
+const OVERFLOW_GAIN: f64 = 0.25;
+/// Segments near a loss are late from this part of the way from the lateness without a queue to that of a full one on,
+const LATE: f64 = 0.5;
+/// if the latter is at least this multiple of the former. Otherwise, jitter hides the difference.
+const DISTINCT: f64 = 1.5;
+/// Losses that may be the link's, and this multiple of what a lower window left, up to a limit.
+const TOLERATED: f64 = 0.02;
+const LINK_FACTOR: f64 = 2.0;
+const MOST_TOLERATED: f64 = 0.15;
+/// The counts are halved when this many segments have been delivered.
+const MEMORY: f64 = 1000.0;
+/// Fewer segments show no loss rate.
+const LEAST_COUNT: f64 = 20.0;
+/// Of the loss rate while the window was lowered, this part of the rate before shows that the window did not cause it.
+const REMAINING: f64 = 0.5;
+const MOST_LINK: f64 = 0.3;
+/// They have come back at this part of what is tolerated, and this multiple of the remainder.
+const BACK: (f64, f64) = (0.1, 1.5);
+/// Origin of one-way delays, whose offset is unknown.
+const ORIGIN: i64 = 1 << 60;
+
+/// How much later than the least delay segments arrive.
+#[derive(Clone, Copy, Debug)]
+struct Lateness {
+    first: Option<u64>,
+    newest: [f64; NEAR],
+    least: WindowedMin,
+    most: WindowedMax,
+    mean: f64,
+    count: u32,
+    /// The least mean, which is that without a queue.
+    idle: WindowedMin,
+    at_loss: f64,
+    at_overflow: Option<f64>,
+}
+
+impl Lateness {
+    const fn new() -> Self {
+        Self {
+            first: None,
+            newest: [0.0; NEAR],
+            least: WindowedMin::new(LEAST_LIFETIME),
+            most: WindowedMax::new(MOST_LIFETIME.as_nanos()),
+            mean: 0.0,
+            count: 0,
+            idle: WindowedMin::new(LEAST_LIFETIME),
+            at_loss: 0.0,
+            at_overflow: None,
+        }
+    }
+
+    fn on_ack(&mut self, ack: &Ack<'_>) {
+        let mut is_new = false;
+        for segment in ack.acked.iter().filter(|segment| segment.kind == SegmentKind::Data) {
+            if let Some(arrival) = segment.arrival {
+                let ahead = arrival.as_nanos().wrapping_sub(segment.sent_at.as_nanos());
+                let first = *self.first.get_or_insert(ahead);
+                let delay = ORIGIN.saturating_add(ahead.wrapping_sub(first).cast_signed()).max(0);
+                self.note(ack.now, Span::from_nanos(delay.cast_unsigned()));
+                is_new = true;
+            }
+        }
+        // Without arrival times, the RTT shows the delay.
+        if let (Some(sample), None) = (ack.rtt, self.first) {
+            self.note(ack.now, sample.rtt);
+            is_new = true;
+        }
+        if is_new {
+            self.count = self.count.saturating_add(1);
+            self.mean += (self.near() - self.mean) / f64::from(self.count.min(MEAN));
+            if self.count >= SETTLED {
+                self.idle.update(ack.now, Span::from_secs_f64(self.mean));
+            }
+            self.most.update(ack.now.as_nanos(), self.near());
+        }
+    }
+
+    fn note(&mut self, now: Time, delay: Span) {
+        let least = self.least.update(now, delay);
+        self.newest.rotate_right(1);
+        self.newest[0] = (delay - least).as_secs_f64();
+    }
+
+    /// Returns the greatest lateness of the newest segments.
+    fn near(&self) -> f64 {
+        self.newest.into_iter().fold(0.0, f64::max)
+    }
+
+    /// Processes a loss, and returns whether it is of a full queue: one `stands`, or the segments near the loss were late.
+    fn on_loss(&mut self, noise: f64, stands: bool) -> bool {
+        let near = self.near();
+        self.at_loss = near;
+        let idle = self.idle.get().unwrap_or_default().as_secs_f64();
+        let full = self.at_overflow.or(self.most.get()).unwrap_or(0.0);
+        let is_late = near > noise && full > DISTINCT * idle && near > idle + LATE * (full - idle);
+        if stands || is_late && self.at_overflow.is_none() {
+            let before = self.at_overflow.unwrap_or(near);
+            self.at_overflow = Some(if near > before { near } else { before + OVERFLOW_GAIN * (near - before) });
+        }
+        stands || is_late
+    }
+}
+
+/// Bytes delivered and lost.
+#[derive(Clone, Copy, Debug, Default)]
+struct Count {
+    delivered: f64,
+    lost: f64,
+}
+
+impl Count {
+    fn add(&mut self, delivered: f64, lost: f64, mss: f64) {
+        self.delivered += delivered;
+        self.lost += lost;
+        if self.delivered > MEMORY * mss {
+            *self = Self { delivered: 0.5 * self.delivered, lost: 0.5 * self.lost };
+        }
+    }
+
+    fn rate(self) -> f64 {
+        if self.lost > 0.0 { self.lost / (self.delivered + self.lost) } else { 0.0 }
+    }
+
+    /// Returns whether more than `part` is lost, by more than two standard deviations of a random loss in pairs.
+    fn exceeds(self, part: f64, mss: f64) -> bool {
+        let all = self.delivered + self.lost;
+        all > LEAST_COUNT * mss && self.lost - 2.0 * (2.0 * mss * self.lost).sqrt() > part * all
+    }
+}
+
+/// What losses have shown so far.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Losses {
+    lateness: Lateness,
+    /// Losses without a delay, while the window grew and while it was lowered, and losses with delays.
+    filling: Count,
+    lowered: Count,
+    blurred: Count,
+    /// Loss rate that a lower window did not end.
+    link: f64,
+}
+
+impl Losses {
+    pub(super) const fn new() -> Self {
+        let none = Count { delivered: 0.0, lost: 0.0 };
+        Self { lateness: Lateness::new(), filling: none, lowered: none, blurred: none, link: 0.0 }
+    }
+
+    pub(super) fn observe(&mut self, ack: &Ack<'_>) {
+        self.lateness.on_ack(ack);
+    }
+
+    /// Returns the queueing delay at which the queue overflows, in seconds, once it has.
+    pub(super) const fn overflow(&self) -> Option<f64> {
+        self.lateness.at_overflow
+    }
+
+    /// Counts the losses of an ACK, and returns whether one of them is of a full queue.
+    pub(super) fn on_ack(&mut self, ack: &Ack<'_>, is_lowered: bool, model: &Model) -> bool {
+        let threshold = model.threshold(self.overflow());
+        let noise = model.noise(threshold);
+        let (delivered, lost) = (ack.delivered.as_f64(), ack.newly_lost.as_f64());
+        let is_clean = model.capacity().is_some() && self.lateness.near() <= noise;
+        let (clean, blurred) = if is_clean { (lost, 0.0) } else { (0.0, lost) };
+        let count = if is_lowered { &mut self.lowered } else { &mut self.filling };
+        count.add(delivered, clean, model.mss);
+        self.blurred.add(delivered, blurred, model.mss);
+        let is_first = matches!(ack.episode, Episode::Enter | Episode::Again);
+        let is_late = is_first && self.lateness.on_loss(noise, model.queueing() > threshold);
+        is_late || blurred > 0.0 && self.are_blurred(model)
+    }
+
+    /// Returns the rate of losses without a delay while the window grew.
+    pub(super) fn rate(&self) -> f64 {
+        self.filling.rate()
+    }
+
+    /// Returns the lateness of the segments near the last loss, in seconds.
+    pub(super) const fn lateness(&self) -> f64 {
+        self.lateness.at_loss
+    }
+
+    /// Returns whether losses that went away with the rate have come back.
+    pub(super) fn are_back(&self, mss: f64) -> bool {
+        self.filling.exceeds(BACK.0 * TOLERATED + BACK.1 * self.link, mss)
+    }
+
+    /// Returns whether more is lost without a delay than while the window was lowered.
+    pub(super) fn exceed_link(&self) -> bool {
+        self.filling.rate() > BACK.1 * self.link
+    }
+
+    /// Returns whether more is lost without a delay than chance and the link explain.
+    pub(super) fn are_many(&self, mss: f64) -> bool {
+        self.filling.exceeds(self.tolerated(), mss)
+    }
+
+    fn tolerated(&self) -> f64 {
+        (TOLERATED + LINK_FACTOR * self.link).min(MOST_TOLERATED)
+    }
+
+    /// Returns whether losses with delays are too many to be random.
+    pub(super) fn are_blurred(&self, model: &Model) -> bool {
+        let most = if model.capacity().is_some() { self.tolerated() } else { TOLERATED };
+        self.blurred.exceeds(most, model.mss)
+    }
+
+    /// Compares the loss rates before and while the window was lowered, and returns whether the window caused it.
+    pub(super) fn judge(&mut self) -> bool {
+        let is_own = self.lowered.rate() <= REMAINING * self.filling.rate();
+        self.link = self.lowered.rate().min(MOST_LINK);
+        (self.filling, self.lowered) = (Count::default(), Count::default());
+        is_own
+    }
+}

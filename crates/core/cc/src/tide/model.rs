@@ -1,0 +1,198 @@
+//! State of the path: what one flow knows about it. Updated once per ACK; it takes no decisions.
+
+use longhaul_units::{Bytes, Span, Time};
+
+use crate::copa::delays::Delays;
+use crate::copa_cubic::capacity::Capacity;
+use crate::{Ack, Path, SegmentKind};
+
+/// Time for which a minimum RTT is valid. Beside other flows it does not expire, because the queue may stay full.
+const BASE_LIFETIME: Span = Span::from_secs(30);
+/// Queueing delay up to which the window grows, as a part of the RTT without a queue, and its limit in seconds.
+const THRESHOLD: (f64, f64) = (0.125, 0.005);
+/// The threshold is at least this long, and at least the transmission time of four segments.
+const LEAST_THRESHOLD: (f64, f64) = (0.001, 4.0);
+/// The threshold is at most this part of the delay at which the queue overflows,
+const OVERFLOW_PART: f64 = 0.33;
+/// and at least this part of the jitter.
+const JITTER_PART: f64 = 0.5;
+/// Delay that hosts cause, in seconds, and the number of segments of a burst: a packet that is no later met no queue.
+const BURST: (f64, f64) = (0.0003, 2.0);
+/// Part of the threshold that counts as no queue.
+const EMPTY_PART: f64 = 0.25;
+/// Largest part of the RTT that counts as queueing delay.
+const MOST_QUEUEING: f64 = 0.9;
+
+/// Estimates of the path. Rates are in bytes per second, delays in seconds, windows in bytes.
+#[derive(Clone, Debug)]
+pub(super) struct Model {
+    pub(super) mss: f64,
+    delays: Delays,
+    capacity: Capacity,
+    srtt: f64,
+    round: Round,
+}
+
+/// What was delivered in the last two complete round trips and in the present one.
+#[derive(Clone, Copy, Debug, Default)]
+struct Round {
+    began: Option<(Time, Bytes)>,
+    rates: [f64; 2],
+    delivered: [f64; 2],
+    present: f64,
+}
+
+impl Round {
+    fn on_ack(&mut self, ack: &Ack<'_>) {
+        if ack.round_start {
+            if let Some((began, before)) = self.began {
+                let delivered = (ack.total_delivered - before).as_f64();
+                let took = ack.now.since(began).as_secs_f64();
+                self.delivered = [delivered, self.delivered[0]];
+                if took > 0.0 {
+                    self.rates = [delivered / took, self.rates[0]];
+                }
+            }
+            self.began = Some((ack.now, ack.total_delivered));
+        }
+        self.present = self.began.map_or(0.0, |(_, before)| (ack.total_delivered - before).as_f64());
+    }
+}
+
+impl Model {
+    pub(super) fn new(mss: f64) -> Self {
+        Self {
+            mss,
+            delays: Delays::new(BASE_LIFETIME).with_jitter(),
+            capacity: Capacity::new(),
+            srtt: 0.0,
+            round: Round::default(),
+        }
+    }
+
+    pub(super) fn on_ack(&mut self, ack: &Ack<'_>, path: &Path) {
+        self.set_segment(path);
+        if let Some(sample) = ack.rtt {
+            self.delays.sample(ack.now, sample.rtt, path.srtt.unwrap_or(sample.rtt));
+        }
+        self.srtt = path.srtt.unwrap_or_default().as_secs_f64();
+        // Retransmissions are left out: an arrival time does not tell which copy arrived.
+        let originals = ack.acked.iter().rev().filter(|segment| segment.kind == SegmentKind::Data);
+        if let Some((sent_at, at)) = originals.filter_map(|segment| Some((segment.sent_at, segment.arrival?))).next() {
+            self.delays.sample_one_way(ack.now, sent_at, at);
+        }
+        self.capacity.on_ack(ack);
+        self.round.on_ack(ack);
+        if ack.round_start {
+            let most = self.capacity.most_jitter(ack.now, self.mss).unwrap_or(f64::INFINITY);
+            self.delays.limit_jitter(most);
+        }
+        // A route that has become shorter again, or a queue that was taken for one.
+        let raw = Span::from_secs_f64(self.delays.raw());
+        if self.delays.floor() > raw {
+            self.delays.set_floor(raw);
+        }
+    }
+
+    pub(super) fn set_segment(&mut self, path: &Path) {
+        self.mss = path.mss.as_f64().max(1.0);
+    }
+
+    /// Forgets the capacity, which is measured anew.
+    pub(super) fn forget_capacity(&mut self) {
+        self.capacity.clear();
+    }
+
+    /// Lets the minimum RTT expire, or keeps it as long as others may keep the queue full.
+    pub(super) fn set_expiry(&mut self, expires: bool) {
+        self.delays.set_lifetime(if expires { BASE_LIFETIME } else { Span::MAX });
+    }
+
+    /// Counts `queueing` seconds more as delay of a longer route.
+    pub(super) fn ignore(&mut self, queueing: f64) {
+        self.delays.raise_floor(queueing);
+    }
+
+    /// Returns the capacity of the bottleneck, if arrival times show it.
+    pub(super) const fn capacity(&self) -> Option<f64> {
+        self.capacity.rate()
+    }
+
+    /// Returns the delivery rate: that of the better of the last two round trips.
+    pub(super) fn rate(&self) -> f64 {
+        self.round.rates[0].max(self.round.rates[1])
+    }
+
+    /// Returns the delivery rate of the last round trip.
+    pub(super) const fn last_rate(&self) -> f64 {
+        self.round.rates[0]
+    }
+
+    /// Returns the most bytes that were delivered in one of the last round trips.
+    pub(super) fn delivered(&self) -> f64 {
+        self.round.delivered.into_iter().fold(self.round.present, f64::max)
+    }
+
+    /// Returns the share of the capacity that the flow has, if the capacity is known.
+    pub(super) fn share(&self) -> Option<f64> {
+        Some(self.rate() / self.capacity()?)
+    }
+
+    /// Returns the RTT without the queue of the forward path.
+    pub(super) fn base(&self) -> f64 {
+        self.delays.base().unwrap_or_default().as_secs_f64()
+    }
+
+    /// Returns the smallest RTT of the last half round trip.
+    pub(super) fn standing(&self) -> Option<Span> {
+        self.delays.standing()
+    }
+
+    /// Returns the queueing delay of the forward path, without jitter.
+    pub(super) fn queueing(&self) -> f64 {
+        self.delays.queueing()
+    }
+
+    /// Returns the smallest RTT of its lifetime.
+    pub(super) fn least(&self) -> f64 {
+        self.delays.least().as_secs_f64()
+    }
+
+    pub(super) fn floor(&self) -> Span {
+        self.delays.floor()
+    }
+
+    /// Returns what the path holds of `window` without its queue (Little's law).
+    pub(super) fn without_queue(&self, window: f64) -> f64 {
+        window * (1.0 - (self.queueing() / self.srtt.max(f64::MIN_POSITIVE)).min(MOST_QUEUEING))
+    }
+
+    /// Returns the transmission time of a segment.
+    fn segment(&self) -> f64 {
+        let rate = self.capacity().unwrap_or(self.rate());
+        if rate > 0.0 { self.mss / rate } else { 0.0 }
+    }
+
+    /// Returns the queueing delay up to which flows fill the path, before any limit by its buffer.
+    pub(super) fn wanted(&self) -> f64 {
+        (THRESHOLD.0 * self.base()).min(THRESHOLD.1)
+    }
+
+    /// Returns the queueing delay up to which flows fill the path, for a queue that overflows at `overflow` seconds.
+    pub(super) fn threshold(&self, overflow: Option<f64>) -> f64 {
+        let segment = self.segment();
+        let wanted = self.wanted().max(LEAST_THRESHOLD.1 * segment).max(LEAST_THRESHOLD.0);
+        let bounded = overflow.map_or(wanted, |overflow| wanted.min(OVERFLOW_PART * overflow).max(segment));
+        bounded.max(JITTER_PART * self.delays.jitter())
+    }
+
+    /// Returns `delay`, less the jitter, as a part of the RTT.
+    pub(super) fn part(&self, delay: f64) -> f64 {
+        (delay - self.delays.jitter()) / self.srtt.max(f64::MIN_POSITIVE)
+    }
+
+    /// Returns the delay up to which a packet met no queue, where the threshold is `threshold`.
+    pub(super) fn noise(&self, threshold: f64) -> f64 {
+        BURST.0.max(EMPTY_PART * threshold) + BURST.1 * self.segment()
+    }
+}

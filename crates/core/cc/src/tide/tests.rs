@@ -1,0 +1,126 @@
+use longhaul_units::{Bytes, Span, Time};
+
+use super::drain::{Cause, Drain};
+use super::losses::Losses;
+use super::model::Model;
+use crate::{Ack, AckedSegment, Episode, Path, RttSample, TxId};
+
+const MSS: Bytes = Bytes(1448);
+
+fn path(rtt: Span) -> Path {
+    Path { srtt: Some(rtt), ..Path::new(MSS) }
+}
+
+/// Lets a model see one RTT sample per ms for `ms`, each with 1448 bytes, and a round trip per 40 ms.
+fn observe(model: &mut Model, from: u64, ms: u64, rtt: Span) {
+    for at in from..from + ms {
+        let now = Time::ZERO + Span::from_millis(at);
+        let mut ack = Ack::new(now);
+        ack.rtt = Some(RttSample::new(rtt, now - rtt));
+        (ack.delivered, ack.total_delivered) = (MSS, MSS * at);
+        ack.round_start = at % 40 == 0;
+        model.on_ack(&ack, &path(rtt));
+    }
+}
+
+/// 1448 bytes per ms over 40 ms, and a queue of 10 ms later: the path without its queue holds four fifths of a window.
+fn filled() -> Model {
+    let mut model = Model::new(MSS.as_f64());
+    observe(&mut model, 40, 200, Span::from_millis(40));
+    observe(&mut model, 240, 200, Span::from_millis(50));
+    model
+}
+
+#[test]
+fn the_model_separates_path_and_queue() {
+    let model = filled();
+    assert!((model.base() - 0.04).abs() < 1e-6 && (model.queueing() - 0.01).abs() < 1e-6, "{model:?}");
+    assert!((model.rate() - 1_448_000.0).abs() < 1.0, "{}", model.rate());
+    assert!((model.without_queue(100.0) - 80.0).abs() < 1e-6);
+    // An eighth of the RTT, at most 5 ms; four segments take 4 ms; a third of a short queue.
+    assert!((model.threshold(None) - 0.005).abs() < 1e-6);
+    assert!((model.threshold(Some(0.006)) - 0.00198).abs() < 1e-6);
+}
+
+fn round(at: u64) -> Ack<'static> {
+    let mut ack = Ack::new(Time::ZERO + Span::from_millis(at));
+    ack.round_start = true;
+    ack
+}
+
+/// The window falls to nine tenths of what the path holds, less what empties the queue in two round trips.
+#[test]
+fn a_drain_lowers_the_window_below_what_the_path_holds() {
+    let model = filled();
+    let window = 40.0 * MSS.as_f64();
+    let drain = Drain::new(Cause::Queue, false, window, &Losses::new(), &model);
+    assert!((drain.held - 0.8 * window).abs() < 1.0, "{drain:?}");
+    assert!((drain.lowered - (0.9 - 0.125) * 0.8 * window).abs() < 1.0, "{drain:?}");
+}
+
+/// A queue that is gone was the flow's own; one that stays for four round trips is not. As long as it becomes shorter,
+/// nobody knows.
+#[test]
+fn a_drain_waits_as_long_as_the_queue_falls() {
+    let model = filled();
+    let new = || Drain::new(Cause::Queue, false, 40.0 * MSS.as_f64(), &Losses::new(), &model);
+    let judge = |delays: &[f64]| {
+        let mut drain = new();
+        let mut round_trips = delays.iter().enumerate();
+        round_trips.try_fold(0, |nth, (at, delay)| match drain.on_ack(&round(at as u64 * 40), *delay, 0.005) {
+            None => Ok(nth + 1),
+            Some(is_gone) => Err((is_gone, nth + 1)),
+        })
+    };
+    assert_eq!(judge(&[0.002]), Err((true, 1)));
+    assert_eq!(judge(&[0.01; 9]), Err((false, 5)), "nothing is shorter than before the first round trip");
+    let falling: Vec<f64> = (0..12).map(|nth| 0.1 * 0.78_f64.powi(nth)).collect();
+    assert_eq!(judge(&falling), Ok(12), "0.0065 s are left");
+}
+
+/// Acknowledges ten segments that are `late` by ms, of which one more is lost.
+fn lose(losses: &mut Losses, model: &Model, at: u64, late: u64, lost: u64) -> bool {
+    let now = Time::ZERO + Span::from_millis(at);
+    let segments: Vec<_> = (0..10)
+        .map(|nth| AckedSegment {
+            arrival: Some(now + Span::from_millis(late)),
+            ..AckedSegment::new(TxId(at + nth), now, MSS)
+        })
+        .collect();
+    let mut ack = Ack::new(now);
+    (ack.acked, ack.delivered, ack.newly_lost) = (&segments, MSS * 10, MSS * lost);
+    ack.episode = if lost > 0 { Episode::Enter } else { Episode::None };
+    losses.observe(&ack);
+    losses.on_ack(&ack, false, model)
+}
+
+fn empty() -> Model {
+    let mut model = Model::new(MSS.as_f64());
+    observe(&mut model, 40, 200, Span::from_millis(40));
+    model
+}
+
+/// The link loses packets whether they are late or not, a full queue the latest ones.
+#[test]
+fn losses_among_late_segments_are_those_of_a_queue() {
+    let model = empty();
+    let mut losses = Losses::new();
+    for at in 0..100 {
+        assert!(!lose(&mut losses, &model, at, if at % 10 == 9 { 30 } else { 1 }, 0));
+    }
+    assert!(!lose(&mut losses, &model, 100, 1, 1), "no later than others");
+    assert_eq!(losses.overflow(), None);
+    for at in 101..105 {
+        lose(&mut losses, &model, at, 30, 1);
+    }
+    assert!(losses.overflow().is_some_and(|delay| (0.02..0.03).contains(&delay)), "{:?}", losses.overflow());
+}
+
+/// Without a known capacity, more than one percent of losses is never the link's.
+#[test]
+fn many_losses_are_those_of_a_queue() {
+    let model = empty();
+    let mut losses = Losses::new();
+    let counted = (0..60).filter(|at| lose(&mut losses, &model, *at, 1, 1)).count();
+    assert!(counted > 40, "{counted}");
+}
