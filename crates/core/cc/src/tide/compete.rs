@@ -55,6 +55,18 @@ fn longer(gap: Span) -> Span {
     (gap * GAP.1).min(GAP.2)
 }
 
+/// Returns whether a test is due: when a multiple of `gap` has passed since the last one on the clock that is `shared`
+/// by being so much ahead, or if there is none, when `gap` has passed.
+pub(super) fn is_due(tested: Time, now: Time, gap: Span, shared: Option<Span>) -> bool {
+    match shared {
+        Some(ahead) => {
+            let period = |at: Time| (at + ahead).as_nanos() / gap.as_nanos();
+            period(now) != period(tested)
+        }
+        None => now.since(tested) > gap,
+    }
+}
+
 impl Tide {
     /// Returns whether the queue has overflowed because of others.
     pub(super) fn is_contested(&mut self, now: Time) -> bool {
@@ -124,12 +136,7 @@ impl Tide {
             self.left = Some(ack.now);
             return self.fill(self.model.without_queue(self.cubic.window().cwnd), 0.0);
         }
-        let periods = |at: Time, ahead: Span| (at + ahead).as_nanos() / self.gap.as_nanos();
-        let is_due = match self.shared_clock {
-            Some(ahead) => periods(ack.now, ahead) != periods(mode.tested, ahead),
-            None => waited,
-        };
-        if is_due {
+        if is_due(mode.tested, ack.now, self.gap, self.shared_clock) {
             self.drain(Cause::Overflow, true);
         } else if self.base_fell() {
             self.drain(Cause::Base, true);

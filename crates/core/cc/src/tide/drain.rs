@@ -18,9 +18,10 @@ const LOSS_FACTOR: f64 = 1.5;
 /// The window is lowered at most to this part of it; beside others, it is lowered to this part of what the path holds.
 const LEAST: f64 = 0.25;
 const TEST: f64 = 0.1;
+/// A lowered window is at most this part of it.
+const MOST: f64 = 0.95;
 /// Smallest window in segments. Below one segment, pacing keeps the rate.
 pub(super) const TINY: f64 = 0.2;
-const MOST: f64 = 0.95;
 /// The window in use, as a multiple of what was delivered in a round trip, and in segments more.
 const USED: (f64, f64) = (1.1, 4.0);
 /// The queue is gone at this part of its length before, or of the threshold.

@@ -1,5 +1,6 @@
 use longhaul_units::{Bytes, Span, Time};
 
+use super::compete::is_due;
 use super::drain::{Cause, Drain};
 use super::losses::Losses;
 use super::model::Model;
@@ -123,4 +124,18 @@ fn many_losses_are_those_of_a_queue() {
     let mut losses = Losses::new();
     let counted = (0..60).filter(|at| lose(&mut losses, &model, *at, 1, 1)).count();
     assert!(counted > 40, "{counted}");
+}
+
+/// Flows that began to compete at different times, on hosts whose clocks differ, test at the same moment, those with a
+/// longer gap at some of these moments. Without a shared clock, each waits for its own gap.
+#[test]
+fn flows_test_together_by_a_shared_clock() {
+    let at = |millis: u64| Time::ZERO + Span::from_millis(millis);
+    let (gap, long) = (Span::from_secs(5), Span::from_secs(20));
+    for (tested, ahead) in [(5_100, 0), (9_900, 0), (2_100, 3_000), (6_900, 3_000)] {
+        let due = |millis: u64, gap| is_due(at(tested), at(millis - ahead), gap, Some(Span::from_millis(ahead)));
+        assert!(!due(9_999, gap) && due(10_000, gap), "{tested}");
+        assert!(!due(19_999, long) && due(20_000, long), "{tested}");
+    }
+    assert!(!is_due(at(5_100), at(10_100), gap, None) && is_due(at(5_100), at(10_101), gap, None));
 }
