@@ -101,7 +101,7 @@ impl TcpConnector {
     pub async fn connect_with(&self, addr: impl ToSocketAddrs, config: &Config) -> io::Result<TcpStream> {
         let setup = Setup::from(config.clone());
         setup.check()?;
-        self.connect_to(addr, &Arc::new(setup.config.engine)).await
+        self.connect_to(addr, &setup.split().1).await
     }
 
     async fn connect_to(&self, addr: impl ToSocketAddrs, config: &Arc<longhaul_tcp::Config>) -> io::Result<TcpStream> {

@@ -19,7 +19,7 @@ use bytes::Bytes;
 use longhaul_sys::pool::RecvPool;
 pub(crate) use longhaul_sys::{ErrorClass, canonical};
 use longhaul_tcp::HostError;
-use longhaul_units::Time;
+use longhaul_units::{Span, Time};
 
 #[cfg(shuttle)]
 pub use self::linux::{a_dropped_timer_does_not_fire_for_its_successor, each_timer_fires_once};
@@ -174,6 +174,11 @@ impl Io {
     pub(crate) fn clocks() -> (Time, Duration) {
         let pair = clock::pair();
         (Time::from_nanos(pair.monotonic), pair.realtime)
+    }
+
+    /// Returns how far the wall clock is ahead in a reading of both clocks, or `None` if it is unset (zero) or behind.
+    pub(crate) fn ahead((now, wall): (Time, Duration)) -> Option<Span> {
+        u64::try_from(wall.as_nanos()).ok().filter(|wall| *wall > 0)?.checked_sub(now.as_nanos()).map(Span::from_nanos)
     }
 
     pub(crate) fn receiver(&self) -> Box<dyn Receiver> {

@@ -121,8 +121,10 @@ impl Setup {
         }
     }
 
-    /// Returns the settings for each connection, and their TCP settings.
-    pub(crate) fn split(self) -> (Habits, Arc<longhaul_tcp::Config>) {
+    /// Returns the settings for each connection, and their TCP settings with the wall clock as the shared clock. If the
+    /// wall clock is stepped later, these connections keep the old time, and act at other moments than newer ones.
+    pub(crate) fn split(mut self) -> (Habits, Arc<longhaul_tcp::Config>) {
+        self.config.engine.shared_clock = Io::ahead(Io::clocks());
         (self.habits, Arc::new(self.config.engine))
     }
 }
@@ -136,4 +138,27 @@ pub(crate) fn secret() -> io::Result<&'static [u8; 32]> {
     let mut fresh = [0; 32];
     getrandom::fill(&mut fresh).map_err(io::Error::other)?;
     Ok(SECRET.get_or_init(|| fresh))
+}
+
+#[cfg(test)]
+mod tests {
+    use longhaul_units::{Span, Time};
+
+    use super::*;
+
+    /// Endpoints of hosts with different uptimes read their clocks at different times, with errors in nanoseconds. At a
+    /// later moment, their shared times differ by these errors only.
+    #[test]
+    fn endpoints_share_a_wall_clock_that_is_set() {
+        let ahead = |uptime, wall| Io::ahead((Time::from_nanos(uptime), Duration::from_nanos(wall)));
+        let at = |seconds: u64| (1_700_000_000 + seconds) * 1_000_000_000;
+        for (boot, uptime, error) in [(0, 10, 0), (0, 7_210, 20_000), (3_600, 1_400, 7_000)] {
+            let ahead = ahead(uptime * 1_000_000_000, at(boot + uptime) + error).unwrap();
+            let now = Time::ZERO + Span::from_secs(9_000 - boot);
+            assert_eq!((now + ahead).as_nanos(), at(9_000) + error);
+        }
+        // The wall clock is not set, is behind the monotonic clock, or equals it.
+        assert_eq!([ahead(0, 0), ahead(8, 7), ahead(8, 8)], [None, None, Some(Span::ZERO)]);
+        assert!(Setup::default().split().1.shared_clock.is_some());
+    }
 }
