@@ -39,8 +39,6 @@ pub(crate) static ENTRY: Entry = Entry::monolithic("tide", |name, values, params
 crate::options! {
     /// Options of `tide`.
     pub(crate) struct TideConfig {
-        /// Divisor of the capacity estimate, which yields the window of the second round trip.
-        gamma: u64 = OptionSpec::int("gamma", 1, 8, 1, "divisor of the capacity estimate at the start"),
         /// Whether CUBIC takes over where other flows fill the queue.
         compete: bool = OptionSpec::flag("compete", true, "use CUBIC where other flows fill the queue"),
     }
@@ -48,21 +46,20 @@ crate::options! {
 
 /// Maximum pacing rate as a multiple of the capacity, if that is known, and of the window per RTT.
 const PACE_GAIN: (f64, f64) = (1.1, 1.5);
-/// Windows of fewer segments are paced at their rate.
+/// A window of fewer segments is small: it is paced at its rate, and its flow does not drain in time with others.
 const SMALL: f64 = 4.0;
-/// What a flow with the whole capacity leaves to others of its kind; one with a part of it leaves this part of that.
+/// What a flow leaves to others of its kind after a drain, as a part of its share of the capacity.
 const YIELD: f64 = 0.3;
 /// A flow with this share of the capacity has no others of its kind, and one with this share during a drain no others at all.
 const ALONE: f64 = 0.9;
 const ALONE_LOWERED: f64 = 0.75;
-/// A drain has changed nothing if the delivery rate is still this part of what it was.
-const UNCHANGED: f64 = 0.97;
-/// Least part of what the path holds to which windows are lowered again.
-const LEAST_LOWERED: f64 = 0.25;
 /// Part of the window that CUBIC begins with after a loss (RFC 9438).
 const COMPETE_KEPT: f64 = 0.7;
+/// Drains in succession that must find a queue of others before a flow competes, and a small one: flows of few segments do
+/// not empty a queue at the same time.
+const OUTLASTED: (u32, u32) = (2, 6);
 /// Round trips for which the window is held after losses that it caused, at first and at most.
-const HOLD: (u32, u32) = (8, 63);
+const HOLD: (u32, u32) = (8, 64);
 
 /// What controls the window.
 #[derive(Clone, Copy, Debug)]
@@ -97,13 +94,15 @@ pub(crate) struct Tide {
     /// Window to which losses hold the flow, for some round trips, and for how many the next time.
     hold: Option<(f64, u32)>,
     held_for: u32,
-    /// Whether the flow has taken part in a drain.
-    has_drained: bool,
-    /// Time of an overflow, of the end of the competition, and between tests in it.
-    overflowed: Option<Time>,
+    /// Drains in succession that others' queue has outlasted.
+    foreign: u32,
+    /// Capacity that the window was last scaled to.
+    scaled: Option<f64>,
+    /// End of the last competition.
     left: Option<Time>,
+    /// Time between two tests in it.
     gap: Span,
-    /// What a clock that hosts share is ahead of this one.
+    /// Offset of the clock that hosts share from this one.
     shared_clock: Option<Span>,
     /// The smallest RTT that the flow relies on, in seconds.
     relied: Option<f64>,
@@ -113,7 +112,7 @@ pub(crate) struct Tide {
 
 impl Tide {
     fn new(name: String, config: TideConfig, params: &BuildParams) -> Self {
-        let start = HardenedConfig { gamma: config.gamma, follow: false, ..Default::default() };
+        let start = HardenedConfig { gamma: 1, follow: false, ..Default::default() };
         let stages = Stages {
             name: name.clone(),
             startup: Box::new(SwiftStart::hardened(start).bounded().with_pauses()),
@@ -135,8 +134,8 @@ impl Tide {
             grow_to: 0.0,
             hold: None,
             held_for: HOLD.0,
-            has_drained: false,
-            overflowed: None,
+            foreign: 0,
+            scaled: None,
             left: None,
             shared_clock: params.shared_clock,
             relied: None,
@@ -145,23 +144,25 @@ impl Tide {
         }
     }
 
+    /// Returns whether CUBIC or the start-up scheme follows the connection.
+    const fn follows(&self) -> bool {
+        let tests = matches!(self.phase, Phase::Drain(Drain { is_competing: true, .. }));
+        tests || self.is_composed()
+    }
+
     /// Returns whether CUBIC or the start-up scheme controls the window.
     const fn is_composed(&self) -> bool {
         matches!(self.phase, Phase::Start | Phase::Compete(_)) || !self.paced
-    }
-
-    fn threshold(&self) -> f64 {
-        self.model.threshold(self.losses.overflow())
     }
 
     fn bound(&mut self) {
         self.window = self.window.min(self.cap).max(TINY * self.model.mss);
     }
 
-    /// Returns whether the smallest RTT has become shorter by more than the threshold.
-    fn base_fell(&mut self) -> bool {
+    /// Relies on the smallest RTT, and returns whether it has become shorter by more than the threshold.
+    fn update_base(&mut self) -> bool {
         let (least, relied) = (self.model.least(), self.relied);
-        let fell = relied.is_some_and(|relied| least < relied - self.threshold());
+        let fell = relied.is_some_and(|relied| least < relied - self.model.threshold());
         if fell || relied.is_none_or(|relied| least > relied) {
             self.relied = Some(least);
         }
@@ -186,6 +187,10 @@ impl Tide {
         let window = if is_competing { self.cubic.window().cwnd } else { self.window };
         let mut drain = Drain::new(cause, is_competing, window, &self.losses, &self.model);
         drain.filled = filled;
+        self.window = window;
+        if cause == Cause::Losses {
+            self.losses.begin();
+        }
         self.phase = Phase::Drain(drain);
     }
 
@@ -196,8 +201,9 @@ impl Tide {
         self.cubic.on_ack(ack, path);
         if ack.episode == Episode::Enter {
             if self.losses.on_ack(ack, false, &self.model) {
-                let delivered = ack.rate.map_or(0.0, |sample| sample.rate.as_bytes_per_sec() as f64);
-                self.fill((delivered * self.model.base()).min(before), 0.0);
+                let delivered = |rate: Rate| rate.as_bytes_per_sec() as f64 * self.model.base();
+                let held = ack.rate.map_or(COMPETE_KEPT * before, |sample| delivered(sample.rate).min(before));
+                self.fill(held, 0.0);
             } else {
                 self.fill(ack.flight_size.as_f64().min(before), f64::INFINITY);
             }
@@ -211,14 +217,15 @@ impl Tide {
         if drain.is_competing {
             self.cubic.on_ack(ack, path);
         }
-        if self.base_fell() {
+        if self.update_base() {
             drain.on_shorter_base(&self.model);
         }
-        let is_gone = drain.on_ack(ack, self.model.queueing(), self.threshold());
-        self.losses.on_ack(ack, drain.shows_losses(), &self.model);
+        let is_gone = drain.on_ack(ack, self.model.queueing(), self.model.threshold());
+        if self.losses.on_ack(ack, drain.shows_losses(), &self.model) && drain.cause == Cause::Queue {
+            drain.cause = Cause::Overflow;
+        }
         self.phase = Phase::Drain(drain);
         let Some(is_gone) = is_gone else { return };
-        self.has_drained = true;
         if drain.cause == Cause::Losses && self.losses.judge() {
             self.hold = Some((drain.held, self.held_for));
             self.held_for = (2 * self.held_for).min(HOLD.1);
@@ -232,8 +239,13 @@ impl Tide {
         if drain.is_competing {
             self.left = Some(now);
         }
-        let share = self.model.capacity().map(|capacity| drain.rate / capacity);
-        let left = share.filter(|share| *share <= ALONE && drain.helped()).map_or(1.0, |share| 1.0 - YIELD * share);
+        self.foreign = 0;
+        let rate = drain.rate.max(self.model.rate());
+        let share = self.model.capacity().map(|capacity| rate / capacity);
+        let left = match share {
+            Some(share) if share <= ALONE && drain.helped() => 1.0 - YIELD * share,
+            _ => 1.0,
+        };
         self.fill((left * drain.held).min(drain.window), 0.0);
     }
 
@@ -242,26 +254,24 @@ impl Tide {
         if drain.is_competing {
             return self.resume_competing(now);
         }
-        let noise = self.model.noise(self.threshold());
-        if let Some(delay) = drain.unmoved(self.model.capacity(), noise) {
+        let share = self.model.capacity().map(|capacity| self.model.last_rate() / capacity);
+        let is_alone = share.is_some_and(|share| share > ALONE_LOWERED);
+        let unmoved = drain.unmoved(self.model.capacity(), self.model.noise());
+        if let Some(delay) = unmoved.or(is_alone.then(|| self.model.queueing())) {
+            self.foreign = 0;
             self.model.ignore(delay);
             return self.fill(drain.held, 0.0);
         }
-        let share = self.model.capacity().map(|capacity| self.model.last_rate() / capacity);
-        if share.is_some_and(|share| share > ALONE_LOWERED) {
-            let is_unchanged = self.model.last_rate() > UNCHANGED * drain.rate;
-            if is_unchanged && drain.lowered > LEAST_LOWERED * drain.rate * self.model.base() {
-                self.window = drain.lowered;
-                return self.drain(drain.cause, false);
-            }
-            self.model.ignore(self.model.queueing());
+        if !self.config.compete {
             return self.fill(drain.held, 0.0);
         }
-        if self.config.compete {
-            let kept = if drain.cause == Cause::Queue { 1.0 } else { COMPETE_KEPT };
-            return self.compete(kept * drain.window, now, path);
+        self.foreign += 1;
+        let is_small = drain.held < SMALL * self.model.mss;
+        let kept = if matches!(drain.cause, Cause::Overflow | Cause::Mark) { COMPETE_KEPT } else { 1.0 };
+        if self.foreign < if is_small { OUTLASTED.1 } else { OUTLASTED.0 } {
+            return self.fill(kept * drain.window, 0.0);
         }
-        self.fill(drain.held, 0.0);
+        self.compete(kept * drain.window, false, now, path);
     }
 }
 
@@ -291,13 +301,13 @@ impl Controller for Tide {
     }
 
     fn on_sent(&mut self, event: &Sent, path: &Path) {
-        if self.is_composed() {
+        if self.follows() {
             self.cubic.on_sent(event, path);
         }
     }
 
     fn on_sent_run(&mut self, event: &Sent, count: u64, path: &Path) {
-        if self.is_composed() {
+        if self.follows() {
             self.cubic.on_sent_run(event, count, path);
         }
     }
@@ -306,7 +316,7 @@ impl Controller for Tide {
         if !self.paced {
             return self.cubic.on_ack(event, path);
         }
-        self.model.on_ack(event, path);
+        self.model.on_ack(event, path, self.losses.overflow());
         self.losses.observe(event);
         match self.phase {
             Phase::Start => self.on_start_ack(event, path),
@@ -331,14 +341,15 @@ impl Controller for Tide {
             self.hold = None;
         }
         self.model.forget_capacity();
-        self.has_drained = false;
+        self.losses.forget_overflow();
+        (self.scaled, self.foreign) = (None, 0);
         let to = if is_first { self.window } else { self.grow_to };
         self.fill(self.model.mss, to);
     }
 
     fn on_event(&mut self, event: &PathEvent, path: &Path) {
         self.model.set_segment(path);
-        if self.is_composed() || matches!(event, PathEvent::Mss { .. }) {
+        if self.follows() || matches!(event, PathEvent::Mss { .. }) {
             self.cubic.on_event(event, path);
         }
         if self.is_composed() {
@@ -348,6 +359,7 @@ impl Controller for Tide {
             PathEvent::IdleRestart { .. } => {
                 let initial = initial_window::of_connection(path, initial_window::DEFAULT_SEGMENTS).as_f64();
                 let before = self.window;
+                self.scaled = None;
                 self.fill(before.min(initial), before);
             }
             PathEvent::Spurious { timeout: true, .. } => {
@@ -379,7 +391,8 @@ impl Controller for Tide {
             let pace = self.model.standing().map(|rtt| {
                 let own =
                     Rate::from_bytes_over(Bytes::from_f64(window), rtt).mul_f64(gain).max(Rate::from_bytes_per_sec(1));
-                let most = self.model.capacity().map(|rate| Rate::from_bytes_per_sec((PACE_GAIN.0 * rate) as u64));
+                let most =
+                    self.model.capacity().map(|rate| Rate::from_bytes_per_sec(((PACE_GAIN.0 * rate) as u64).max(1)));
                 Pace { rate: most.map_or(own, |most| own.min(most)), quantum: None }
             });
             Control { pace, ..Control::window(Bytes::from_f64(window.max(self.model.mss))) }

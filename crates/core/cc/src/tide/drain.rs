@@ -6,7 +6,7 @@ use crate::Ack;
 
 /// Part of what the path holds without a queue to which the window is lowered. The part is less on short paths, where the
 /// threshold is a larger part of the RTT,
-const KEPT: (f64, f64) = (0.9, 0.96);
+pub(super) const KEPT: (f64, f64) = (0.9, 0.96);
 const KEPT_PART: f64 = 2.0;
 /// and with a longer queue, which is to be gone after this many round trips.
 const EMPTY_ROUNDS: f64 = 2.0;
@@ -15,7 +15,7 @@ const MOST_EXTRA: f64 = 0.4;
 const MOST_OVERFLOW: f64 = 0.5;
 /// With losses without a queue, the window is lowered by this multiple of the loss rate.
 const LOSS_FACTOR: f64 = 1.5;
-/// The window is lowered at most to this part of it; beside others, it is lowered to this part of what the path holds.
+/// The window is lowered at most to this part of it, and in a test beside others to this part.
 const LEAST: f64 = 0.25;
 const TEST: f64 = 0.1;
 /// A lowered window is at most this part of it.
@@ -34,8 +34,8 @@ const LOSS_ROUNDS: (u32, u32) = (2, 4);
 /// Least round trips of a test beside others.
 const TEST_ROUNDS: u32 = 2;
 
-/// A delay is no queue if it changed by less than this part of what the flow took away, and that is this multiple of the
-/// noise.
+/// A delay is no queue if the flow took away more than this multiple of the noise, and the delay changed by less than this
+/// part of that.
 const STILL: (f64, f64) = (2.0, 0.125);
 
 /// Why the flow gives way.
@@ -83,7 +83,7 @@ pub(super) struct Drain {
 impl Drain {
     /// Begins with `window` bytes.
     pub(super) fn new(cause: Cause, is_competing: bool, window: f64, losses: &Losses, model: &Model) -> Self {
-        let (lost, threshold) = (losses.rate(), model.threshold(losses.overflow()));
+        let (lost, threshold) = (losses.rate(), model.threshold());
         let used = window.min(USED.0 * model.delivered() + USED.1 * model.mss);
         let mut held = model.without_queue(used) * (1.0 - lost);
         if cause == Cause::Overflow && !is_competing {
@@ -92,20 +92,19 @@ impl Drain {
         }
         let base = model.base().max(f64::MIN_POSITIVE);
         let kept = match cause {
-            _ if is_competing => TEST,
             Cause::Losses => KEPT.0.min(1.0 - LOSS_FACTOR * lost),
             _ => {
                 let least = (KEPT_PART * threshold / base).clamp(1.0 - KEPT.1, 1.0 - KEPT.0);
                 1.0 - least - (model.queueing() / (EMPTY_ROUNDS * base)).min(MOST_EXTRA)
             }
         };
-        let least = if is_competing { TEST } else { LEAST };
+        let lowered = if is_competing { TEST * window } else { (kept * held).clamp(LEAST * window, MOST * window) };
         Self {
             cause,
             is_competing,
             window: used,
             held,
-            lowered: (kept * held).clamp(least * window, MOST * window).max(TINY * model.mss),
+            lowered: lowered.max(TINY * model.mss),
             rate: model.rate().max(1.0),
             before: model.queueing(),
             filled: 0,

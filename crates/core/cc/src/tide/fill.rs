@@ -2,37 +2,32 @@
 
 use longhaul_units::Bytes;
 
-use super::Tide;
-use super::compete::OWN_OVERFLOW;
-use super::drain::Cause;
-use crate::Ack;
+use super::drain::{Cause, KEPT};
+use super::{ALONE, COMPETE_KEPT, Phase, Tide};
+use crate::{Ack, Path};
 
 /// Round trips in which a flow that is alone fills the path again, and until growth accelerates.
 const CYCLE: f64 = 8.0;
 const PATIENCE: f64 = 16.0;
-/// A round trip counts once per this time in seconds, and at most so often.
+/// A round trip counts once per this time in seconds, and at most this often.
 const LONG_ROUND: f64 = 0.1;
 const MOST_ROUNDS: f64 = 8.0;
+/// Factor per round trip by which growth accelerates, and the number of round trips up to which it does.
 const FASTER: f64 = 1.25;
 const MOST_FASTER: f64 = 30.0;
-/// What a drain removes at most, as a part of what the path holds.
-const DRAINED: f64 = 0.1;
-/// A flow with the whole capacity fills at most this part of a queue that has overflowed before per round trip.
-const OVERFLOW_PART: f64 = 0.25;
-/// The window grows by at least this many segments per round trip, or less if it has fewer than four.
+/// The window grows by at least this many segments per round trip.
 const LEAST_STEP: f64 = 0.5;
-const SMALL: (f64, f64) = (4.0, 0.1);
 /// Smallest window relative to what the path holds that counts in the root.
 const LEAST_SHARE: f64 = 0.001;
 /// The window is at most this multiple of what was delivered in a round trip, and some segments more.
 const CEILING: (f64, f64) = (2.0, 4.0);
-/// It grows only if this part of it is in use.
-const USED: f64 = 0.75;
+/// A capacity that has changed by this factor changes the window with it.
+const CHANGED: f64 = 1.25;
 /// A queue of this multiple of the threshold is too long at once.
 const SUDDEN: f64 = 4.0;
 
 /// State of the growth.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Fill {
     /// Round trips in which the window limited the flow.
     pub(super) rounds: u32,
@@ -45,8 +40,8 @@ impl Fill {
         Self { rounds, least: queueing }
     }
 
-    /// Returns whether the queue was longer than the threshold for a whole round trip, or suddenly is.
-    fn stands(&mut self, ack: &Ack<'_>, base: f64, queueing: f64, threshold: f64) -> bool {
+    /// Processes an ACK, and returns whether the queue was longer than the threshold for a whole round trip, or suddenly is.
+    fn on_ack(&mut self, ack: &Ack<'_>, base: f64, queueing: f64, threshold: f64) -> bool {
         if ack.round_start && ack.cwnd_limited {
             self.rounds = self.rounds.saturating_add((base / LONG_ROUND).clamp(1.0, MOST_ROUNDS) as u32);
         }
@@ -66,45 +61,56 @@ impl Tide {
     /// a link together by more the more there are.
     fn step(&self, rounds: u32) -> f64 {
         let base = self.model.base().max(f64::MIN_POSITIVE);
-        let part = (self.threshold() / base + DRAINED) / CYCLE;
-        let faster = FASTER.powf((f64::from(rounds) - PATIENCE).clamp(0.0, MOST_FASTER));
-        let (step, has_room) = match self.model.capacity() {
-            Some(capacity) => {
-                let held = capacity * base;
-                let root = (self.window / held).clamp(LEAST_SHARE, 1.0).sqrt();
-                let most = self.losses.overflow().map_or(1.0, |overflow| OVERFLOW_PART * overflow / base);
-                (part.min(most) * held * root, self.window < held)
-            }
-            None => (part * self.window, true),
+        let part = (self.model.threshold() / base + 1.0 - KEPT.0) / CYCLE;
+        let (held, root) = match self.model.capacity() {
+            Some(capacity) => (capacity * base, (self.window / (capacity * base)).clamp(LEAST_SHARE, 1.0).sqrt()),
+            None => (self.window, 1.0),
         };
-        let small = (self.window / (SMALL.0 * self.model.mss)).clamp(SMALL.1, 1.0);
-        step.max(LEAST_STEP * small * self.model.mss) * if has_room { faster } else { 1.0 }
+        let has_room = self.model.capacity().is_none() || self.window < held;
+        let late = (f64::from(rounds) - PATIENCE).clamp(0.0, MOST_FASTER);
+        let faster = if has_room && late > 0.0 { FASTER.powf(late) } else { 1.0 };
+        (part * held * root).max(LEAST_STEP * self.model.mss) * faster
     }
 
-    pub(super) fn on_fill_ack(&mut self, mut fill: Fill, ack: &Ack<'_>, path: &crate::Path) {
-        let overflows = self.losses.on_ack(ack, false, &self.model);
-        let many = ack.round_start && self.losses.are_many(self.model.mss);
-        if ack.round_start {
-            self.hold = self.hold.and_then(|(window, rounds)| (rounds > 1).then_some((window, rounds - 1)));
-        }
-        let stands = fill.stands(ack, self.model.base(), self.model.queueing(), self.threshold());
-        self.phase = super::Phase::Fill(fill);
-        let is_policed = self.hold.is_some() && self.losses.are_back(self.model.mss);
-        let is_contested = is_policed || (overflows || ack.ecn_echo) && self.is_contested(ack.now);
-        if is_contested && self.config.compete && self.model.share().is_none_or(|share| share <= OWN_OVERFLOW) {
-            self.compete(super::COMPETE_KEPT * self.window, ack.now, path);
-            if let super::Phase::Compete(mode) = &mut self.phase {
-                mode.is_policed = is_policed;
+    /// Keeps the share of a capacity that has changed.
+    fn scale(&mut self) {
+        let Some(capacity) = self.model.capacity() else { return };
+        let ratio = capacity / self.scaled.unwrap_or(capacity);
+        if self.scaled.is_none() || !(1.0 / CHANGED..=CHANGED).contains(&ratio) {
+            self.scaled = Some(capacity);
+            // More capacity is taken as in slow start, since only what is delivered proves it.
+            if ratio > 1.0 {
+                self.grow_to = self.grow_to.max(ratio * self.window);
+            } else {
+                self.window *= ratio;
+                self.bound();
             }
-            return;
         }
-        let base_fell = self.base_fell() && fill.rounds >= 1;
+    }
+
+    pub(super) fn on_fill_ack(&mut self, mut fill: Fill, ack: &Ack<'_>, path: &Path) {
+        let overflows = self.losses.on_ack(ack, false, &self.model);
+        let mut are_many = false;
+        if ack.round_start {
+            are_many = self.losses.are_many(self.model.mss);
+            self.hold = self.hold.and_then(|(window, rounds)| (rounds > 1).then_some((window, rounds - 1)));
+            self.scale();
+        }
+        let stands = fill.on_ack(ack, self.model.base(), self.model.queueing(), self.model.threshold());
+        self.phase = Phase::Fill(fill);
+        // A queue that is kept short with marks does not show others.
+        let is_marked = ack.ecn_echo && self.model.share().is_none_or(|share| share <= ALONE);
+        let is_policed = self.hold.is_some() && self.losses.are_back(self.model.mss);
+        if self.config.compete && (is_policed || is_marked) {
+            return self.compete(COMPETE_KEPT * self.window, is_policed, ack.now, path);
+        }
+        let is_shorter = self.update_base() && fill.rounds >= 1;
         let cause = match () {
-            () if base_fell => Some(Cause::Base),
+            () if is_shorter => Some(Cause::Base),
             () if overflows => Some(Cause::Overflow),
             () if ack.ecn_echo => Some(Cause::Mark),
             () if stands => Some(Cause::Queue),
-            () if many => Some(Cause::Losses),
+            () if are_many => Some(Cause::Losses),
             () => None,
         };
         match cause {
@@ -114,8 +120,7 @@ impl Tide {
     }
 
     fn grow(&mut self, rounds: u32, ack: &Ack<'_>) {
-        let in_use = ack.prior_in_flight.as_f64() + CEILING.1 * self.model.mss;
-        if !ack.cwnd_limited || ack.delivered == Bytes::ZERO || in_use < USED * self.window {
+        if !ack.cwnd_limited || ack.delivered == Bytes::ZERO {
             return;
         }
         let (before, delivered) = (self.window, ack.delivered.as_f64());
@@ -125,7 +130,7 @@ impl Tide {
             let held = self.model.capacity().map_or(f64::INFINITY, |capacity| capacity * self.model.base());
             if self.window >= held.min(self.grow_to) {
                 self.grow_to = 0.0;
-                self.phase = super::Phase::Fill(Fill::new(0, self.model.queueing()));
+                self.phase = Phase::Fill(Fill::new(0, self.model.queueing()));
             }
         } else {
             self.window += (self.step(rounds) * delivered / self.window).min(delivered);

@@ -1,38 +1,34 @@
-//! Judgement of losses: of a full queue, or of the link.
+//! Classification of losses: those of a full queue, and those of the link.
 
 use longhaul_units::{Span, Time};
 
-use super::model::Model;
+use super::model::{BASE_LIFETIME, Model};
 use crate::estimate::{WindowedMax, WindowedMin};
 use crate::{Ack, Episode, SegmentKind};
 
 /// Number of segments near a loss whose lateness is compared with that of all segments.
 const NEAR: usize = 4;
-/// Time for which the least delay and the greatest lateness count.
-const LEAST_LIFETIME: Span = Span::from_secs(30);
+/// Time for which the greatest lateness counts.
 const MOST_LIFETIME: Span = Span::from_secs(10);
-/// Number of samples of the mean lateness, and after which it counts as that without a queue.
+/// Number of samples of the mean lateness. It counts as that without a queue after four times as many.
 const MEAN: u32 = 32;
-const SETTLED: u32 = 128;
 /// Weight of an overflow with less lateness than those before.
 const OVERFLOW_GAIN: f64 = 0.25;
 /// Segments near a loss are late from this part of the way from the lateness without a queue to that of a full one on,
-const LATE: f64 = 0.5;
+const LATE: f64 = 0.7;
 /// if the latter is at least this multiple of the former. Otherwise, jitter hides the difference.
 const DISTINCT: f64 = 1.5;
-/// Losses that may be the link's, and this multiple of what a lower window left, up to a limit.
+/// The link may lose this, and this multiple of what a lower window left, up to a limit.
 const TOLERATED: f64 = 0.02;
 const LINK_FACTOR: f64 = 2.0;
 const MOST_TOLERATED: f64 = 0.15;
-/// The counts are halved when this many segments have been delivered.
+/// The counts are halved when this many segments have been delivered. Fewer than this part of them show no excess.
 const MEMORY: f64 = 1000.0;
-/// Fewer segments show no loss rate.
-const LEAST_COUNT: f64 = 20.0;
-/// Of the loss rate while the window was lowered, this part of the rate before shows that the window did not cause it.
+const LEAST_PART: f64 = 0.02;
+/// The window is not the cause of losses if more than this part of their rate remains while it is lowered.
 const REMAINING: f64 = 0.5;
-const MOST_LINK: f64 = 0.3;
-/// They have come back at this part of what is tolerated, and this multiple of the remainder.
-const BACK: (f64, f64) = (0.1, 1.5);
+/// Losses are back at this multiple of what remained, and a part of what is tolerated.
+const BACK: (f64, f64) = (1.5, 0.1);
 /// Origin of one-way delays, whose offset is unknown.
 const ORIGIN: i64 = 1 << 60;
 
@@ -56,11 +52,11 @@ impl Lateness {
         Self {
             first: None,
             newest: [0.0; NEAR],
-            least: WindowedMin::new(LEAST_LIFETIME),
+            least: WindowedMin::new(BASE_LIFETIME),
             most: WindowedMax::new(MOST_LIFETIME.as_nanos()),
             mean: 0.0,
             count: 0,
-            idle: WindowedMin::new(LEAST_LIFETIME),
+            idle: WindowedMin::new(BASE_LIFETIME),
             at_loss: 0.0,
             at_overflow: None,
         }
@@ -85,10 +81,12 @@ impl Lateness {
         if is_new {
             self.count = self.count.saturating_add(1);
             self.mean += (self.near() - self.mean) / f64::from(self.count.min(MEAN));
-            if self.count >= SETTLED {
+            if self.count >= 4 * MEAN {
                 self.idle.update(ack.now, Span::from_secs_f64(self.mean));
             }
             self.most.update(ack.now.as_nanos(), self.near());
+            // A delay that segments survive is not that at which the queue overflows.
+            self.at_overflow = self.at_overflow.map(|overflow| overflow.max(self.near()));
         }
     }
 
@@ -103,16 +101,18 @@ impl Lateness {
         self.newest.into_iter().fold(0.0, f64::max)
     }
 
-    /// Processes a loss, and returns whether it is of a full queue: one `stands`, or the segments near the loss were late.
+    /// Processes a loss, and returns whether it is of a full queue: the segments near it were among the latest if a queue
+    /// `stands`, and otherwise much later than without a queue, too.
     fn on_loss(&mut self, noise: f64, stands: bool) -> bool {
         let near = self.near();
         self.at_loss = near;
-        let idle = self.idle.get().unwrap_or_default().as_secs_f64();
-        let full = self.at_overflow.or(self.most.get()).unwrap_or(0.0);
+        let (idle, most) = (self.idle.get().unwrap_or_default().as_secs_f64(), self.most.get().unwrap_or(0.0));
+        let full = self.at_overflow.unwrap_or(most);
         let is_late = near > noise && full > DISTINCT * idle && near > idle + LATE * (full - idle);
+        let stands = stands && near > LATE * most;
         if stands || is_late && self.at_overflow.is_none() {
             let before = self.at_overflow.unwrap_or(near);
-            self.at_overflow = Some(if near > before { near } else { before + OVERFLOW_GAIN * (near - before) });
+            self.at_overflow = Some(before + OVERFLOW_GAIN * (near - before));
         }
         stands || is_late
     }
@@ -141,7 +141,7 @@ impl Count {
     /// Returns whether more than `part` is lost, by more than two standard deviations of a random loss in pairs.
     fn exceeds(self, part: f64, mss: f64) -> bool {
         let all = self.delivered + self.lost;
-        all > LEAST_COUNT * mss && self.lost - 2.0 * (2.0 * mss * self.lost).sqrt() > part * all
+        all > LEAST_PART * MEMORY * mss && self.lost - 2.0 * (2.0 * mss * self.lost).sqrt() > part * all
     }
 }
 
@@ -149,10 +149,11 @@ impl Count {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Losses {
     lateness: Lateness,
-    /// Losses without a delay, while the window grew and while it was lowered, and losses with delays.
+    /// Whether the last loss was of a full queue.
+    is_full: bool,
+    /// Other losses, while the window grew and while it was lowered.
     filling: Count,
     lowered: Count,
-    blurred: Count,
     /// Loss rate that a lower window did not end.
     link: f64,
 }
@@ -160,7 +161,7 @@ pub(super) struct Losses {
 impl Losses {
     pub(super) const fn new() -> Self {
         let none = Count { delivered: 0.0, lost: 0.0 };
-        Self { lateness: Lateness::new(), filling: none, lowered: none, blurred: none, link: 0.0 }
+        Self { lateness: Lateness::new(), is_full: false, filling: none, lowered: none, link: 0.0 }
     }
 
     pub(super) fn observe(&mut self, ack: &Ack<'_>) {
@@ -172,22 +173,29 @@ impl Losses {
         self.lateness.at_overflow
     }
 
-    /// Counts the losses of an ACK, and returns whether one of them is of a full queue.
-    pub(super) fn on_ack(&mut self, ack: &Ack<'_>, is_lowered: bool, model: &Model) -> bool {
-        let threshold = model.threshold(self.overflow());
-        let noise = model.noise(threshold);
-        let (delivered, lost) = (ack.delivered.as_f64(), ack.newly_lost.as_f64());
-        let is_clean = model.capacity().is_some() && self.lateness.near() <= noise;
-        let (clean, blurred) = if is_clean { (lost, 0.0) } else { (0.0, lost) };
-        let count = if is_lowered { &mut self.lowered } else { &mut self.filling };
-        count.add(delivered, clean, model.mss);
-        self.blurred.add(delivered, blurred, model.mss);
-        let is_first = matches!(ack.episode, Episode::Enter | Episode::Again);
-        let is_late = is_first && self.lateness.on_loss(noise, model.queueing() > threshold);
-        is_late || blurred > 0.0 && self.are_blurred(model)
+    /// Forgets at which delay the queue overflows.
+    pub(super) const fn forget_overflow(&mut self) {
+        self.lateness.at_overflow = None;
     }
 
-    /// Returns the rate of losses without a delay while the window grew.
+    /// Begins to count the losses with a lower window.
+    pub(super) fn begin(&mut self) {
+        self.lowered = Count::default();
+    }
+
+    /// Counts the losses of an ACK, and returns whether they are of a full queue.
+    pub(super) fn on_ack(&mut self, ack: &Ack<'_>, is_lowered: bool, model: &Model) -> bool {
+        let is_first = matches!(ack.episode, Episode::Enter | Episode::Again);
+        if is_first {
+            self.is_full = self.lateness.on_loss(model.noise(), model.queueing() > model.threshold());
+        }
+        let lost = if self.is_full { 0.0 } else { ack.newly_lost.as_f64() };
+        let count = if is_lowered { &mut self.lowered } else { &mut self.filling };
+        count.add(ack.delivered.as_f64(), lost, model.mss);
+        is_first && self.is_full
+    }
+
+    /// Returns the rate of losses that were not of a full queue, while the window grew.
     pub(super) fn rate(&self) -> f64 {
         self.filling.rate()
     }
@@ -199,33 +207,24 @@ impl Losses {
 
     /// Returns whether losses that went away with the rate have come back.
     pub(super) fn are_back(&self, mss: f64) -> bool {
-        self.filling.exceeds(BACK.0 * TOLERATED + BACK.1 * self.link, mss)
+        self.filling.exceeds(BACK.0 * self.link + BACK.1 * TOLERATED, mss)
     }
 
-    /// Returns whether more is lost without a delay than while the window was lowered.
+    /// Returns whether more is lost than while the window was lowered.
     pub(super) fn exceed_link(&self) -> bool {
-        self.filling.rate() > BACK.1 * self.link
+        self.filling.rate() > BACK.0 * self.link
     }
 
-    /// Returns whether more is lost without a delay than chance and the link explain.
+    /// Returns whether more is lost than chance and the link explain.
     pub(super) fn are_many(&self, mss: f64) -> bool {
-        self.filling.exceeds(self.tolerated(), mss)
+        self.filling.exceeds((TOLERATED + LINK_FACTOR * self.link).min(MOST_TOLERATED), mss)
     }
 
-    fn tolerated(&self) -> f64 {
-        (TOLERATED + LINK_FACTOR * self.link).min(MOST_TOLERATED)
-    }
-
-    /// Returns whether losses with delays are too many to be random.
-    pub(super) fn are_blurred(&self, model: &Model) -> bool {
-        let most = if model.capacity().is_some() { self.tolerated() } else { TOLERATED };
-        self.blurred.exceeds(most, model.mss)
-    }
-
-    /// Compares the loss rates before and while the window was lowered, and returns whether the window caused it.
+    /// Compares the loss rates before and while the window was lowered, counts anew, and returns whether the window caused
+    /// them.
     pub(super) fn judge(&mut self) -> bool {
         let is_own = self.lowered.rate() <= REMAINING * self.filling.rate();
-        self.link = self.lowered.rate().min(MOST_LINK);
+        self.link = self.lowered.rate();
         (self.filling, self.lowered) = (Count::default(), Count::default());
         is_own
     }

@@ -7,7 +7,7 @@ use crate::copa_cubic::capacity::Capacity;
 use crate::{Ack, Path, SegmentKind};
 
 /// Time for which a minimum RTT is valid. Beside other flows it does not expire, because the queue may stay full.
-const BASE_LIFETIME: Span = Span::from_secs(30);
+pub(super) const BASE_LIFETIME: Span = Span::from_secs(30);
 /// Queueing delay up to which the window grows, as a part of the RTT without a queue, and its limit in seconds.
 const THRESHOLD: (f64, f64) = (0.125, 0.005);
 /// The threshold is at least this long, and at least the transmission time of four segments.
@@ -31,6 +31,7 @@ pub(super) struct Model {
     capacity: Capacity,
     srtt: f64,
     round: Round,
+    threshold: f64,
 }
 
 /// What was delivered in the last two complete round trips and in the present one.
@@ -67,10 +68,12 @@ impl Model {
             capacity: Capacity::new(),
             srtt: 0.0,
             round: Round::default(),
+            threshold: LEAST_THRESHOLD.0,
         }
     }
 
-    pub(super) fn on_ack(&mut self, ack: &Ack<'_>, path: &Path) {
+    /// Processes an ACK. The queue overflows at a delay of `overflow` seconds.
+    pub(super) fn on_ack(&mut self, ack: &Ack<'_>, path: &Path, overflow: Option<f64>) {
         self.set_segment(path);
         if let Some(sample) = ack.rtt {
             self.delays.sample(ack.now, sample.rtt, path.srtt.unwrap_or(sample.rtt));
@@ -92,6 +95,11 @@ impl Model {
         if self.delays.floor() > raw {
             self.delays.set_floor(raw);
         }
+        let segment = self.segment();
+        let wanted = (THRESHOLD.0 * self.base()).min(THRESHOLD.1);
+        let wanted = wanted.max(LEAST_THRESHOLD.1 * segment).max(LEAST_THRESHOLD.0);
+        let bounded = overflow.map_or(wanted, |overflow| wanted.min(OVERFLOW_PART * overflow).max(segment));
+        self.threshold = bounded.max(JITTER_PART * self.delays.jitter());
     }
 
     pub(super) fn set_segment(&mut self, path: &Path) {
@@ -173,17 +181,9 @@ impl Model {
         if rate > 0.0 { self.mss / rate } else { 0.0 }
     }
 
-    /// Returns the queueing delay up to which flows fill the path, before any limit by its buffer.
-    pub(super) fn wanted(&self) -> f64 {
-        (THRESHOLD.0 * self.base()).min(THRESHOLD.1)
-    }
-
-    /// Returns the queueing delay up to which flows fill the path, for a queue that overflows at `overflow` seconds.
-    pub(super) fn threshold(&self, overflow: Option<f64>) -> f64 {
-        let segment = self.segment();
-        let wanted = self.wanted().max(LEAST_THRESHOLD.1 * segment).max(LEAST_THRESHOLD.0);
-        let bounded = overflow.map_or(wanted, |overflow| wanted.min(OVERFLOW_PART * overflow).max(segment));
-        bounded.max(JITTER_PART * self.delays.jitter())
+    /// Returns the queueing delay up to which flows fill the path.
+    pub(super) const fn threshold(&self) -> f64 {
+        self.threshold
     }
 
     /// Returns `delay`, less the jitter, as a part of the RTT.
@@ -191,8 +191,8 @@ impl Model {
         (delay - self.delays.jitter()) / self.srtt.max(f64::MIN_POSITIVE)
     }
 
-    /// Returns the delay up to which a packet met no queue, where the threshold is `threshold`.
-    pub(super) fn noise(&self, threshold: f64) -> f64 {
-        BURST.0.max(EMPTY_PART * threshold) + BURST.1 * self.segment()
+    /// Returns the delay up to which a packet met no queue.
+    pub(super) fn noise(&self) -> f64 {
+        BURST.0.max(EMPTY_PART * self.threshold) + BURST.1 * self.segment()
     }
 }

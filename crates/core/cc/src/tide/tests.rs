@@ -12,35 +12,37 @@ fn path(rtt: Span) -> Path {
     Path { srtt: Some(rtt), ..Path::new(MSS) }
 }
 
-/// Lets a model see one RTT sample per ms for `ms`, each with 1448 bytes, and a round trip per 40 ms.
-fn observe(model: &mut Model, from: u64, ms: u64, rtt: Span) {
+/// Lets a model see one RTT sample per ms for `ms`, each with 1448 bytes, and a round trip per 40 ms, with a queue that
+/// overflows at `overflow` seconds.
+fn observe(model: &mut Model, from: u64, ms: u64, rtt: Span, overflow: Option<f64>) {
     for at in from..from + ms {
         let now = Time::ZERO + Span::from_millis(at);
         let mut ack = Ack::new(now);
         ack.rtt = Some(RttSample::new(rtt, now - rtt));
         (ack.delivered, ack.total_delivered) = (MSS, MSS * at);
         ack.round_start = at % 40 == 0;
-        model.on_ack(&ack, &path(rtt));
+        model.on_ack(&ack, &path(rtt), overflow);
     }
 }
 
 /// 1448 bytes per ms over 40 ms, and a queue of 10 ms later: the path without its queue holds four fifths of a window.
 fn filled() -> Model {
     let mut model = Model::new(MSS.as_f64());
-    observe(&mut model, 40, 200, Span::from_millis(40));
-    observe(&mut model, 240, 200, Span::from_millis(50));
+    observe(&mut model, 40, 200, Span::from_millis(40), None);
+    observe(&mut model, 240, 200, Span::from_millis(50), None);
     model
 }
 
 #[test]
 fn the_model_separates_path_and_queue() {
-    let model = filled();
+    let mut model = filled();
     assert!((model.base() - 0.04).abs() < 1e-6 && (model.queueing() - 0.01).abs() < 1e-6, "{model:?}");
     assert!((model.rate() - 1_448_000.0).abs() < 1.0, "{}", model.rate());
     assert!((model.without_queue(100.0) - 80.0).abs() < 1e-6);
     // An eighth of the RTT, at most 5 ms; four segments take 4 ms; a third of a short queue.
-    assert!((model.threshold(None) - 0.005).abs() < 1e-6);
-    assert!((model.threshold(Some(0.006)) - 0.00198).abs() < 1e-6);
+    assert!((model.threshold() - 0.005).abs() < 1e-6);
+    observe(&mut model, 440, 1, Span::from_millis(50), Some(0.006));
+    assert!((model.threshold() - 0.00198).abs() < 1e-6);
 }
 
 fn round(at: u64) -> Ack<'static> {
@@ -97,7 +99,7 @@ fn lose(losses: &mut Losses, model: &Model, at: u64, late: u64, lost: u64) -> bo
 
 fn empty() -> Model {
     let mut model = Model::new(MSS.as_f64());
-    observe(&mut model, 40, 200, Span::from_millis(40));
+    observe(&mut model, 40, 200, Span::from_millis(40), None);
     model
 }
 
@@ -115,15 +117,33 @@ fn losses_among_late_segments_are_those_of_a_queue() {
         lose(&mut losses, &model, at, 30, 1);
     }
     assert!(losses.overflow().is_some_and(|delay| (0.02..0.03).contains(&delay)), "{:?}", losses.overflow());
+    // A queue in which a segment waits for 40 ms does not overflow at 30 ms.
+    lose(&mut losses, &model, 105, 40, 0);
+    assert!(losses.overflow().is_some_and(|delay| delay > 0.035), "{:?}", losses.overflow());
 }
 
-/// Without a known capacity, more than one percent of losses is never the link's.
+/// Losses without a delay are the link's as long as they are few, and if a lower window leaves more than half of them.
 #[test]
-fn many_losses_are_those_of_a_queue() {
+fn a_lower_window_tells_whose_losses_they_are() {
     let model = empty();
-    let mut losses = Losses::new();
-    let counted = (0..60).filter(|at| lose(&mut losses, &model, *at, 1, 1)).count();
-    assert!(counted > 40, "{counted}");
+    for (remaining, is_own) in [(0, true), (1, false)] {
+        let mut losses = Losses::new();
+        let lossy = |losses: &mut Losses, is_lowered, lost| {
+            for at in 0..40 {
+                let ack =
+                    Ack { delivered: MSS * 10, newly_lost: MSS * lost, ..Ack::new(Time::ZERO + Span::from_millis(at)) };
+                losses.on_ack(&ack, is_lowered, &model);
+            }
+        };
+        lossy(&mut losses, false, 0);
+        assert!(!losses.are_many(MSS.as_f64()));
+        lossy(&mut losses, false, 1);
+        assert!(losses.are_many(MSS.as_f64()), "a twentieth is lost");
+        lossy(&mut losses, true, remaining);
+        assert_eq!(losses.judge(), is_own);
+        lossy(&mut losses, false, 1);
+        assert_eq!(losses.are_many(MSS.as_f64()), is_own, "the link loses a tenth");
+    }
 }
 
 /// Flows that began to compete at different times, on hosts whose clocks differ, test at the same moment, those with a
