@@ -28,7 +28,7 @@ use self::dip::Delay;
 use self::reach::Reach;
 use self::reverse::{Claim, Reverse};
 use self::rounds::{LossRate, Rounds};
-use self::still::Still;
+use self::still::{MostRate, Still, most_rate};
 use self::trial::{Cause, Trial};
 use crate::avoidance::Cubic;
 use crate::classify::bbe::BbeLoss;
@@ -36,10 +36,11 @@ use crate::compose::{Composed, Stages};
 use crate::copa::{Copa, CopaConfig};
 use crate::describe::{Entry, OptionSpec};
 use crate::estimate::CongestionLevel;
+use crate::forward::with_cubic;
 use crate::startup::swift_start::{SwiftStart, hardened::HardenedConfig};
 use crate::{
-    Ack, AckFrequency, BuildParams, Control, Controller, Demands, EcnMark, Episode, Estimate, Granted, NeedError,
-    Needs, Path, PathEvent, Quantity, SendLimit, Sent, Snapshot, Timeout, initial_window,
+    Ack, BuildParams, Control, Controller, EcnMark, Episode, Estimate, Path, PathEvent, Quantity, SendLimit, Snapshot,
+    Timeout, initial_window,
 };
 
 /// Registry entry.
@@ -126,7 +127,6 @@ enum Mode {
 /// The controller.
 #[derive(Clone, Debug)]
 pub(crate) struct CopaCubic {
-    name: String,
     config: CopaCubicConfig,
     mode: Mode,
     /// Whether the transport paces. If not, CUBIC controls the window throughout.
@@ -145,6 +145,7 @@ pub(crate) struct CopaCubic {
     acks: Acks,
     reverse: Reverse,
     still: Still,
+    most_rate: MostRate,
     level: CongestionLevel,
     /// Time between two trials in competitive mode, and the end of that mode.
     gap: Span,
@@ -160,7 +161,7 @@ impl CopaCubic {
     fn new(name: String, config: CopaCubicConfig, params: &BuildParams) -> Self {
         let start = HardenedConfig { gamma: config.gamma, follow: false, ..Default::default() };
         let stages = Stages {
-            name: name.clone(),
+            name,
             startup: Box::new(SwiftStart::hardened(start).bounded().with_pauses()),
             avoidance: Box::new(Cubic::new(Default::default())),
             classifier: Box::new(BbeLoss::new(CongestionLevel::new(LEVEL.0), LEVEL.1)),
@@ -168,7 +169,6 @@ impl CopaCubic {
         };
         let copa = CopaConfig { competitive: false, rtt_min_window: RTT_MIN_LIFETIME, ..CopaConfig::default() };
         Self {
-            name,
             config,
             mode: Mode::Start,
             paced: true,
@@ -185,6 +185,7 @@ impl CopaCubic {
             acks: Acks::default(),
             reverse: Reverse::default(),
             still: Still::default(),
+            most_rate: most_rate(),
             level: CongestionLevel::new(LEVEL.0).with_rtt_min_window(RTT_MIN_LIFETIME),
             gap: GAP.0,
             left: None,
@@ -359,7 +360,7 @@ impl CopaCubic {
             }
             Cause::NoQueue(delay) if self.config.floor => {
                 self.ignore_delay(delay);
-                self.begin_cruise(trial.window(), false);
+                self.begin_cruise(self.restored(trial.window()), false);
             }
             Cause::NoQueue(_) | Cause::Others => self.begin_cruise(trial.window(), false),
         }
@@ -405,41 +406,7 @@ impl CopaCubic {
 }
 
 impl Controller for CopaCubic {
-    fn name(&self) -> String {
-        self.name.clone()
-    }
-
-    fn needs(&self) -> Needs {
-        let own = Demands {
-            pacing: true,
-            arrival_times: true,
-            segments: true,
-            whole_window: true,
-            ack_frequency: AckFrequency::Varied,
-            ..Demands::default()
-        };
-        let mut needs = self.cubic.needs();
-        needs.preferred = needs.preferred.union(own);
-        needs
-    }
-
-    fn on_granted(&mut self, granted: &Granted, path: &Path) -> Result<(), NeedError> {
-        self.paced = granted.pacing;
-        self.ecn = granted.ecn.min(EcnMark::Ect0);
-        self.cubic.on_granted(granted, path)
-    }
-
-    fn on_sent(&mut self, event: &Sent, path: &Path) {
-        if self.is_composed() {
-            self.cubic.on_sent(event, path);
-        }
-    }
-
-    fn on_sent_run(&mut self, event: &Sent, count: u64, path: &Path) {
-        if self.is_composed() {
-            self.cubic.on_sent_run(event, count, path);
-        }
-    }
+    with_cubic!(is_composed);
 
     fn on_ack(&mut self, event: &Ack<'_>, path: &Path) {
         self.mss = path.mss;
@@ -463,7 +430,7 @@ impl Controller for CopaCubic {
             let most_jitter = self.capacity.most_jitter(event.now, self.mss.as_f64()).unwrap_or(f64::INFINITY);
             self.copa.delays_mut().limit_jitter(most_jitter);
             self.on_reverse_round();
-            self.on_still_round(event.cwnd_limited);
+            self.on_still_round(event.now, event.cwnd_limited);
         }
         let touched = self.base() + Span::from_secs_f64(HOST_DELAY);
         if event.rtt.is_some_and(|sample| sample.rtt <= touched) {
@@ -530,18 +497,8 @@ impl Controller for CopaCubic {
         self.copa.on_event(event, path);
     }
 
-    fn on_tick(&mut self, now: Time, path: &Path) {
-        if self.is_composed() {
-            self.cubic.on_tick(now, path);
-        }
-    }
-
     fn is_dispensable(&self, idle: Span) -> bool {
         self.is_like_new_after(idle)
-    }
-
-    fn next_tick(&self) -> Option<Time> {
-        if self.is_composed() { self.cubic.next_tick() } else { None }
     }
 
     fn control(&self) -> Control {

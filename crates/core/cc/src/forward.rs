@@ -38,3 +38,54 @@ macro_rules! forward_controller {
     };
     (@snapshot $inner:tt) => { fn snapshot(&self) -> $crate::Snapshot { self.$inner.snapshot() } };
 }
+
+/// Implements what controllers do alike that let CUBIC and its start-up scheme, their field `cubic`, control the window at
+/// times: while `is_composed`, or throughout if the transport does not pace. CUBIC is told of what is sent while `$follows`.
+macro_rules! with_cubic {
+    ($follows:ident) => {
+        $crate::forward_controller!(cubic: name);
+
+        fn needs(&self) -> $crate::Needs {
+            let own = $crate::Demands {
+                pacing: true,
+                arrival_times: true,
+                segments: true,
+                whole_window: true,
+                ack_frequency: $crate::AckFrequency::Varied,
+                ..$crate::Demands::default()
+            };
+            let mut needs = self.cubic.needs();
+            needs.preferred = needs.preferred.union(own);
+            needs
+        }
+
+        fn on_granted(&mut self, granted: &$crate::Granted, path: &$crate::Path) -> Result<(), $crate::NeedError> {
+            self.paced = granted.pacing;
+            self.ecn = granted.ecn.min($crate::EcnMark::Ect0);
+            self.cubic.on_granted(granted, path)
+        }
+
+        fn on_sent(&mut self, event: &$crate::Sent, path: &$crate::Path) {
+            if self.$follows() {
+                self.cubic.on_sent(event, path);
+            }
+        }
+
+        fn on_sent_run(&mut self, event: &$crate::Sent, count: u64, path: &$crate::Path) {
+            if self.$follows() {
+                self.cubic.on_sent_run(event, count, path);
+            }
+        }
+
+        fn on_tick(&mut self, now: $crate::internal::Time, path: &$crate::Path) {
+            if self.is_composed() {
+                self.cubic.on_tick(now, path);
+            }
+        }
+
+        fn next_tick(&self) -> Option<$crate::internal::Time> {
+            if self.is_composed() { self.cubic.next_tick() } else { None }
+        }
+    };
+}
+pub(crate) use with_cubic;

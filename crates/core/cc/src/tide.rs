@@ -21,10 +21,11 @@ use self::model::Model;
 use crate::avoidance::Cubic;
 use crate::compose::{Composed, Stages};
 use crate::describe::{Entry, OptionSpec};
+use crate::forward::with_cubic;
 use crate::startup::swift_start::{SwiftStart, hardened::HardenedConfig};
 use crate::{
-    Ack, AckFrequency, BuildParams, Control, Controller, Demands, EcnMark, Episode, Estimate, Granted, NeedError,
-    Needs, Pace, Path, PathEvent, Quantity, Sent, Snapshot, Timeout, initial_window,
+    Ack, BuildParams, Control, Controller, EcnMark, Episode, Estimate, Pace, Path, PathEvent, Quantity, Snapshot,
+    Timeout, initial_window,
 };
 
 /// The table entry.
@@ -77,7 +78,6 @@ enum Phase {
 /// The controller.
 #[derive(Clone, Debug)]
 pub(crate) struct Tide {
-    name: String,
     config: TideConfig,
     phase: Phase,
     /// Whether the transport paces. If not, CUBIC controls the window throughout.
@@ -114,14 +114,13 @@ impl Tide {
     fn new(name: String, config: TideConfig, params: &BuildParams) -> Self {
         let start = HardenedConfig { gamma: 1, follow: false, ..Default::default() };
         let stages = Stages {
-            name: name.clone(),
+            name,
             startup: Box::new(SwiftStart::hardened(start).bounded().with_pauses()),
             avoidance: Box::new(Cubic::new(Default::default())),
             ..Stages::default()
         };
         let mss = params.mss.as_f64().max(1.0);
         Self {
-            name,
             config,
             phase: Phase::Start,
             paced: true,
@@ -276,41 +275,7 @@ impl Tide {
 }
 
 impl Controller for Tide {
-    fn name(&self) -> String {
-        self.name.clone()
-    }
-
-    fn needs(&self) -> Needs {
-        let own = Demands {
-            pacing: true,
-            arrival_times: true,
-            segments: true,
-            whole_window: true,
-            ack_frequency: AckFrequency::Varied,
-            ..Demands::default()
-        };
-        let mut needs = self.cubic.needs();
-        needs.preferred = needs.preferred.union(own);
-        needs
-    }
-
-    fn on_granted(&mut self, granted: &Granted, path: &Path) -> Result<(), NeedError> {
-        self.paced = granted.pacing;
-        self.ecn = granted.ecn.min(EcnMark::Ect0);
-        self.cubic.on_granted(granted, path)
-    }
-
-    fn on_sent(&mut self, event: &Sent, path: &Path) {
-        if self.follows() {
-            self.cubic.on_sent(event, path);
-        }
-    }
-
-    fn on_sent_run(&mut self, event: &Sent, count: u64, path: &Path) {
-        if self.follows() {
-            self.cubic.on_sent_run(event, count, path);
-        }
-    }
+    with_cubic!(follows);
 
     fn on_ack(&mut self, event: &Ack<'_>, path: &Path) {
         if !self.paced {
@@ -369,16 +334,6 @@ impl Controller for Tide {
             }
             _ => {}
         }
-    }
-
-    fn on_tick(&mut self, now: Time, path: &Path) {
-        if self.is_composed() {
-            self.cubic.on_tick(now, path);
-        }
-    }
-
-    fn next_tick(&self) -> Option<Time> {
-        if self.is_composed() { self.cubic.next_tick() } else { None }
     }
 
     fn control(&self) -> Control {

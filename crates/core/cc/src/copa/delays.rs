@@ -299,11 +299,12 @@ impl Delays {
         (self.raw - self.floor - self.jitter()).max(0.0)
     }
 
-    /// Returns the delay above RTTmin and the floor that each of both directions has, in seconds, or zero if it is unknown.
+    /// Returns the delay above RTTmin and the floor that each of both directions has, jitter included, in seconds, or zero if
+    /// it is unknown.
     pub(crate) fn of_each_way(&self) -> f64 {
         let reverse = self.reverse();
         let forward = self.of_both_ways().as_secs_f64() - reverse;
-        (forward.min(reverse) - self.floor - self.jitter()).max(0.0)
+        (forward.min(reverse) - self.floor).max(0.0)
     }
 
     /// Returns whether the queue is nearly empty: `dq < nearly (RTTmax - RTTmin)`, or at most `noise` seconds. A

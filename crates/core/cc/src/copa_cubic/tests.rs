@@ -1,7 +1,7 @@
 use longhaul_units::{Bytes, Span, Time};
 
 use super::*;
-use crate::{AckedSegment, RttSample, TxId};
+use crate::{AckedSegment, Granted, RttSample, Sent, TxId};
 
 pub(super) const MSS: Bytes = Bytes(1448);
 

@@ -1,10 +1,8 @@
 use longhaul_units::{Bytes, Span, Time};
 
 use super::compete::is_due;
-use super::drain::{Cause, Drain};
-use super::losses::Losses;
-use super::model::Model;
-use crate::{Ack, AckedSegment, Episode, Path, RttSample, TxId};
+use super::*;
+use crate::{AckedSegment, RttSample, TxId};
 
 const MSS: Bytes = Bytes(1448);
 
@@ -158,4 +156,91 @@ fn flows_test_together_by_a_shared_clock() {
         assert!(!due(19_999, long) && due(20_000, long), "{tested}");
     }
     assert!(!is_due(at(5_100), at(10_100), gap, None) && is_due(at(5_100), at(10_101), gap, None));
+}
+
+/// A flow that fills a path of 40 ms with 100 segments.
+fn filling() -> Tide {
+    let mut tide = Tide::new("tide".to_owned(), TideConfig::default(), &BuildParams::default());
+    tide.model = empty();
+    tide.fill(100.0 * MSS.as_f64(), 0.0);
+    tide
+}
+
+/// Acknowledges 16 pairs of segments, the second of which arrives `gap` after the first, at the end of a round trip.
+fn pairs(tide: &mut Tide, at: u64, gap: Span) {
+    let now = Time::ZERO + Span::from_millis(at);
+    let arrival = |nth: u64| now + Span::from_millis(nth / 2 * 8) + gap * (nth % 2);
+    let segments: Vec<_> = (0..32)
+        .map(|nth| AckedSegment {
+            arrival: Some(arrival(nth)),
+            ..AckedSegment::new(TxId(at + nth), arrival(nth & !1) - Span::from_millis(20), MSS)
+        })
+        .collect();
+    let mut ack = Ack::new(now);
+    (ack.acked, ack.round_start, ack.total_delivered) = (&segments, true, MSS * at);
+    tide.on_ack(&ack, &path(Span::from_millis(40)));
+}
+
+/// 1448 bytes per ms are 1,448,000 bytes/s. At half of that, the same share needs half of the window; at 1.2 times, the window
+/// stays. Twice the capacity is filled as in slow start.
+#[test]
+fn the_share_of_a_capacity_is_kept() {
+    let ms = Span::from_millis(1);
+    for (gap, window, grow_to) in
+        [(ms, 100.0, 0.0), (ms * 2, 50.0, 0.0), (ms * 5 / 6, 100.0, 0.0), (ms / 2, 100.0, 200.0)]
+    {
+        let mut tide = filling();
+        pairs(&mut tide, 1000, ms);
+        assert_eq!(tide.scaled.map(f64::round), Some(1_448_000.0));
+        pairs(&mut tide, 2000, gap);
+        let segments = |bytes: f64| (bytes / MSS.as_f64()).round();
+        assert_eq!((segments(tide.window), segments(tide.grow_to)), (window, grow_to), "{gap:?}");
+    }
+}
+
+/// A queue that stays in two drains in succession is that of others, and in six where a flow has fewer than four segments.
+#[test]
+fn a_queue_that_outlasts_two_drains_is_others() {
+    for (segments, drains) in [(100.0, 2), (3.0, 6)] {
+        let mut tide = filling();
+        for nth in 1..=drains {
+            tide.fill(segments * MSS.as_f64(), 0.0);
+            tide.drain(Cause::Queue, false);
+            let Phase::Drain(drain) = tide.phase else { panic!("{:?}", tide.phase) };
+            tide.on_foreign_queue(drain, Time::ZERO, &path(Span::from_millis(40)));
+            assert_eq!(matches!(tide.phase, Phase::Compete(_)), nth == drains, "{segments} segments, drain {nth}");
+        }
+    }
+    // A queue that was the flow's own starts the count anew.
+    let mut tide = filling();
+    for own in [false, true, false] {
+        tide.drain(Cause::Queue, false);
+        let Phase::Drain(drain) = tide.phase else { panic!("{:?}", tide.phase) };
+        match own {
+            true => tide.on_own_queue(drain, Time::ZERO),
+            false => tide.on_foreign_queue(drain, Time::ZERO, &path(Span::from_millis(40))),
+        }
+        assert!(matches!(tide.phase, Phase::Fill(_)), "{:?}", tide.phase);
+    }
+}
+
+/// A queue that is kept short with ECN marks shows nothing of others: CUBIC begins with 0.7 of the window (RFC 9438), unless
+/// the flow has nine tenths of the capacity. Then it drains.
+#[test]
+fn with_marks_cubic_takes_over_unless_the_flow_is_alone() {
+    let ms = Span::from_millis(1);
+    // 1448 bytes per ms have been delivered.
+    for (gap, competes) in [(ms / 2, true), (ms, false)] {
+        let mut tide = filling();
+        pairs(&mut tide, 240, gap);
+        let before = tide.window;
+        let ack = Ack { ecn_echo: true, ..Ack::new(Time::ZERO + Span::from_millis(241)) };
+        tide.on_ack(&ack, &path(Span::from_millis(40)));
+        assert_eq!(matches!(tide.phase, Phase::Compete(_)), competes, "{gap:?}: {:?}", tide.phase);
+        if competes {
+            assert!((tide.control().cwnd.as_f64() / before - 0.7).abs() < 0.01, "{:?} of {before}", tide.control());
+        } else {
+            assert!(matches!(tide.phase, Phase::Drain(Drain { cause: Cause::Mark, .. })), "{:?}", tide.phase);
+        }
+    }
 }
