@@ -150,7 +150,7 @@ mod tests {
             "time                10.00 s         4.00 s          2.00 s",
             "goodput            4.0 Mb/s      10.0 Mb/s       20.0 Mb/s",
             "share of the link      10 %           25 %            50 %",
-            "retransmitted      2.00 KiB       2.00 KiB",
+            "retransmitted        2.0 kB         2.0 kB",
             "queueing, median       0 us           0 us            0 us",
             "queueing, 95th %    20.0 ms        20.0 ms            0 us",
             "packets lost              3              3",
@@ -162,7 +162,7 @@ mod tests {
             "                    cubic",
             "time              10.00 s",
             "goodput          4.0 Mb/s",
-            "retransmitted    2.00 KiB",
+            "retransmitted    2.0 kB",
         ];
         let shown = table(&[finish("cubic", 10)], None);
         assert_eq!(

@@ -12,7 +12,7 @@ use tokio::runtime::Builder;
 use tracing_subscriber::filter::LevelFilter;
 
 use crate::output;
-use crate::progress::Screen;
+use crate::progress::{Detail, Screen};
 use crate::report;
 use crate::transport::{self, Interrupted, TransportArgs};
 
@@ -33,6 +33,7 @@ mod places;
 mod receive;
 mod send;
 mod signals;
+mod tally;
 mod units;
 
 use args::{Cli, Command, IdentityArgs, PlotArgs};
@@ -68,14 +69,16 @@ pub fn main() -> ExitCode {
             return if error.is::<WrongUse>() { WRONG_USE.into() } else { ExitCode::FAILURE };
         }
     };
-    let screen = if cli.quiet { Screen::hidden() } else { Screen::stderr() };
-    transport::init_log(match cli.verbose {
-        0 if cli.quiet => LevelFilter::ERROR,
-        0 => LevelFilter::WARN,
-        1 => LevelFilter::INFO,
-        2 => LevelFilter::DEBUG,
-        _ => LevelFilter::TRACE,
-    });
+    let (detail, level) = match cli.verbose {
+        _ if cli.quiet => (Detail::Quiet, LevelFilter::ERROR),
+        0 => (Detail::Usual, LevelFilter::WARN),
+        1 => (Detail::Files, LevelFilter::WARN),
+        2 => (Detail::Transport, LevelFilter::INFO),
+        3 => (Detail::Transport, LevelFilter::DEBUG),
+        _ => (Detail::Transport, LevelFilter::TRACE),
+    };
+    let screen = Screen::stderr(detail, cli.plain);
+    transport::init_log(level);
     let mut runtime = Builder::new_multi_thread();
     let (name, result) = match cli.command {
         Command::Send(args) => {

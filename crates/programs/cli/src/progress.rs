@@ -1,94 +1,107 @@
-//! Progress display of a transfer on standard error: a bar on a terminal, otherwise a line every 10 s.
+//! What a person sees of transfers on standard error: on a terminal two lines that stay in place, otherwise a line every
+//! 10 s.
 
+use std::env;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
-use longhaul::{LimitedBy, SendLimit};
 use tokio::time::{Interval, MissedTickBehavior};
 
 use crate::output;
-use crate::report::{self, Stopwatch};
-use crate::transport::Snapshot;
+use crate::report::{self, Stopwatch, count};
 
-/// Interval between updates of a bar.
+/// Interval between updates of the lines on a terminal.
 pub(crate) const INTERVAL: Duration = Duration::from_millis(100);
 const SMOOTHING: Duration = Duration::from_secs(1);
 /// Interval between lines if standard error is not a terminal.
 const LINE_INTERVAL: Duration = Duration::from_secs(10);
-/// Maximum widths of a line and of a name, and width of a bar, in columns.
+/// Width of a terminal that does not tell its own, in columns.
 const COLUMNS: usize = 80;
-const NAME: usize = 24;
-const BAR: usize = 16;
+/// Widest and narrowest bar.
+const BAR: (usize, usize) = (31, 8);
 
-/// Returns an interval that ticks when bars are to be updated.
+/// Returns an interval that ticks when the lines are to be updated.
 pub(crate) fn ticks() -> Interval {
     let mut ticks = tokio::time::interval(INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     ticks
 }
 
-/// End of a transfer at which the progress is displayed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Side {
-    /// The sender, whose congestion window and limits are displayed.
-    Sending,
-    /// The receiver.
-    Receiving,
+/// How much a person wants to know.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Detail {
+    /// Warnings, errors, and the address on which a receiver listens.
+    Quiet,
+    #[default]
+    Usual,
+    /// A line per file.
+    Files,
+    /// What the transport has to say: retransmissions, limits, hashes.
+    Transport,
 }
 
-/// Destination of the progress display. Clones share the same destination.
+/// Standard error as people see it. Clones share it.
 #[derive(Clone, Debug)]
 pub(crate) struct Screen {
-    bars: MultiProgress,
-    lines: bool,
-    quiet: bool,
+    lines: MultiProgress,
+    /// Whether a line is written every 10 s instead.
+    is_plain: bool,
+    detail: Detail,
     /// Whether a line for standard output could not be written.
     incomplete: Arc<AtomicBool>,
 }
 
 impl Screen {
-    /// Displays on standard error: bars if it is a terminal, otherwise lines.
-    pub(crate) fn stderr() -> Self {
-        let target = ProgressDrawTarget::stderr();
-        let lines = target.is_hidden();
-        Self::new(target, lines, false)
+    /// Shows lines that stay in place if standard error is a terminal, unless `plain`.
+    pub(crate) fn stderr(detail: Detail, plain: bool) -> Self {
+        let target = if plain { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
+        let is_plain = target.is_hidden();
+        let target = if detail == Detail::Quiet { ProgressDrawTarget::hidden() } else { target };
+        Self { lines: MultiProgress::with_draw_target(target), is_plain, detail, incomplete: Arc::default() }
     }
 
-    /// Displays only [warnings](Self::warn).
+    /// Shows only [warnings](Self::warn).
+    #[cfg(test)]
     pub(crate) fn hidden() -> Self {
-        Self::new(ProgressDrawTarget::hidden(), false, true)
+        Self::stderr(Detail::Quiet, true)
     }
 
-    fn new(target: ProgressDrawTarget, lines: bool, quiet: bool) -> Self {
-        Self { bars: MultiProgress::with_draw_target(target), lines, quiet, incomplete: Arc::default() }
+    /// Returns whether so much detail is wanted.
+    pub(crate) fn shows(&self, detail: Detail) -> bool {
+        self.detail >= detail
     }
 
-    /// Writes a line to standard error, above the bars, unless the screen is hidden.
-    pub(crate) fn say(&self, line: &str) {
-        if !self.quiet {
+    /// Writes a line to standard error if so much detail is wanted.
+    pub(crate) fn tell(&self, detail: Detail, line: &str) {
+        if self.shows(detail) {
             self.warn(line);
         }
     }
 
-    /// Writes a line to standard error, above the bars.
+    /// Writes a line to standard error, unless the screen is quiet.
+    pub(crate) fn say(&self, line: &str) {
+        self.tell(Detail::Usual, line);
+    }
+
+    /// Writes a line to standard error, above those that stay in place.
     pub(crate) fn warn(&self, line: &str) {
-        if self.bars.is_hidden() {
+        if self.lines.is_hidden() {
             output::say(line);
         } else {
             // `suspend` panics if the terminal has vanished.
-            let _ = self.bars.println(line);
+            let _ = self.lines.println(line);
         }
     }
 
-    /// Writes a line to standard output, above the bars.
+    /// Writes a line to standard output.
     ///
     /// If that fails other than by the end of its reader, the first failure is [remembered](Self::is_incomplete) and
     /// reported on standard error.
     pub(crate) fn print(&self, line: &str) {
-        // The bars are drawn again at the next tick.
-        let _ = self.bars.clear();
+        // The lines that stay in place are drawn again at the next tick.
+        let _ = self.lines.clear();
         if let Err(error) = output::print(&format!("{line}\n"))
             && !self.incomplete.swap(true, Ordering::Relaxed)
         {
@@ -101,66 +114,91 @@ impl Screen {
         self.incomplete.load(Ordering::Relaxed)
     }
 
-    /// Starts the display of the transfer of a file of `size` bytes, if the size is known.
-    pub(crate) fn begin(&self, side: Side, name: &str, size: Option<u64>) -> Progress {
-        let name = shortened(name);
-        let template = format!("{{prefix}} {{bar:{BAR}}} {{msg}}");
-        let style = ProgressStyle::with_template(&template).unwrap_or_else(|_| ProgressStyle::default_bar());
-        let bar = self.bars.add(
-            ProgressBar::with_draw_target(size, ProgressDrawTarget::hidden())
-                .with_style(style)
-                .with_prefix(name.clone()),
-        );
+    /// Starts the display of a transfer of `total`, if that is known. `peer` is shown if it is not empty.
+    pub(crate) fn begin(&self, total: Option<Total>, peer: &str) -> Progress {
+        let style = ProgressStyle::with_template("{msg}").unwrap_or_else(|_| ProgressStyle::default_spinner());
+        let shown = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden()).with_style(style);
         Progress {
             screen: self.clone(),
-            side,
-            bar,
-            name,
-            size,
+            shown: self.lines.add(shown),
+            total,
+            peer: peer.to_owned(),
+            name: String::new(),
+            files: 0,
+            before: 0,
+            bytes: 0,
             watch: Stopwatch::start(),
             said: Duration::ZERO,
             moved: Duration::ZERO,
-            last_bytes: 0,
             skipped: 0,
             rate: 0.0,
-            limits: LimitedBy::default(),
         }
     }
 }
 
-/// A displayed transfer. Its bar is removed when this is dropped.
+/// What is to be transferred.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Total {
+    pub(crate) files: u64,
+    /// `None` if a file is standard input, whose size is not known.
+    pub(crate) bytes: Option<u64>,
+}
+
+/// A transfer over one connection or several in succession. Its lines are removed when this is dropped.
+#[derive(Debug)]
 pub(crate) struct Progress {
     screen: Screen,
-    side: Side,
-    bar: ProgressBar,
+    shown: ProgressBar,
+    total: Option<Total>,
+    peer: String,
+    /// The file under way.
     name: String,
-    size: Option<u64>,
+    /// Files that are finished.
+    files: u64,
+    /// Bytes over earlier connections, and over all.
+    before: u64,
+    bytes: u64,
     watch: Stopwatch,
     said: Duration,
     moved: Duration,
-    last_bytes: u64,
     skipped: u64,
     rate: f64,
-    limits: LimitedBy,
 }
 
 impl Progress {
+    pub(crate) fn screen(&self) -> &Screen {
+        &self.screen
+    }
+
+    /// Names the file under way.
+    pub(crate) fn file(&mut self, name: String) {
+        self.name = name;
+    }
+
+    /// Counts a file as finished. Directories and links are not counted.
+    pub(crate) fn finish(&mut self, is_file: bool) {
+        self.files = self.files.saturating_add(u64::from(is_file));
+    }
+
+    /// Starts another connection, when files of `before` bytes are finished.
+    pub(crate) fn reconnect(&mut self, before: u64) {
+        (self.before, self.bytes, self.skipped, self.rate) = (before, before, before, 0.0);
+        (self.watch, self.moved, self.said) = (Stopwatch::start(), Duration::ZERO, Duration::ZERO);
+    }
+
     /// Counts the next `bytes` bytes as present without a transfer. They do not count for the rate.
     pub(crate) fn skip(&mut self, bytes: u64) {
         self.skipped = self.skipped.saturating_add(bytes);
-        self.last_bytes = self.last_bytes.saturating_add(bytes);
+        self.bytes = self.bytes.saturating_add(bytes);
     }
 
-    /// Displays that `bytes` bytes have been written or read; bytes that the peer has not acknowledged are
-    /// subtracted. The rate is correct only if this is called at each of the [`ticks`].
-    pub(crate) fn update(&mut self, bytes: u64, connection: &Snapshot) {
-        let bytes = match self.side {
-            Side::Sending => bytes.saturating_sub(connection.unacknowledged_bytes),
-            Side::Receiving => bytes,
-        };
+    /// Shows that `bytes` bytes have arrived over this connection. The rate is correct only if this is called at each of the
+    /// [`ticks`].
+    pub(crate) fn update(&mut self, bytes: u64) {
+        let bytes = self.before.saturating_add(bytes);
         let now = self.watch.elapsed();
-        let span = (now - self.moved).as_secs_f64().max(1e-6);
-        let rate = bytes.saturating_sub(self.last_bytes) as f64 * 8.0 / span;
+        let span = (now.saturating_sub(self.moved)).as_secs_f64().max(1e-6);
+        let rate = bytes.saturating_sub(self.bytes) as f64 * 8.0 / span;
         // Smoothed over about ten updates. In the first second the mean is used, because the initial write that fills
         // the buffers would count as sent at once.
         self.rate = if now < SMOOTHING {
@@ -168,62 +206,102 @@ impl Progress {
         } else {
             self.rate + (rate - self.rate) / 10.0
         };
-        self.moved = now;
-        self.last_bytes = bytes;
-        let limit = connection.limited_by.since(&self.limits).most().map_or("nothing", SendLimit::name);
-        self.limits = connection.limited_by;
-        let parts = parts(bytes, self.size, self.rate, (self.side == Side::Sending).then_some(limit), connection);
-        let name = self.name.chars().count();
-        if self.screen.lines && now >= self.said + LINE_INTERVAL {
+        (self.moved, self.bytes) = (now, bytes);
+        if !self.screen.is_plain {
+            let columns = columns();
+            let (amount, files) = (self.amount(columns, is_unicode()), self.files(columns));
+            self.shown.set_message(if files.is_empty() { amount } else { format!("{amount}\n{files}") });
+        } else if self.screen.shows(Detail::Usual) && now >= self.said.saturating_add(LINE_INTERVAL) {
             self.said = now;
-            let columns = COLUMNS.saturating_sub(name + 2);
-            // The colon follows the name directly, and the padding follows the colon.
-            let label = format!("{}:", self.name.trim_end());
-            output::say(&format!("{label:width$} {}", joined(&parts, columns), width = name + 1));
+            let parts = self.parts().into_iter().chain([self.files(COLUMNS)]);
+            let parts: Vec<_> = parts.filter(|part| !part.is_empty()).collect();
+            self.screen.say(&joined(&parts, usize::MAX));
         }
-        self.bar.set_message(joined(&parts, COLUMNS.saturating_sub(name + BAR + 2)));
-        self.bar.set_position(bytes);
+    }
+
+    /// Returns the line with a bar and amounts.
+    fn amount(&self, columns: usize, unicode: bool) -> String {
+        let parts = self.parts();
+        let line = joined(&parts, columns);
+        let width = columns.saturating_sub(line.chars().count() + 2).min(BAR.0);
+        match self.share() {
+            Some(share) if width >= BAR.1 => format!("{}  {line}", bar(share, width, unicode)),
+            _ => line,
+        }
+    }
+
+    /// Returns the share that is transferred, if the size of all is known.
+    fn share(&self) -> Option<f64> {
+        let all = self.total?.bytes?;
+        Some(if all == 0 { 1.0 } else { (self.bytes as f64 / all as f64).min(1.0) })
+    }
+
+    /// Returns what is known about the amount, the most important first.
+    fn parts(&self) -> Vec<String> {
+        let rate = report::rate(self.rate);
+        let Some((share, all)) = self.share().zip(self.total.and_then(|total| total.bytes)) else {
+            let peer = Some(self.peer.clone()).filter(|peer| !peer.is_empty());
+            return peer.into_iter().chain([report::size(self.bytes), rate]).collect();
+        };
+        let done = report::size(self.bytes.min(all));
+        let all_text = report::size(all);
+        // The unit stands once.
+        let amount = match (done.split_once(' '), all_text.split_once(' ')) {
+            (Some((number, unit)), Some((_, all_unit))) if unit == all_unit => format!("{number} of {all_text}"),
+            _ => format!("{done} of {all_text}"),
+        };
+        let mut parts = vec![format!("{:>3.0} %", (100.0 * share).floor()), amount, rate];
+        let seconds = all.saturating_sub(self.bytes) as f64 * 8.0 / self.rate;
+        parts.extend(seconds.is_finite().then(|| format!("{} left", report::duration(seconds))));
+        parts
+    }
+
+    /// Returns the line about the files, which is empty for one file.
+    fn files(&self, columns: usize) -> String {
+        let files = match self.total {
+            Some(Total { files: 1, .. }) => return String::new(),
+            Some(Total { files, .. }) => format!("{} of {files} files", self.files),
+            None => count(self.files, "file"),
+        };
+        let room = columns.saturating_sub(files.chars().count() + 2);
+        joined(&[files, ending(&self.name, room)], columns)
     }
 }
 
 impl Drop for Progress {
     fn drop(&mut self) {
-        self.bar.finish_and_clear();
+        self.shown.finish_and_clear();
     }
 }
 
-/// Returns the parts of a progress line, the most important first.
-fn parts(
-    bytes: u64,
-    size: Option<u64>,
-    bits_per_second: f64,
-    limit: Option<&str>,
-    connection: &Snapshot,
-) -> Vec<String> {
-    let part = match size {
-        Some(size) => {
-            let share = bytes.saturating_mul(100).checked_div(size).unwrap_or(100).min(100);
-            format!("{share:>3} % of {}", report::size(size))
-        }
-        None => report::size(bytes),
-    };
-    let mut parts = vec![part, report::rate(bits_per_second)];
-    let seconds = size.map(|size| size.saturating_sub(bytes) as f64 * 8.0 / bits_per_second);
-    if let Some(seconds) = seconds.filter(|seconds| seconds.is_finite()) {
-        parts.push(format!("{} left", duration(seconds)));
+/// Returns the width of the terminal.
+fn columns() -> usize {
+    #[cfg(unix)]
+    if let Ok(size) = rustix::termios::tcgetwinsize(std::io::stderr())
+        && size.ws_col > 0
+    {
+        return size.ws_col.into();
     }
-    parts.extend(limit.map(|limit| format!("limited by {limit}")));
-    parts.push(format!("rtt {}", report::time(connection.rtt)));
-    if limit.is_some() {
-        parts.push(format!("cwnd {}", report::size(connection.cwnd)));
-    }
-    parts
+    COLUMNS
+}
+
+/// Returns whether the terminal shows Unicode (POSIX locale variables).
+fn is_unicode() -> bool {
+    let set = |name| env::var(name).ok().filter(|value| !value.is_empty());
+    let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(set).unwrap_or_default().to_ascii_uppercase();
+    cfg!(windows) || locale.contains("UTF-8") || locale.contains("UTF8")
+}
+
+fn bar(share: f64, width: usize, unicode: bool) -> String {
+    let (full, empty) = if unicode { ("\u{2588}", "\u{2591}") } else { ("#", ".") };
+    let filled = ((share * width as f64) as usize).min(width);
+    full.repeat(filled) + &empty.repeat(width - filled)
 }
 
 /// Joins the first of `parts` that fit in `columns` columns, separated by two spaces.
 fn joined(parts: &[String], columns: usize) -> String {
     let mut line = String::new();
-    for part in parts {
+    for part in parts.iter().filter(|part| !part.is_empty()) {
         let gap = if line.is_empty() { "" } else { "  " };
         if line.chars().count() + gap.len() + part.chars().count() > columns {
             break;
@@ -234,60 +312,61 @@ fn joined(parts: &[String], columns: usize) -> String {
     line
 }
 
-fn shortened(name: &str) -> String {
-    if name.chars().count() <= NAME {
-        name.to_owned()
-    } else {
-        name.chars().take(NAME - 1).chain(['\u{2026}']).collect()
+/// Returns the end of a path that is too long, which tells more than its beginning.
+fn ending(name: &str, room: usize) -> String {
+    let len = name.chars().count();
+    if len <= room {
+        return name.to_owned();
     }
-}
-
-fn duration(seconds: f64) -> String {
-    match seconds {
-        seconds if seconds < 99.5 => format!("{seconds:.0} s"),
-        seconds if seconds < 99.5 * 60.0 => format!("{:.0} min", seconds / 60.0),
-        seconds => format!("{:.0} h", seconds / 3600.0),
-    }
+    let kept = room.saturating_sub(3);
+    if kept == 0 { String::new() } else { "...".chars().chain(name.chars().skip(len - kept)).collect() }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn snapshot() -> Snapshot {
-        Snapshot { rtt: Some(Duration::from_micros(612_300)), cwnd: 3_000_000, ..Snapshot::default() }
+    fn half_way() -> Progress {
+        let total = Total { files: 302, bytes: Some(8_600_000_000) };
+        let mut progress = Screen::hidden().begin(Some(total), "");
+        (progress.bytes, progress.rate, progress.files) = (3_800_000_000, 141e6, 131);
+        progress.file("photos/2026/IMG_4411.raw".to_owned());
+        progress
     }
 
+    /// Narrow terminals show less.
     #[test]
-    fn a_share_a_rate_and_the_time_left_come_first() {
-        let parts = parts(4_000_000, Some(16_000_000), 3_200_000.0, Some("pacing"), &snapshot());
-        assert_eq!(joined(&parts, COLUMNS), " 25 % of 15.26 MiB  3.2 Mb/s  30 s left  limited by pacing  rtt 612.3 ms");
-        assert_eq!(joined(&parts, 40), " 25 % of 15.26 MiB  3.2 Mb/s  30 s left");
-        let empty = super::parts(0, Some(0), 0.0, None, &snapshot());
-        assert_eq!(joined(&empty, 60), "100 % of 0 B  0.0 kb/s  rtt 612.3 ms");
-        let stream = super::parts(2048, None, 1e6, None, &snapshot());
-        assert_eq!(joined(&stream, 60), "2.00 KiB  1.0 Mb/s  rtt 612.3 ms");
-    }
-
-    #[test]
-    fn times_left_by_a_table() {
-        for (seconds, wanted) in [(0.4, "0 s"), (99.4, "99 s"), (120.0, "2 min"), (7200.0, "2 h"), (1e9, "277778 h")] {
-            assert_eq!(duration(seconds), wanted);
+    fn the_lines_fit_the_terminal() {
+        let progress = half_way();
+        let at = |columns| [progress.amount(columns, false), progress.files(columns)];
+        let bar = "#############..................";
+        assert_eq!(
+            at(80),
+            [
+                format!("{bar}   44 %  3.8 of 8.6 GB  141 Mb/s  4 min 32 s left"),
+                "131 of 302 files  photos/2026/IMG_4411.raw".to_owned()
+            ]
+        );
+        assert_eq!(at(200)[0].chars().count(), at(80)[0].chars().count());
+        assert_eq!(
+            at(40),
+            ["###.....   44 %  3.8 of 8.6 GB  141 Mb/s", "131 of 302 files  ...s/2026/IMG_4411.raw"].map(String::from)
+        );
+        for columns in 1..200 {
+            assert!(at(columns).iter().all(|line| line.chars().count() <= columns), "{columns}: {:?}", at(columns));
         }
     }
 
-    /// Lines and bars have at most 80 columns, for any name and numbers.
     #[test]
-    fn no_line_is_longer_than_a_terminal() {
-        for name in ["f", "a-file-with-a-name-that-is-far-too-long-for-any-line.iso", "\u{e4}\u{f6}\u{fc}"] {
-            let name = shortened(name);
-            for rate in [0.0, 1e3, 999.9e6, 1e12] {
-                let parts = parts(1, Some(u64::MAX), rate, Some("peer_window"), &snapshot());
-                for before in [format!("{name}: "), format!("{name} {} ", "#".repeat(BAR))] {
-                    let line = before.clone() + &joined(&parts, COLUMNS - before.chars().count());
-                    assert!(line.chars().count() <= COLUMNS && line.contains(" % of "), "{line}");
-                }
-            }
-        }
+    fn one_file_has_no_second_line_and_an_unknown_size_no_share() {
+        let screen = Screen::hidden();
+        let mut stdin = screen.begin(Some(Total { files: 1, bytes: None }), "");
+        (stdin.bytes, stdin.rate) = (2048, 1e6);
+        assert_eq!([stdin.amount(80, true), stdin.files(80)], ["2.0 kB  1.0 Mb/s", ""]);
+        let mut received = screen.begin(None, "192.0.2.7");
+        (received.bytes, received.rate, received.files) = (5_000_000, 1e6, 1);
+        assert_eq!([received.amount(80, true), received.files(80)], ["192.0.2.7  5.0 MB  1.0 Mb/s", "1 file"]);
+        let empty = screen.begin(Some(Total { files: 2, bytes: Some(0) }), "");
+        assert_eq!(empty.parts()[..2], ["100 %", "0 of 0 B"]);
     }
 }

@@ -12,7 +12,7 @@ use crate::files::parts::{Description, Found};
 use crate::files::{Attributes, Staging, TempFile};
 use crate::groups::{GROUP, GroupHasher, Prefix};
 use crate::names::{self, Name};
-use crate::progress::{Screen, Side};
+use crate::progress::{Detail, Progress, Screen};
 use crate::protocol::{self, FileHeader, Kind, MAX_CHUNK, ProtocolError, Reply};
 use crate::report;
 use crate::sync::blocking;
@@ -111,10 +111,11 @@ impl Receiver {
     pub(crate) async fn serve<T: Transport>(
         &self,
         transport: &mut T,
+        progress: Progress,
         greeted: impl FnOnce(),
         mut done: impl FnMut(&T, Result<File, LeftOut>),
     ) -> Result<(), ReceiveError> {
-        let mut peer = Peer::new(transport);
+        let mut peer = Peer::new(transport, progress);
         let result = self.serve_all(&mut peer, greeted, &mut done).await;
         if let Err(error) = &result
             && let Some(reason) = error.reason()
@@ -142,8 +143,8 @@ impl Receiver {
             let mut body = None;
             let received = match header.kind {
                 Kind::File => {
-                    let progress = self.screen.begin(Side::Receiving, &header.name.to_string(), header.size);
-                    self.file(peer, &header, body.insert(Body::new(header.size, pace, progress))).await
+                    peer.progress.file(header.name.to_string());
+                    self.file(peer, &header, body.insert(Body::new(header.size, pace))).await
                 }
                 Kind::Directory | Kind::Link(_) => {
                     self.entry(self.budget.owner(peer.transport.peer_key()), &header).await
@@ -151,7 +152,7 @@ impl Receiver {
             };
             let failed = match received {
                 Ok(Received::Skipped) => {
-                    self.screen.say(&format!("{} exists already, skipped", header.name));
+                    self.screen.tell(Detail::Files, &format!("{} exists already, skipped", header.name));
                     peer.reply(&Reply::Skipped);
                     None
                 }
@@ -182,6 +183,10 @@ impl Receiver {
                 peer.reply(&Reply::Declined(error.reason().unwrap_or_default()));
                 missing += 1;
                 done(peer.transport, Err(LeftOut { name: header.name.clone(), error }));
+            }
+            if let Some(body) = &body {
+                peer.ended = peer.ended.saturating_add(body.received);
+                peer.progress.finish(true);
             }
             if let Some(mut body) = body.filter(|body| !body.ended) {
                 // The sender stops once it has read the reply.
@@ -350,7 +355,7 @@ impl Receiver {
             body.wait_for_hash(prefix.groups);
             body.expect(peer, protocol::START).await?;
             match u64::from_be_bytes(body.fixed(peer).await?) {
-                from if from == prefix.groups => body.skip(prefix.hasher.len()),
+                from if from == prefix.groups => body.skip(prefix.hasher.len(), &mut peer.progress),
                 0 => prefix = Prefix::default(),
                 _ => return Err(ProtocolError::BadMessage(protocol::START).into()),
             }

@@ -5,9 +5,10 @@ use std::time::Duration;
 use longhaul::LimitedBy;
 use longhaul_units::Span;
 use longhaul_units::text;
-pub(crate) use longhaul_units::text::{rate, size};
+pub(crate) use longhaul_units::text::{duration, rate, size};
 use serde::Serialize;
 
+use crate::names;
 use crate::transport::Snapshot;
 
 /// Duration below which no rate is shown: it would be that of buffers rather than of the path.
@@ -79,10 +80,15 @@ impl Sent {
         }
     }
 
-    pub(crate) fn text(&self) -> String {
+    /// Returns a line about the file, with what the transport has to say if so much `detail` is wanted.
+    pub(crate) fn text(&self, detail: bool) -> String {
         let Self { file, bytes, resumed_bytes, blake3, .. } = self;
         let took = Duration::try_from_secs_f64(self.seconds).unwrap_or_default();
         let amount = amount(*bytes, bytes.saturating_sub(*resumed_bytes), took);
+        let file = names::escaped(file);
+        if !detail {
+            return format!("{file}: {amount}");
+        }
         let given_up =
             self.startup_given_up.map(|why| format!(", start-up scheme given up: {why}")).unwrap_or_default();
         let retransmitted = size(self.retransmitted_bytes);
@@ -111,11 +117,15 @@ pub(crate) fn bits_per_second(bytes: u64, took: Duration) -> f64 {
     bytes as f64 * 8.0 / took.as_secs_f64().max(1e-9)
 }
 
+/// Formats a number of things: `1 file`, `302 files`.
+pub(crate) fn count(number: u64, what: &str) -> String {
+    if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }
+}
+
 /// Formats a size, the duration of the transfer, and the rate of the `moved` bytes that were transferred. Shows no rate
 /// for a duration below 10 ms.
 pub(crate) fn amount(bytes: u64, moved: u64, took: Duration) -> String {
-    let (size, seconds) = (size(bytes), took.as_secs_f64());
-    let amount = format!("{size} in {seconds:.2} s");
+    let amount = format!("{} in {}", size(bytes), duration(took.as_secs_f64()));
     if took < LEAST_TIMED { amount } else { format!("{amount}, {}", rate(bits_per_second(moved, took))) }
 }
 
@@ -131,10 +141,9 @@ mod tests {
     #[test]
     fn a_rate_needs_time() {
         let amount = |micros| amount(2_000_000, 1_000_000, Duration::from_micros(micros));
-        assert_eq!(amount(2_000_000), "1.91 MiB in 2.00 s, 4.0 Mb/s");
-        assert_eq!(amount(10_000), "1.91 MiB in 0.01 s, 800.0 Mb/s");
-        assert_eq!(amount(9999), "1.91 MiB in 0.01 s");
-        assert_eq!(amount(0), "1.91 MiB in 0.00 s");
+        assert_eq!(amount(2_000_000), "2.0 MB in 2.0 s, 4.0 Mb/s");
+        assert_eq!(amount(10_000), "2.0 MB in 0.0 s, 800 Mb/s");
+        assert_eq!(amount(9999), "2.0 MB in 0.0 s");
     }
 
     #[test]
@@ -158,11 +167,12 @@ mod tests {
              \"blake3\":\"af1349b9f5f9a1a6a0404dea36dcc9499bcb25c9adc112b7cc9a93cae41f3262\"}"
         );
         assert!(
-            sent.text().contains(", 500 B retransmitted, start-up scheme given up: it was late, blake3"),
+            sent.text(true).contains(", 500 B retransmitted, start-up scheme given up: it was late, blake3"),
             "{}",
-            sent.text()
+            sent.text(true)
         );
         let used = Sent { startup_given_up: None, ..sent };
-        assert!(used.text().contains(", 500 B retransmitted, blake3"), "{}", used.text());
+        assert!(used.text(true).contains(", 500 B retransmitted, blake3"), "{}", used.text(true));
+        assert_eq!(used.text(false), "f: 1.5 MB in 2.0 s, 4.0 Mb/s");
     }
 }

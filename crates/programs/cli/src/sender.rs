@@ -15,7 +15,7 @@ use tokio::io::ReadBuf;
 use tokio::sync::mpsc;
 
 use crate::names::{Name, NameError};
-use crate::progress::{self, Progress, Screen, Side};
+use crate::progress::{self, Progress};
 use crate::protocol::{self, ProtocolError, Reply};
 use crate::sync::completed;
 use crate::transport::Transport;
@@ -142,7 +142,7 @@ impl<T: Transport> Sender<T> {
         &mut self,
         plan: &mut Plan,
         options: Options,
-        screen: &Screen,
+        progress: &mut Progress,
         mut observe: impl FnMut(&T),
         mut done: impl FnMut(&Source, Delivery, &T),
     ) -> Result<(), SendError> {
@@ -151,9 +151,10 @@ impl<T: Transport> Sender<T> {
         let (answer, replies) = std::sync::mpsc::sync_channel(ANSWERS);
         let settled = Arc::new(AtomicU64::new(0));
         let sources = plan.rest().to_vec();
-        let mut state = State::new(begin(screen, &sources));
+        progress.reconnect(plan.settled_bytes());
+        let mut state = State::default();
         let replies = Replies { asked: replies, settled: Arc::clone(&settled) };
-        let producer = Producer::new(feed, spares, replies, options, screen.clone());
+        let producer = Producer::new(feed, spares, replies, options, progress.screen().clone());
         let mut producer = Some(tokio::task::spawn_blocking(move || producer.run(sources)));
         let (mut bytes, mut written, mut ticks) = (Vec::new(), 0, progress::ticks());
         while !bytes.is_empty() || producer.is_some() || !state.waiting.is_empty() {
@@ -176,6 +177,7 @@ impl<T: Transport> Sender<T> {
                         }
                         state.settled(|source, delivery| {
                             plan.settle();
+                            progress.finish(source.is_file());
                             done(source, delivery, &self.transport);
                         });
                     }
@@ -184,9 +186,11 @@ impl<T: Transport> Sender<T> {
                     (Some(Batch { bytes: next, marks }), running) => {
                         producer = running;
                         bytes = next;
-                        marks.into_iter().for_each(|mark| state.mark(mark));
+                        marks.into_iter().for_each(|mark| state.mark(mark, progress));
                         state.settled(|source, delivery| {
                             plan.settle();
+                            progress.finish(source.is_file());
+                            progress.finish(source.is_file());
                             done(source, delivery, &self.transport);
                         });
                     }
@@ -198,7 +202,10 @@ impl<T: Transport> Sender<T> {
                 _ = ticks.tick() => {
                     // The state of an outage is observed, too.
                     observe(&self.transport);
-                    state.progress.update(state.total, &self.transport.snapshot());
+                    progress.file(state.name.to_string());
+                    // What the peer has not acknowledged may be in the buffers of this machine.
+                    let unacknowledged = self.transport.snapshot().unacknowledged_bytes;
+                    progress.update(state.total.saturating_sub(unacknowledged));
                 }
             }
             if written == bytes.len() && written > 0 {
@@ -245,6 +252,7 @@ impl<T: Transport> Sender<T> {
     }
 }
 
+#[derive(Default)]
 struct State {
     waiting: VecDeque<Waiting>,
     /// The file whose contents are being written.
@@ -254,7 +262,6 @@ struct State {
     sent: u64,
     /// The same for all files.
     total: u64,
-    progress: Progress,
 }
 
 struct Waiting {
@@ -290,12 +297,8 @@ struct Heard {
 }
 
 impl State {
-    fn new(progress: Progress) -> Self {
-        Self { waiting: VecDeque::new(), name: Name::default(), size: None, sent: 0, total: 0, progress }
-    }
-
     /// Records a mark of the batch that is written next.
-    fn mark(&mut self, mark: Mark) {
+    fn mark(&mut self, mark: Mark, progress: &mut Progress) {
         match mark {
             Mark::Begun { number, source, size, asks } => {
                 (self.name, self.size, self.sent) = (source.name().clone(), size, 0);
@@ -321,7 +324,7 @@ impl State {
             }
             Mark::Resumed(before) => {
                 self.count(before);
-                self.progress.skip(before);
+                progress.skip(before);
             }
             Mark::Contents(more) => self.count(more),
             Mark::Ended(end) => {
@@ -392,14 +395,6 @@ impl Waiting {
     fn settled(&mut self, delivery: Delivery, is_awaited: bool) -> Option<Heard> {
         self.delivery = Some(delivery);
         Some(Heard { settles: true, is_awaited })
-    }
-}
-
-fn begin(screen: &Screen, sources: &[Arc<Source>]) -> Progress {
-    let size = sources.iter().try_fold(0_u64, |all, source| Some(all.saturating_add(source.size()?)));
-    match sources {
-        [only] => screen.begin(Side::Sending, &only.name().to_string(), size),
-        all => screen.begin(Side::Sending, &format!("{} files", all.len()), size),
     }
 }
 

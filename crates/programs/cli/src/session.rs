@@ -6,7 +6,7 @@ use tokio::time::timeout;
 
 use crate::names::Name;
 use crate::plot::Plot;
-use crate::progress::Screen;
+use crate::progress::Progress;
 use crate::protocol::ProtocolError;
 use crate::receiver::{File, LeftOut, ReceiveError, Receiver};
 use crate::report::{Sent, Stopwatch};
@@ -29,7 +29,7 @@ pub(crate) enum Outcome {
 pub(crate) struct Sending<'a> {
     pub(crate) plan: &'a mut Plan,
     pub(crate) options: Options,
-    pub(crate) screen: &'a Screen,
+    pub(crate) progress: &'a mut Progress,
     /// Maximum time to close a connection.
     pub(crate) patience: Duration,
     pub(crate) plot: Option<&'a mut Plot>,
@@ -71,7 +71,7 @@ impl Sending<'_> {
                 plot.update(Connection::tcp(stream));
             }
         };
-        if let Err(error) = sender.send(self.plan, self.options, self.screen, observe, settled).await {
+        if let Err(error) = sender.send(self.plan, self.options, self.progress, observe, settled).await {
             // The queued data is useless, and a reset tells the peer of the failure at once.
             sender.transport().tcp().abort();
             return Err(error);
@@ -96,10 +96,11 @@ async fn finish(mut stream: impl Connection, plot: Option<&mut Plot>) -> std::io
 pub(crate) async fn receive(
     receiver: &Receiver,
     mut stream: impl Connection,
+    progress: Progress,
     greeted: impl FnOnce(),
     mut received: impl FnMut(Result<File, LeftOut>),
 ) -> Result<(), ReceiveError> {
-    let result = receiver.serve(&mut stream, greeted, |_, file| received(file)).await;
+    let result = receiver.serve(&mut stream, progress, greeted, |_, file| received(file)).await;
     match &result {
         // The TCP stack ends with the process, so the last confirmation must be acknowledged first.
         Ok(()) | Err(ReceiveError::LeftOut(_)) => {

@@ -49,9 +49,12 @@ Exit codes: 0 success, 1 failure, 2 wrong use, 130 interrupted."
 pub(super) struct Cli {
     #[command(subcommand)]
     pub(super) command: Command,
-    /// Show more messages; may be given several times
+    /// Show a line per file; given twice, what the transport did; more often, its log
     #[arg(short, long, global = true, action = ArgAction::Count)]
     pub(super) verbose: u8,
+    /// Write a line every ten seconds instead of lines that change in place
+    #[arg(long, global = true)]
+    pub(super) plain: bool,
     /// Show only warnings, errors, and the address on which a receiver listens
     #[arg(short, long, global = true)]
     pub(super) quiet: bool,

@@ -47,7 +47,7 @@ pub(super) async fn run(args: &GatewayArgs, screen: &Screen) -> Result<()> {
     let monitor = Monitor::new(Role::Gateway);
     let _servers = args.monitor.start(&monitor, screen).await?;
     let listener = args.transport.listen(args.listen)?;
-    screen.warn(&format!("listening on {}", listener.local_addr()?));
+    screen.warn(&format!("Ready on UDP {}", listener.local_addr()?));
     let count = super::receive::count(access.count(Permission::Forward));
     screen.say(&format!("the key is {}, and {count} may forward", identity.fingerprint()));
     let permissions = permissions(args);

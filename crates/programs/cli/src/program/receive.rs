@@ -4,7 +4,7 @@
 
 use std::io::IsTerminal as _;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -22,8 +22,9 @@ use super::places::Places;
 use super::signals::Hangups;
 use super::{Screen, WrongUse};
 use crate::files::Staging;
+use crate::progress::Detail;
 use crate::receiver::{Budget, File, LeftOut, Output, ReceiveError, Receiver};
-use crate::report;
+use crate::report::{self, Stopwatch};
 use crate::session;
 use crate::transport::{Connection, Transport as _, rtt};
 
@@ -80,8 +81,13 @@ pub(super) async fn run(args: &ReceiveArgs, screen: &Screen) -> Result<()> {
     let socket = args.transport.socket(args.listen)?;
     socket.set_reflect(args.reflect);
     let listener = args.transport.listen_on(args.listen, socket)?;
-    screen.warn(&format!("listening on {}", listener.local_addr()?));
-    let server = Arc::new(Server { receiver, screen: screen.clone(), json: args.json });
+    screen.warn(&format!("Ready on UDP {}", listener.local_addr()?));
+    let server = Arc::new(Server {
+        receiver,
+        out: (!stdout).then(|| args.out.clone()),
+        screen: screen.clone(),
+        json: args.json,
+    });
     let once = args.once || stdout;
     match keys {
         None if args.code => {
@@ -98,7 +104,7 @@ pub(super) async fn run(args: &ReceiveArgs, screen: &Screen) -> Result<()> {
         }
         Some((identity, access, hangups)) => {
             screen.say(&format!(
-                "the key is {}, and {} may send",
+                "The key is {}, and {} may send.",
                 identity.fingerprint(),
                 count(access.count(Permission::Send))
             ));
@@ -251,8 +257,32 @@ async fn serve(mut door: impl Door, server: &Arc<Server>, once: bool) -> Result<
 
 struct Server {
     receiver: Receiver,
+    /// Where files are written, unless to standard output.
+    out: Option<PathBuf>,
     screen: Screen,
     json: bool,
+}
+
+/// What has come over a connection.
+struct Received {
+    watch: Stopwatch,
+    files: u64,
+    bytes: u64,
+    resumed: u64,
+    missing: usize,
+}
+
+impl Received {
+    fn summary(&self, peer: SocketAddr) -> serde_json::Value {
+        serde_json::json!({
+            "files": self.files,
+            "bytes": self.bytes,
+            "moved_bytes": self.bytes.saturating_sub(self.resumed),
+            "seconds": self.watch.elapsed().as_secs_f64(),
+            "left_out_files": self.missing,
+            "peer": peer.to_string(),
+        })
+    }
 }
 
 impl Server {
@@ -264,21 +294,42 @@ impl Server {
         from: &str,
         ticket: &Ticket,
     ) -> Result<(), ReceiveError> {
-        let mut missing = 0_usize;
+        let mut sum = Received { watch: Stopwatch::start(), files: 0, bytes: 0, resumed: 0, missing: 0 };
         let received = |file: Result<File, LeftOut>| match file {
-            Ok(file) => self.report(peer, from, file),
+            Ok(file) => {
+                sum.files = sum.files.saturating_add(1);
+                sum.bytes = sum.bytes.saturating_add(file.bytes);
+                sum.resumed = sum.resumed.saturating_add(file.resumed);
+                self.report(peer, from, file);
+            }
             Err(left) => {
-                missing = missing.saturating_add(1);
-                if missing <= MAX_NAMED {
+                sum.missing = sum.missing.saturating_add(1);
+                if sum.missing <= MAX_NAMED {
                     self.screen.warn(&format!("{}, from {from}", left.error));
                 }
                 self.report_left_out(peer, &left);
             }
         };
-        tokio::select! {
-            result = session::receive(&self.receiver, stream, || ticket.is_known(), received) => result,
+        let progress = self.screen.begin(None, from);
+        let result = tokio::select! {
+            result = session::receive(&self.receiver, stream, progress, || ticket.is_known(), received) => result,
             () = ticket.evicted() => Err(ReceiveError::Silent),
+        };
+        if self.json {
+            self.screen.print(&report::json_line(&sum.summary(peer)));
+        } else if sum.files > 0 {
+            self.screen.say(&self.sentence(from, &sum));
         }
+        result
+    }
+
+    fn sentence(&self, from: &str, Received { watch, files, bytes, resumed, .. }: &Received) -> String {
+        let took = watch.elapsed();
+        let rate = report::rate(report::bits_per_second(bytes.saturating_sub(*resumed), took));
+        let (files, size, time) =
+            (report::count(*files, "file"), report::size(*bytes), report::duration(took.as_secs_f64()));
+        let into = self.out.as_ref().map(|out| format!(", into {}", out.display())).unwrap_or_default();
+        format!("Received {files}, {size}, from {from} in {time} ({rate}){into}. All of it was checked.")
     }
 
     fn report_left_out(&self, peer: SocketAddr, LeftOut { name, error }: &LeftOut) {
@@ -291,8 +342,12 @@ impl Server {
     fn report(&self, peer: SocketAddr, from: &str, file: File) {
         let File { name, bytes, resumed, took, hash } = file;
         if !self.json {
-            let amount = report::amount(bytes, bytes.saturating_sub(resumed), took);
-            self.screen.say(&format!("{name}: {amount}, from {from}, blake3 {hash}"));
+            if self.screen.shows(Detail::Files) {
+                let amount = report::amount(bytes, bytes.saturating_sub(resumed), took);
+                let hash =
+                    if self.screen.shows(Detail::Transport) { format!(", blake3 {hash}") } else { String::new() };
+                self.screen.say(&format!("{name}: {amount}, from {from}{hash}"));
+            }
             return;
         }
         let received = report::object! {

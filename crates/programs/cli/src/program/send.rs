@@ -11,9 +11,11 @@ use super::args::{PORT, SendArgs};
 use super::code::CodeArg;
 use super::dial::{self, Dialer, Target, is_outage};
 use super::home::Home;
-use super::{Screen, WrongUse};
+use super::tally::Tally;
+use super::{Reported, Screen, WrongUse};
 use crate::names::{self, Name};
 use crate::plot::Plot;
+use crate::progress::Detail;
 use crate::protocol::ProtocolError;
 use crate::report::{self, Stopwatch};
 use crate::sender::{Plan, SendError, Source};
@@ -34,7 +36,8 @@ pub(super) async fn run(args: &SendArgs, screen: &Screen) -> Result<()> {
     let plan = Plan::new(sources(paths, args.links)?);
     let transport = &args.transport.limited(args.limit);
     let plot = args.plot.as_ref().map(|file| Plot::new(file.clone(), screen));
-    let mut delivery = Delivery { args, transport, screen, plan, plot, key: None, retry: args.retry, failures: 0 };
+    let tally = Tally::new(target.to_string(), &plan);
+    let mut delivery = Delivery { args, transport, screen, plan, plot, key: None, retry: args.retry, tally };
     let watch = Stopwatch::start();
     if args.plaintext {
         screen.warn("warning: --plaintext: nothing is encrypted, and anyone may be the receiver");
@@ -81,8 +84,7 @@ struct Delivery<'a> {
     key: Option<Fingerprint>,
     /// Maximum time of attempts to reconnect.
     retry: Duration,
-    /// Number of files that the receiver does not have.
-    failures: usize,
+    tally: Tally,
 }
 
 impl Delivery<'_> {
@@ -95,6 +97,9 @@ impl Delivery<'_> {
         again: impl AsyncFn(TransportArgs) -> Result<S>,
     ) -> Result<()> {
         let sent = self.send(stream, watch, again).await;
+        if sent.as_ref().is_err_and(|error| !error.is::<Reported>()) {
+            self.tally.break_off(self.screen);
+        }
         if let (Err(error), true) = (&sent, self.args.json) {
             let reason = format!("{error:#}");
             for source in self.plan.unsettled() {
@@ -112,28 +117,27 @@ impl Delivery<'_> {
         again: impl AsyncFn(TransportArgs) -> Result<S>,
     ) -> Result<()> {
         let (args, screen) = (self.args, self.screen);
+        screen.say(&self.tally.beginning());
+        let mut progress = screen.begin(Some(self.tally.total), "");
         // An outage ends once a connection lasts for some time or carries a file. Until then, the pauses grow.
         let (mut outage, mut pause, mut connections) = (None, MIN_PAUSE, 0);
         loop {
             let mut arrived = false;
             let done = |outcome: Outcome| {
                 arrived = true;
-                self.failures += usize::from(matches!(outcome, Outcome::Failed(..)));
-                report(args.json, screen, outcome);
+                report(args.json, screen, &outcome);
+                self.tally.add(outcome);
             };
             let sending = Sending {
                 plan: &mut self.plan,
                 options: args.options(),
-                screen,
+                progress: &mut progress,
                 patience: self.transport.patience(),
                 plot: self.plot.as_mut(),
             };
             let Err(error) = sending.run(stream, watch, done).await else {
-                return match self.failures {
-                    0 => Ok(()),
-                    1 => Err(anyhow!("1 file was not sent")),
-                    failures => Err(anyhow!("{failures} files were not sent")),
-                };
+                drop(progress);
+                return self.tally.end(args.json, screen);
             };
             // A receiver with too many connections resets one that has not been authenticated yet.
             let may_be_crowded = error.is_reset() && connections + 1 < dial::ATTEMPTS as usize;
@@ -194,21 +198,19 @@ fn not_sent(file: &str, reason: &str) -> String {
     report::json_line(&serde_json::json!({ "file": file, "error": reason }))
 }
 
-fn report(json: bool, screen: &Screen, outcome: Outcome) {
+fn report(json: bool, screen: &Screen, outcome: &Outcome) {
     match outcome {
-        Outcome::Sent(sent) if json => screen.print(&report::json_line(&sent)),
-        Outcome::Sent(sent) => screen.say(&sent.text()),
-        Outcome::Failed(file, reason) => {
-            if json {
-                screen.print(&not_sent(&file, &reason));
-            }
-            screen.warn(&format!("{} is not sent: {reason}", names::escaped(&file)));
-        }
-        Outcome::Created => {}
+        Outcome::Sent(sent) if json => screen.print(&report::json_line(sent)),
+        Outcome::Sent(sent) if screen.shows(Detail::Files) => screen.say(&sent.text(screen.shows(Detail::Transport))),
+        Outcome::Failed(file, reason) if json => screen.print(&not_sent(file, reason)),
         Outcome::Skipped(file) if json => {
             screen.print(&report::json_line(&serde_json::json!({ "file": file, "skipped": true })));
         }
-        Outcome::Skipped(file) => screen.say(&format!("{file}: skipped, because the receiver has a file of this name")),
+        Outcome::Skipped(file) => {
+            let file = names::escaped(file);
+            screen.tell(Detail::Files, &format!("{file}: skipped, because the receiver has a file of this name"));
+        }
+        Outcome::Sent(_) | Outcome::Failed(..) | Outcome::Created => {}
     }
 }
 

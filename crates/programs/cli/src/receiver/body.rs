@@ -49,11 +49,14 @@ pub(super) struct Peer<'a, T> {
     ahead: Vec<u8>,
     /// Whether the transport may still buffer replies.
     unflushed: bool,
+    pub(super) progress: Progress,
+    /// Bytes of the files that have ended.
+    pub(super) ended: u64,
 }
 
 impl<'a, T: Transport> Peer<'a, T> {
-    pub(super) fn new(transport: &'a mut T) -> Self {
-        Self { transport, number: 0, replies: Vec::new(), ahead: Vec::new(), unflushed: false }
+    pub(super) fn new(transport: &'a mut T, progress: Progress) -> Self {
+        Self { transport, number: 0, replies: Vec::new(), ahead: Vec::new(), unflushed: false, progress, ended: 0 }
     }
 
     /// Queues a reply to the current file, which is sent with the next read at the latest.
@@ -162,13 +165,12 @@ pub(super) struct Body {
     unpacker: Option<Unpacker>,
     packed: Vec<u8>,
     pub(super) lease: Option<Arc<Lease>>,
-    progress: Progress,
     watch: Stopwatch,
     ticks: Interval,
 }
 
 impl Body {
-    pub(super) fn new(size: Option<u64>, pace: Pace, progress: Progress) -> Self {
+    pub(super) fn new(size: Option<u64>, pace: Pace) -> Self {
         let ticks = progress::ticks();
         Self {
             size,
@@ -181,7 +183,6 @@ impl Body {
             unpacker: None,
             packed: Vec::new(),
             lease: None,
-            progress,
             watch: Stopwatch::start(),
             ticks,
         }
@@ -199,9 +200,9 @@ impl Body {
     }
 
     /// Counts the first `bytes` bytes as present.
-    pub(super) fn skip(&mut self, bytes: u64) {
+    pub(super) fn skip(&mut self, bytes: u64, progress: &mut Progress) {
         (self.received, self.before) = (bytes, bytes);
-        self.progress.skip(bytes);
+        progress.skip(bytes);
     }
 
     pub(super) fn wait_for_hash(&mut self, groups: u64) {
@@ -320,7 +321,7 @@ impl Body {
                 () = evicted(self.lease.as_deref()) => return Err(Fault::Superseded),
                 _ = self.ticks.tick() => {
                     let now = self.received + if contents { filled as u64 } else { 0 };
-                    self.progress.update(now, &peer.transport.snapshot());
+                    peer.progress.update(peer.ended.saturating_add(now));
                     self.wait(now)?;
                 }
             }

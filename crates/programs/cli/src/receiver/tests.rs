@@ -76,7 +76,7 @@ impl Scene {
     }
 
     async fn serve(&self, mut ours: DuplexStream) -> Result<(), ReceiveError> {
-        self.receiver.serve(&mut ours, || {}, |_, _| {}).await
+        self.receiver.serve(&mut ours, Screen::hidden().begin(None, ""), || {}, |_, _| {}).await
     }
 }
 
@@ -88,7 +88,7 @@ impl Scene {
         theirs.shutdown().await.unwrap();
         let mut left_out = Vec::new();
         let done = |_: &DuplexStream, file: Result<File, LeftOut>| left_out.extend(file.err());
-        let served = self.receiver.serve(&mut ours, || {}, done).await;
+        let served = self.receiver.serve(&mut ours, Screen::hidden().begin(None, ""), || {}, done).await;
         match left_out.len() {
             0 => served.unwrap(),
             files => assert!(matches!(served, Err(ReceiveError::LeftOut(left)) if left == files), "{served:?}"),
@@ -134,7 +134,7 @@ async fn send(transport: DuplexStream, sources: Vec<Source>) -> Result<Vec<Optio
     };
     let options = Options { resume: false, attributes: true, compress: false };
     Sender::new(transport)
-        .send(&mut Plan::new(sources), options, &Screen::hidden(), |_| {}, done)
+        .send(&mut Plan::new(sources), options, &mut Screen::hidden().begin(None, ""), |_| {}, done)
         .await
         .map(|()| hashes)
 }
@@ -154,7 +154,7 @@ async fn files_arrive_whole_with_their_hashes() {
     let sources = vec![scene.source("first", &contents), scene.source("empty", &[])];
     let mut files = Vec::new();
     let (served, hashes) = tokio::join!(
-        scene.receiver.serve(&mut ours, || {}, |_, file| files.push(file.unwrap())),
+        scene.receiver.serve(&mut ours, Screen::hidden().begin(None, ""), || {}, |_, file| files.push(file.unwrap())),
         send(theirs, sources)
     );
     served.unwrap();
@@ -170,7 +170,10 @@ async fn a_file_that_exists_is_refused_in_the_middle_of_its_contents() {
     fs::write(scene.out().join("big"), "old").unwrap();
     let source = scene.source("big", &vec![1; 8 * MAX_CHUNK]);
     let (mut ours, theirs) = tokio::io::duplex(10_000);
-    let (served, sent) = tokio::join!(scene.receiver.serve(&mut ours, || {}, |_, _| {}), send(theirs, vec![source]));
+    let (served, sent) = tokio::join!(
+        scene.receiver.serve(&mut ours, Screen::hidden().begin(None, ""), || {}, |_, _| {}),
+        send(theirs, vec![source])
+    );
     assert!(matches!(served, Err(ReceiveError::LeftOut(1))), "{served:?}");
     assert_eq!(sent.unwrap(), [None]);
     assert_eq!(fs::read(scene.out().join("big")).unwrap(), b"old");
@@ -202,8 +205,8 @@ async fn hostile_input_ends_with_a_sentence() {
     );
     let huge = [file(b"huge", 1 << 60), vec![protocol::ABANDONED]].concat();
     let (errors, replies) = scene.leaves_out(&huge).await;
-    assert_eq!(errors, ["cannot write huge: it needs 1048576.00 TiB of space, and less is free"]);
-    assert_eq!(replies, [declined(0, "cannot write it: it needs 1048576.00 TiB of space, and less is free")]);
+    assert_eq!(errors, ["cannot write huge: it needs 1153 PB of space, and less is free"]);
+    assert_eq!(replies, [declined(0, "cannot write it: it needs 1153 PB of space, and less is free")]);
     assert!(scene.names().is_empty(), "{:?}", scene.names());
 }
 
@@ -274,7 +277,7 @@ async fn compressed_chunks_are_bounded_and_have_to_be_valid() {
     let (mut ours, mut theirs) = tokio::io::duplex(1 << 20);
     theirs.write_all(&[mixed, end].concat()).await.unwrap();
     theirs.shutdown().await.unwrap();
-    scene.receiver.serve(&mut ours, || {}, |_, _| {}).await.unwrap();
+    scene.receiver.serve(&mut ours, Screen::hidden().begin(None, ""), || {}, |_, _| {}).await.unwrap();
     assert_eq!(fs::read(scene.out().join("mixed")).unwrap(), b"abcdefg");
 }
 
@@ -325,7 +328,10 @@ async fn an_existing_file_is_skipped_or_gets_another_name() {
         let (mut ours, theirs) = tokio::io::duplex(10_000);
         let files = [("big", contents.as_slice()), ("empty", &[]), ("new", b"new")];
         let sources = files.map(|(name, contents)| scene.source(name, contents)).into();
-        let (served, sent) = tokio::join!(scene.receiver.serve(&mut ours, || {}, |_, _| {}), send(theirs, sources));
+        let (served, sent) = tokio::join!(
+            scene.receiver.serve(&mut ours, Screen::hidden().begin(None, ""), || {}, |_, _| {}),
+            send(theirs, sources)
+        );
         served.unwrap();
         let hashes = files.map(|(_, contents)| Some(blake3::hash(contents)));
         let arrived: Vec<_> = sent.unwrap().iter().zip(hashes).map(|(sent, hash)| *sent == hash).collect();
@@ -340,7 +346,7 @@ async fn an_existing_file_is_skipped_or_gets_another_name() {
 async fn a_silent_peer_is_given_up() {
     let scene = Scene::new();
     let (mut ours, _theirs) = tokio::io::duplex(100);
-    let error = scene.receiver.serve(&mut ours, || {}, |_, _| {}).await.unwrap_err();
+    let error = scene.receiver.serve(&mut ours, Screen::hidden().begin(None, ""), || {}, |_, _| {}).await.unwrap_err();
     assert!(matches!(error, ReceiveError::Silent), "{error}");
 }
 
@@ -366,7 +372,7 @@ async fn names_of_its_own_and_hidden_ones_are_refused() {
     let (mut ours, mut theirs) = tokio::io::duplex(1 << 20);
     theirs.write_all(&whole).await.unwrap();
     theirs.shutdown().await.unwrap();
-    scene.receiver.serve(&mut ours, || {}, |_, _| {}).await.unwrap();
+    scene.receiver.serve(&mut ours, Screen::hidden().begin(None, ""), || {}, |_, _| {}).await.unwrap();
     assert_eq!(scene.names(), [".bashrc"]);
 }
 
@@ -395,13 +401,14 @@ async fn stalled_uploads_block_no_other_and_are_ended() {
         theirs.write_all(&begun).await.unwrap();
         peers.push(theirs);
         let receiver = receiver.clone();
-        stalled.spawn(async move { receiver.serve(&mut ours, || {}, |_, _| {}).await });
+        stalled
+            .spawn(async move { receiver.serve(&mut ours, Screen::hidden().begin(None, ""), || {}, |_, _| {}).await });
     }
     let (mut ours, mut theirs) = tokio::io::duplex(1 << 20);
     let whole = whole("whole", b"abc");
     theirs.write_all(&whole).await.unwrap();
     theirs.shutdown().await.unwrap();
-    receiver.serve(&mut ours, || {}, |_, _| {}).await.unwrap();
+    receiver.serve(&mut ours, Screen::hidden().begin(None, ""), || {}, |_, _| {}).await.unwrap();
     assert!(scene.names().contains(&"whole".to_owned()));
     while let Some(ended) = stalled.join_next().await {
         let error = ended.unwrap().unwrap_err();

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::SendError;
 use super::tree::{Directory, Found};
 use crate::names::{self, Name, NameError};
+use crate::progress::Total;
 use crate::protocol::{FileHeader, Kind, Timestamp};
 
 /// A file, directory or symbolic link to be sent.
@@ -255,6 +256,28 @@ impl Plan {
     /// Returns whether the unsettled files can be read again, to send them over another connection.
     pub(crate) fn can_restart(&self) -> bool {
         self.rest().iter().all(|source| source.can_restart())
+    }
+
+    /// Returns what is to be sent in all. Directories and links are no files here.
+    pub(crate) fn total(&self) -> Total {
+        let files = self.sources.iter().filter(|source| source.is_file());
+        let bytes = files.clone().try_fold(0_u64, |all, source| Some(all.saturating_add(source.size()?)));
+        Total { files: files.count() as u64, bytes }
+    }
+
+    /// Returns the name of the only file or directory that is to be sent, with everything in it.
+    pub(crate) fn name(&self) -> Option<String> {
+        let roots = |source: &Arc<Source>| names::parts(&source.name).next().unwrap_or_default().to_vec();
+        let mut found = self.sources.iter().filter(|source| !matches!(source.input, Input::LeftOut(_)));
+        let first = roots(found.next()?);
+        let is_only = found.all(|source| roots(source) == first);
+        is_only.then(|| Name::from(first).to_string())
+    }
+
+    /// Returns the size of the settled files when they were found, in bytes.
+    pub(super) fn settled_bytes(&self) -> u64 {
+        let settled = self.sources.iter().take(self.settled);
+        settled.fold(0, |all, source| all.saturating_add(source.size().unwrap_or(0)))
     }
 
     /// Returns whether the receiver has replied, which proves that it accepts files from this sender.

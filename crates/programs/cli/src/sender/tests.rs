@@ -5,6 +5,7 @@ use tempfile::TempDir;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream};
 
 use super::*;
+use crate::progress::Screen;
 use crate::protocol::{MAGIC, MAX_UNASKED};
 use crate::transport::Snapshot;
 
@@ -34,7 +35,7 @@ async fn told(size: u64, bytes: &[u8], ends: bool) -> Result<(), SendError> {
         let options = Options { resume: true, attributes: true, compress: false };
         let done = |_: &Source, _: Delivery, _: &DuplexStream| {};
         let mut sender = Sender::new(ours);
-        let sent = sender.send(&mut plan, options, &Screen::hidden(), |_| {}, done).await;
+        let sent = sender.send(&mut plan, options, &mut Screen::hidden().begin(None, ""), |_| {}, done).await;
         drop(sender);
         sent
     };

@@ -91,7 +91,7 @@ fn one_dead_address_of_a_name_delays_nothing() {
     let out = there.path("out").into_os_string().into_string().unwrap();
     let mut receiver = space
         .start(&there, &["receive", "--listen", "127.0.0.1:7000", "--reflect", "--allow", &here.key(), "--out", &out]);
-    receiver.wait_for("listening on ");
+    receiver.wait_for("Ready on UDP ");
     // `one` is sent with an unknown key: the connection is to the address from which the key was learned. `two` is sent
     // with a known key.
     for name in ["one", "two"] {
@@ -144,7 +144,7 @@ fn tunnels_use_the_address_that_answers() {
     let ask = "import socket, sys\nc = socket.create_connection(('127.0.0.1', int(sys.argv[1])))\n\
                c.sendall(b'question')\nprint(c.recv(100))";
     let mut gateway = space.start(&there, &[&["gateway", "--permit", "localhost:any"][..], &HOUR].concat());
-    gateway.wait_for("listening on ");
+    gateway.wait_for("Ready on UDP ");
     let forward =
         ["forward", "--accept-new", "-L", "8001:two.example:8000", "-R", "8002:two.example:8000", "two.example"];
     let mut forward = space.start(&here, &[&forward[..], &HOUR].concat());
@@ -165,7 +165,7 @@ fn link_local_addresses_have_zones() {
     let out = there.path("out").into_os_string().into_string().unwrap();
     let listen = ["receive", "--listen", "[fe80::7%dead]:7000", "--reflect", "--allow", &here.key(), "--out", &out];
     let mut receiver = space.start(&there, &listen);
-    receiver.wait_for("listening on ");
+    receiver.wait_for("Ready on UDP ");
     let file = here.file("file", 10_000);
     for target in ["fe80::7%dead", "[fe80::7%dead]:7000"] {
         let sent = space.run(&here, &["send", "--accept-new", target, &file]);
@@ -194,7 +194,7 @@ fn link_local_addresses_have_zones() {
         &there,
         &["gateway", "--allow", &here.key(), "--permit", "[fe80::]/10:any", "--listen", "[fe80::7%dead]:7443"],
     );
-    gateway.wait_for("listening on ");
+    gateway.wait_for("Ready on UDP ");
     // The target answers with a reset, because nothing listens there.
     let forward = ["forward", "--accept-new", "-L", "[fe80::7%dead]:8001:[fe80::7%dead]:8000", "fe80::7%dead"];
     let mut forward = space.start(&here, &forward);

@@ -161,9 +161,14 @@ impl Receiver {
 
     /// Reads the address on which the program listens.
     pub(crate) fn listening(mut self) -> Self {
-        let line = self.wait_for("listening on ");
-        line["listening on ".len()..].split_whitespace().next().unwrap().clone_into(&mut self.address);
-        self
+        loop {
+            let line = self.wait_for(" on ");
+            let address = line.strip_prefix("Ready on UDP ").or_else(|| line.strip_prefix("listening on "));
+            if let Some(address) = address.and_then(|rest| rest.split_whitespace().next()) {
+                address.clone_into(&mut self.address);
+                return self;
+            }
+        }
     }
 
     /// Reads standard error up to the next line that contains `text`; returns that line.

@@ -17,7 +17,7 @@ fn a_receiver_whose_messages_nobody_reads_confirms_files() {
     for name in ["one", "two"] {
         let sent = here.send(&receiver, &[&here.file(name, 100_000), "--json"]);
         assert!(sent.status.success(), "{sent:?}");
-        assert_eq!(json_lines(&sent.stdout).len(), 1);
+        assert_eq!(json_lines(&sent.stdout).len(), 2, "the file and the sum");
     }
     assert_eq!(there.names(), ["one", "two"]);
     // Reloading the list causes a message.

@@ -99,7 +99,7 @@ pub(crate) fn json(output: &Output) -> Value {
 pub(crate) fn listening(mut child: Child) -> (Process, String) {
     let stderr = child.stderr.take().unwrap();
     let mut process = Process::new(child, stderr);
-    let address = process.wait_for("listening on ");
+    let address = process.wait_for("Ready on UDP ");
     (process, address)
 }
 

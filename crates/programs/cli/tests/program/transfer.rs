@@ -58,7 +58,8 @@ fn files_of_all_sizes_travel_encrypted_and_both_ends_report_them() {
     assert!(sent.status.success(), "{sent:?}");
     assert_eq!(code, Some(0), "{stderr}");
     let (sent, received) = (json_lines(&sent.stdout), json_lines(&received));
-    assert_eq!((sent.len(), received.len()), (3, 3));
+    assert_eq!((sent.len(), received.len()), (4, 4), "the files and the sum");
+    assert_eq!((&sent[3]["files"], &received[3]["bytes"]), (&3.into(), &20_000_001.into()));
     for ((file, sent), received) in files.iter().zip(&sent).zip(&received) {
         let contents = fs::read(file).unwrap();
         let name = std::path::Path::new(file).file_name().unwrap();
@@ -118,9 +119,9 @@ fn existing_files_are_refused_replaced_renamed_or_skipped() {
         assert_eq!(receiver.end().0, Some(code), "{option:?}");
         let said = failed(&sent, code);
         match option {
-            None => assert!(said.contains("file.txt is not sent: the receiver says: it exists already"), "{said}"),
+            None => assert!(said.contains("file.txt  the receiver says: it exists already"), "{said}"),
             Some("--skip") => assert!(said.contains("skipped, because the receiver has a file"), "{said}"),
-            Some(_) => assert!(said.contains(" confirmed"), "{said}"),
+            Some(_) => assert!(said.contains(" has checked and stored it."), "{said}"),
         }
         assert_eq!(there.names(), names);
         assert_eq!(fs::read(&old).unwrap() == b"old", option != Some("--overwrite"));
@@ -150,7 +151,7 @@ fn plaintext_is_said_and_stays_on_loopback_unless_confirmed() {
     let mut said = std::io::BufReader::new(receiver.stderr.take().unwrap());
     let mut line = String::new();
     std::io::BufRead::read_line(&mut said, &mut line).unwrap();
-    assert!(line.starts_with("listening on 0.0.0.0:"), "{line}");
+    assert!(line.starts_with("Ready on UDP 0.0.0.0:"), "{line}");
     receiver.kill().unwrap();
     receiver.wait().unwrap();
 }

@@ -67,7 +67,10 @@ async fn a_file_that_the_sender_loses_does_not_keep_others_from_arriving() {
             ));
         };
         let options = Options { resume: true, attributes: true, compress: false };
-        Sender::new(theirs).send(&mut plan, options, &Screen::hidden(), |_| {}, done).await.unwrap();
+        Sender::new(theirs)
+            .send(&mut plan, options, &mut Screen::hidden().begin(None, ""), |_| {}, done)
+            .await
+            .unwrap();
     };
     let relay = async {
         let mut first = vec![0; 5000];
@@ -77,7 +80,7 @@ async fn a_file_that_the_sender_loses_does_not_keep_others_from_arriving() {
         tokio::io::copy_bidirectional(&mut sent, &mut relayed).await.unwrap();
     };
     let serve = async {
-        let served = scene.receiver.serve(&mut ours, || {}, |_, _| {}).await;
+        let served = scene.receiver.serve(&mut ours, Screen::hidden().begin(None, ""), || {}, |_, _| {}).await;
         drop(ours);
         served
     };
@@ -110,14 +113,14 @@ async fn hashing_on_demand_ends_with_the_connection() {
         }
         seen.store(true, Ordering::Relaxed);
     };
-    assert!(Peer::new(&mut transport).hash(staging, hash).await.is_err());
+    assert!(Peer::new(&mut transport, Screen::hidden().begin(None, "")).hash(staging, hash).await.is_err());
     // The next turn comes only after the thread has stopped.
     drop(staging.hashing.turn(None).await);
     assert!(stopped.load(Ordering::Relaxed));
     // Data that arrives meanwhile is kept.
     let (mut ours, mut theirs) = tokio::io::duplex(100);
     theirs.write_all(b"next").await.unwrap();
-    let mut peer = Peer::new(&mut ours);
+    let mut peer = Peer::new(&mut ours, Screen::hidden().begin(None, ""));
     peer.hash(staging, |_| std::thread::sleep(Duration::from_millis(20))).await.ok().unwrap();
     let mut next = [0; 4];
     peer.read_exact(&mut next).await.unwrap();

@@ -74,7 +74,7 @@ async fn faulty_sessions_end() {
             theirs.shutdown().await.unwrap();
             let done = |_: &DuplexStream, _: Result<File, LeftOut>| {};
             // Any result is acceptable.
-            let _ = scene.receiver.serve(&mut ours, || {}, done).await;
+            let _ = scene.receiver.serve(&mut ours, Screen::hidden().begin(None, ""), || {}, done).await;
             drop(ours);
             let mut replies = Vec::new();
             theirs.read_to_end(&mut replies).await.unwrap();
