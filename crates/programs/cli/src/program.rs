@@ -72,7 +72,8 @@ pub fn main() -> ExitCode {
     let (detail, level) = match cli.verbose {
         _ if cli.quiet => (Detail::Quiet, LevelFilter::ERROR),
         0 => (Detail::Usual, LevelFilter::WARN),
-        1 => (Detail::Files, LevelFilter::WARN),
+        1 if matches!(cli.command, Command::Send(_) | Command::Receive(_)) => (Detail::Files, LevelFilter::WARN),
+        1 => (Detail::Files, LevelFilter::INFO),
         2 => (Detail::Transport, LevelFilter::INFO),
         3 => (Detail::Transport, LevelFilter::DEBUG),
         _ => (Detail::Transport, LevelFilter::TRACE),

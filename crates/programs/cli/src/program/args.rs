@@ -49,7 +49,7 @@ Exit codes: 0 success, 1 failure, 2 wrong use, 130 interrupted."
 pub(super) struct Cli {
     #[command(subcommand)]
     pub(super) command: Command,
-    /// Show a line per file; given twice, what the transport did; more often, its log
+    /// Show a line per file sent or received, or the log of other commands; given twice, also what the transport did
     #[arg(short, long, global = true, action = ArgAction::Count)]
     pub(super) verbose: u8,
     /// Write a line every ten seconds instead of lines that change in place
