@@ -33,6 +33,7 @@ mod places;
 mod receive;
 mod send;
 mod signals;
+mod ssh;
 mod tally;
 mod units;
 
@@ -70,6 +71,7 @@ pub fn main() -> ExitCode {
         }
     };
     let (detail, level) = match cli.verbose {
+        _ if matches!(cli.command, Command::SshServer) => (Detail::Silent, LevelFilter::OFF),
         _ if cli.quiet => (Detail::Quiet, LevelFilter::ERROR),
         0 => (Detail::Usual, LevelFilter::WARN),
         1 if matches!(cli.command, Command::Send(_) | Command::Receive(_)) => (Detail::Files, LevelFilter::WARN),
@@ -84,7 +86,7 @@ pub fn main() -> ExitCode {
     let (name, result) = match cli.command {
         Command::Send(args) => {
             if !args.transport.wants_list() && args.target_and_paths().is_none() {
-                let what = "a receiver and at least one file are needed: longhaul send HOST[:PORT] FILE...";
+                let what = "a receiver and at least one file are needed: longhaul send RECEIVER FILE...";
                 Cli::command().error(ErrorKind::MissingRequiredArgument, what).exit();
             }
             ("send", transfer(&mut runtime, &args.transport, &screen, signals::ended(), || send::run(&args, &screen)))
@@ -108,13 +110,14 @@ pub fn main() -> ExitCode {
         #[cfg(target_os = "linux")]
         Command::Link(command) => return command.run(&["link"]),
         Command::Identity(args) => ("identity", identity(&args)),
+        Command::SshServer => ("ssh-server", run_to_end(&mut runtime, signals::ended(), ssh::server::run)),
         Command::Completions { shell } => ("completions", generate::completions(shell)),
         Command::Man { command, out } => ("man", generate::man(command.as_deref(), out.as_deref())),
     };
     let Err(error) = result else {
         return if screen.is_incomplete() { ExitCode::FAILURE } else { ExitCode::SUCCESS };
     };
-    if !error.is::<Reported>() {
+    if !error.is::<Reported>() && screen.shows(Detail::Quiet) {
         output::say(&format!("longhaul {name}: {error:#}"));
     }
     if error.is::<Interrupted>() {

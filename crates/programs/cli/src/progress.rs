@@ -32,6 +32,8 @@ pub(crate) fn ticks() -> Interval {
 /// How much a person wants to know.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Detail {
+    /// Nothing.
+    Silent,
     /// Warnings, errors, and the address on which a receiver listens.
     Quiet,
     #[default]
@@ -58,7 +60,7 @@ impl Screen {
     pub(crate) fn stderr(detail: Detail, plain: bool) -> Self {
         let target = if plain { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
         let is_plain = target.is_hidden();
-        let target = if detail == Detail::Quiet { ProgressDrawTarget::hidden() } else { target };
+        let target = if detail <= Detail::Quiet { ProgressDrawTarget::hidden() } else { target };
         Self { lines: MultiProgress::with_draw_target(target), is_plain, detail, incomplete: Arc::default() }
     }
 
@@ -66,6 +68,11 @@ impl Screen {
     #[cfg(test)]
     pub(crate) fn hidden() -> Self {
         Self::stderr(Detail::Quiet, true)
+    }
+
+    /// Shows nothing, for a program whose user sees that at the other end.
+    pub(crate) fn silent() -> Self {
+        Self::stderr(Detail::Silent, true)
     }
 
     /// Returns whether so much detail is wanted.
@@ -87,7 +94,8 @@ impl Screen {
 
     /// Writes a line to standard error, above those that stay in place.
     pub(crate) fn warn(&self, line: &str) {
-        if self.lines.is_hidden() {
+        if self.detail == Detail::Silent {
+        } else if self.lines.is_hidden() {
             output::say(line);
         } else {
             // `suspend` panics if the terminal has vanished.

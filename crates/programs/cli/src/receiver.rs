@@ -4,6 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use longhaul_tls::Fingerprint;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time;
 
@@ -99,6 +100,8 @@ pub(crate) struct Receiver {
     /// Maximum time between and in files without progress. By default, a sender with a key has a day, and others must
     /// deliver 16 KiB per 60 s.
     pub(crate) idle: Option<Duration>,
+    /// The key to which unfinished files belong, if it is not that of the peer.
+    pub(crate) owner: Option<Fingerprint>,
     pub(crate) screen: Screen,
 }
 
@@ -147,7 +150,7 @@ impl Receiver {
                     self.file(peer, &header, body.insert(Body::new(header.size, pace))).await
                 }
                 Kind::Directory | Kind::Link(_) => {
-                    self.entry(self.budget.owner(peer.transport.peer_key()), &header).await
+                    self.entry(self.budget.owner(self.owner(peer.transport)), &header).await
                 }
             };
             let failed = match received {
@@ -198,6 +201,11 @@ impl Receiver {
         if missing == 0 { Ok(()) } else { Err(ReceiveError::LeftOut(missing)) }
     }
 
+    /// Returns the key to which unfinished files of this peer belong.
+    fn owner(&self, transport: &impl Transport) -> Option<Fingerprint> {
+        self.owner.or_else(|| transport.peer_key())
+    }
+
     fn pace(&self, is_known: bool) -> Pace {
         match (self.idle, is_known) {
             (Some(time), _) => Pace { least: 1, time },
@@ -215,7 +223,7 @@ impl Receiver {
     ) -> Result<Received, Fault> {
         let FileHeader { name, size, .. } = header;
         self.check_name(name)?;
-        let share = self.budget.begin(peer.transport.peer_key(), name, size.unwrap_or(0));
+        let share = self.budget.begin(self.owner(peer.transport), name, size.unwrap_or(0));
         let mut share = share.map_err(Fault::TooLarge)?;
         let staging = match &self.out {
             Output::Stdout => None,
@@ -284,7 +292,7 @@ impl Receiver {
             }
         };
         let placed = match sink {
-            Sink::File(temp) => self.place(temp, header, self.budget.owner(peer.transport.peer_key())).await,
+            Sink::File(temp) => self.place(temp, header, self.budget.owner(self.owner(peer.transport))).await,
             Sink::Stdout => Ok((name.clone(), Ok(()))),
         };
         match placed {
@@ -321,7 +329,7 @@ impl Receiver {
         let mut reply = Reply::Go;
         let (mut temp, mut prefix) = (None, Prefix::default());
         // Without a key, anyone could be the sender of a part.
-        if let (true, Some(key), Some(size)) = (*asks, peer.transport.peer_key(), *size) {
+        if let (true, Some(key), Some(size)) = (*asks, self.owner(peer.transport), *size) {
             let version = Description { peer: key.to_string(), name: name.clone(), size, modified: *modified };
             if let Some((claim, found)) = staging.claim(version).await {
                 let opened = match found {

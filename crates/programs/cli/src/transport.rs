@@ -104,6 +104,18 @@ impl TransportArgs {
         }
     }
 
+    /// Returns the options that the other end of a transfer needs as well, as words of a command line.
+    pub(crate) fn words(&self) -> Vec<String> {
+        let congestion = self.congestion_name().map(|name| format!("--congestion={name}"));
+        let flags = [
+            (self.allow_unsafe_congestion, "--allow-unsafe-congestion"),
+            (self.routers_answer, "--routers-answer"),
+            (self.no_ecn, "--no-ecn"),
+        ];
+        let flags = flags.into_iter().filter(|(is_given, _)| *is_given).map(|(_, flag)| flag.to_owned());
+        flags.chain(congestion).chain([format!("--timeout={}", self.timeout)]).collect()
+    }
+
     /// Returns the options without captures and logs.
     pub(crate) fn unlogged(&self) -> Self {
         Self { pcap: None, qlog: None, qlog_environment: QlogEnvironment::default(), ..self.clone() }

@@ -91,7 +91,7 @@ impl FromStr for Permit {
 }
 
 /// Parses a port, a range such as `8000-8099`, or `any`.
-pub(super) fn ports_of(text: &str) -> Option<RangeInclusive<u16>> {
+pub(crate) fn ports_of(text: &str) -> Option<RangeInclusive<u16>> {
     let ports = match text.split_once('-') {
         _ if text == "any" => Some(1..=u16::MAX),
         Some((first, last)) => first.parse().ok().zip(last.parse().ok()).map(|(first, last)| first..=last),

@@ -10,7 +10,7 @@ use clap_complete::Shell;
 use longhaul_tls::Fingerprint;
 use longhaul_units::Rate;
 
-use super::{code::CodeArg, monitoring::MonitorArgs, units};
+use super::{code::CodeArg, monitoring::MonitorArgs, ssh::SshArgs, units};
 use crate::address;
 use crate::forward::{DynamicForward, LocalForward, parse_remote};
 use crate::gateway::listen::ListenPermit;
@@ -37,6 +37,7 @@ pub(super) const GATEWAY_PORT: u16 = 7443;
     version,
     propagate_version = true,
     after_help = "Examples:
+  longhaul send user@host.example:incoming big.iso   Send a file; ssh starts the receiver
   longhaul identity                                  Show the key of this machine
   longhaul receive --allow SHA256:... --out incoming Receive files from the machine with this key
   longhaul send 192.0.2.7 big.iso -C bbr             Send a file, with BBR as the congestion control
@@ -104,6 +105,9 @@ pub(super) enum Command {
         /// The shell
         shell: Shell,
     },
+    /// The end that another longhaul starts by ssh
+    #[command(hide = true)]
+    SshServer,
     /// Print a man page, or write all of them
     #[command(after_help = "Examples:
   longhaul man | man -l -
@@ -125,7 +129,8 @@ pub(super) enum Command {
 /// were interrupted.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  longhaul send 192.0.2.7 big.iso                  To the default port, 7000
+  longhaul send user@host.example:incoming photos  By ssh, which starts the receiver
+  longhaul send 192.0.2.7 big.iso                  To `longhaul receive` at the default port, 7000
   longhaul send --to relay.example:7100 a b c -C bbr
   longhaul send 192.0.2.7 photos --links           A directory
   tar c data | longhaul send 192.0.2.7 -           Standard input, as a file named `stdin`
@@ -134,11 +139,12 @@ pub(super) enum Command {
 
 The keys of receivers are in ~/.local/share/longhaul/known-peers.")]
 pub(super) struct SendArgs {
-    /// The receiver, unless --to is given, and files or directories; `-` is standard input
-    #[arg(value_name = "[HOST[:PORT]] PATH")]
+    /// The receiver, unless --to is given, and files or directories; `-` is standard input. With [USER@]HOST:DIR, ssh
+    /// starts a receiver at HOST that writes into DIR, and nothing else is needed there but the program
+    #[arg(value_name = "[RECEIVER] PATH")]
     words: Vec<OsString>,
-    /// The receiver
-    #[arg(long, value_name = "HOST[:PORT]")]
+    /// The receiver, HOST[:PORT] or [USER@]HOST:DIR
+    #[arg(long, value_name = "RECEIVER")]
     to: Option<OsString>,
     /// Trust the key of a receiver that is not known yet, and remember it
     #[arg(long, conflicts_with = "plaintext")]
@@ -187,6 +193,10 @@ pub(super) struct SendArgs {
     pub(super) json: bool,
     #[command(flatten)]
     pub(super) transport: TransportArgs,
+    #[command(flatten)]
+    pub(super) ssh: SshArgs,
+    #[command(flatten)]
+    pub(super) existing: ExistingArgs,
 }
 
 impl SendArgs {
@@ -209,6 +219,7 @@ impl SendArgs {
 /// was found equal to the sender's; until then it is in a private directory. No symbolic link is followed.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
+  longhaul receive user@host.example:photos        Fetch by ssh, which starts the sender
   longhaul receive --allow SHA256:... --out incoming
   longhaul receive --listen [::]:7100 --once --json
   longhaul receive --code                          Accept a sender without exchanging keys before
@@ -217,6 +228,9 @@ impl SendArgs {
 Keys of senders that are always allowed are in ~/.local/share/longhaul/allowed-peers, one per line:
   SHA256:... NAME send")]
 pub(super) struct ReceiveArgs {
+    /// Files or directories to fetch: ssh starts a sender at HOST, and nothing else is needed there but the program
+    #[arg(value_name = "[USER@]HOST:PATH", conflicts_with_all = ["plaintext", "allow", "ca", "code", "listen"])]
+    pub(super) from: Vec<String>,
     /// Address and UDP port to listen on
     #[arg(long, value_name = "ADDR", default_value_t = SocketAddr::from(([0, 0, 0, 0], PORT)), value_parser = address::parse)]
     pub(super) listen: SocketAddr,
@@ -267,6 +281,8 @@ pub(super) struct ReceiveArgs {
     pub(super) json: bool,
     #[command(flatten)]
     pub(super) transport: TransportArgs,
+    #[command(flatten)]
+    pub(super) ssh: SshArgs,
 }
 
 /// Options for files whose name is taken.
@@ -286,6 +302,16 @@ pub(super) struct ExistingArgs {
 }
 
 impl ExistingArgs {
+    /// Returns the option.
+    pub(super) fn word(&self) -> Option<&'static str> {
+        match self.policy() {
+            Existing::Refuse => None,
+            Existing::Overwrite => Some("--overwrite"),
+            Existing::Rename => Some("--rename"),
+            Existing::Skip => Some("--skip"),
+        }
+    }
+
     pub(super) fn policy(&self) -> Existing {
         match self {
             Self { overwrite: true, .. } => Existing::Overwrite,

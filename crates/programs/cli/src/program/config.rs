@@ -65,7 +65,7 @@ fn is_nowhere(file: &Path, error: &io::Error) -> bool {
 }
 
 /// Returns the first line of clap's message, without `error: `.
-fn plain(error: &clap::Error) -> String {
+pub(super) fn plain(error: &clap::Error) -> String {
     let text = error.to_string();
     text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned()
 }

@@ -12,6 +12,7 @@ use longhaul::TcpListener;
 use longhaul_tls::admission::{Admission, Limits, Ticket};
 use longhaul_tls::{Authority, Fingerprint, SecureListener, limiter};
 use tokio::task::JoinSet;
+use tokio::time::sleep;
 
 use super::access::Access;
 use super::args::{Plaintext, ReceiveArgs};
@@ -20,7 +21,8 @@ use super::home::Home;
 use super::lists::Permission;
 use super::places::Places;
 use super::signals::Hangups;
-use super::{Screen, WrongUse};
+use super::ssh::{Place, Session, UNUSED};
+use super::{Reported, Screen, WrongUse};
 use crate::files::Staging;
 use crate::progress::Detail;
 use crate::receiver::{Budget, File, LeftOut, Output, ReceiveError, Receiver};
@@ -36,13 +38,9 @@ const MAX_NAMED: usize = 100;
 
 pub(super) async fn run(args: &ReceiveArgs, screen: &Screen) -> Result<()> {
     let stdout = args.out == Path::new("-");
-    if stdout && args.json {
-        return Err(WrongUse("--json and --out - both use standard output".to_owned()).into());
-    }
-    if stdout && std::io::stdout().is_terminal() {
-        let what =
-            "--out - would write what a sender chooses to the terminal, which it could control; use a pipe or a file";
-        return Err(WrongUse(what.to_owned()).into());
+    check_output(args)?;
+    if !args.from.is_empty() {
+        return pull(args, screen).await;
     }
     if args.plaintext == Some(Plaintext::Loopback) && !args.listen.ip().to_canonical().is_loopback() {
         let what = format!(
@@ -54,41 +52,12 @@ pub(super) async fn run(args: &ReceiveArgs, screen: &Screen) -> Result<()> {
         return Err(WrongUse(what).into());
     }
     let keys = if args.plaintext.is_some() || args.code { None } else { Some(keys(args)?) };
-    let out = if stdout {
-        Output::Stdout
-    } else {
-        let staging = Staging::open(&args.out);
-        Output::Directory(staging.with_context(|| format!("cannot write to {}", args.out.display()))?)
-    };
-    let budget = Budget::new(args.max_bytes).per_peer(args.max_bytes_per_peer);
-    if let Output::Directory(staging) = &out {
-        for (part, bytes) in staging.parts() {
-            // A part without a valid key belongs to nobody.
-            if let Ok(peer) = part.peer.parse() {
-                budget.add_part(peer, &part.name, bytes);
-            }
-        }
-    }
-    let receiver = Receiver {
-        out,
-        existing: args.existing.policy(),
-        hidden: args.allow_hidden,
-        budget,
-        patience: args.transport.patience(),
-        idle: args.idle,
-        screen: screen.clone(),
-    };
+    let server = Server::open(args, None, screen)?;
     let socket = args.transport.socket(args.listen)?;
     socket.set_reflect(args.reflect);
     let listener = args.transport.listen_on(args.listen, socket)?;
     screen.warn(&format!("Ready on UDP {}", listener.local_addr()?));
-    let server = Arc::new(Server {
-        receiver,
-        out: (!stdout).then(|| args.out.clone()),
-        screen: screen.clone(),
-        json: args.json,
-    });
-    let once = args.once || stdout;
+    let until = if args.once || stdout { Until::First } else { Until::Stopped };
     match keys {
         None if args.code => {
             let (identity, _) = Home::open(true, screen)?;
@@ -96,11 +65,11 @@ pub(super) async fn run(args: &ReceiveArgs, screen: &Screen) -> Result<()> {
             let desk = CodeDesk::open(remember.as_slice(), "for one connection within ten minutes", screen)?;
             // The code decides, not the key.
             let listener = SecureListener::new(listener, &identity, |_| true)?;
-            serve(SecureDoor { listener, access: None, desk: Some(desk) }, &server, true).await
+            serve(SecureDoor { listener, access: None, desk: Some(desk) }, &server, Until::First).await
         }
         None => {
             screen.warn("warning: --plaintext: nothing is encrypted, and anyone who reaches the port can send files");
-            serve(PlainDoor { listener }, &server, once).await
+            serve(PlainDoor { listener }, &server, until).await
         }
         Some((identity, access, hangups)) => {
             screen.say(&format!(
@@ -115,11 +84,61 @@ pub(super) async fn run(args: &ReceiveArgs, screen: &Screen) -> Result<()> {
             let listener = SecureListener::trusting(listener, &identity, authority, may)?;
             let door = SecureDoor { listener, access: Some(Arc::clone(&access)), desk: None };
             tokio::select! {
-                served = serve(door, &server, once) => served,
+                served = serve(door, &server, until) => served,
                 () = access.reload_on(hangups, Permission::Send, screen) => Ok(()),
             }
         }
     }
+}
+
+fn check_output(args: &ReceiveArgs) -> Result<(), WrongUse> {
+    let stdout = args.out == Path::new("-");
+    if stdout && args.json {
+        return Err(WrongUse("--json and --out - both use standard output".to_owned()));
+    }
+    if stdout && std::io::stdout().is_terminal() {
+        let what =
+            "--out - would write what a sender chooses to the terminal, which it could control; use a pipe or a file";
+        return Err(WrongUse(what.to_owned()));
+    }
+    Ok(())
+}
+
+/// Fetches files from a sender that ssh starts.
+async fn pull(args: &ReceiveArgs, screen: &Screen) -> Result<()> {
+    let mut places = Vec::new();
+    for word in &args.from {
+        let place = Place::parse(word).filter(|place| !place.path.is_empty());
+        places.push(place.ok_or_else(|| WrongUse(format!("{word:?} is not of the form [USER@]HOST:PATH")))?);
+    }
+    let host = places.first().map(|place| place.host.clone()).unwrap_or_default();
+    if places.iter().any(|place| place.host != host) {
+        return Err(WrongUse("one command fetches from one host".to_owned()).into());
+    }
+    let (identity, _) = Home::open(true, screen)?;
+    // The key of the sender is for this transfer, but the next one has to continue unfinished files.
+    let server = Server::open(args, Some(identity.fingerprint()), screen)?;
+    let mut arguments = vec!["send".to_owned(), format!("--to={host}")];
+    arguments.extend(args.transport.words());
+    arguments.push("--".to_owned());
+    arguments.extend(places.iter().map(Place::word));
+    let started = Session::start(&args.ssh, &host, identity.fingerprint(), arguments);
+    let (mut session, route) = started.await?;
+    let received = session.during(async {
+        let stream = route.connect(&identity, &args.transport).await?;
+        let peer = stream.tcp().peer_addr()?;
+        let ticket = Admission::new(LIMITS).admit(peer.ip(), None).context("there is no place")?;
+        Ok(server.serve(stream, peer, &host, &ticket).await?)
+    });
+    let received = received.await;
+    if !received.as_ref().err().is_none_or(is_complete) {
+        return received;
+    }
+    let left_out = session.end().await;
+    for (file, reason) in &left_out {
+        screen.warn(&format!("{file}: {reason}"));
+    }
+    if left_out.is_empty() { received } else { received.and(Err(Reported.into())) }
 }
 
 pub(super) fn count(keys: usize) -> String {
@@ -206,8 +225,24 @@ impl Door for SecureDoor {
     }
 }
 
-/// Serves connections concurrently until the listener fails. With `once`, serves only the first one.
-async fn serve(mut door: impl Door, server: &Arc<Server>, once: bool) -> Result<()> {
+/// When a receiver ends.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Until {
+    /// When it is stopped.
+    Stopped,
+    /// After the first connection.
+    First,
+    /// After the first connection that has not failed, or without connections for a while.
+    Complete,
+}
+
+/// Returns whether the connection with this error came to its end.
+fn is_complete(error: &anyhow::Error) -> bool {
+    matches!(error.downcast_ref(), Some(ReceiveError::LeftOut(_)))
+}
+
+/// Serves connections concurrently until the listener fails, or until `until`.
+async fn serve(mut door: impl Door, server: &Arc<Server>, until: Until) -> Result<()> {
     let (admission, places) = (Admission::new(LIMITS), Places::new(PER_KEY));
     let screen = &server.screen;
     let mut connections = JoinSet::new();
@@ -235,27 +270,33 @@ async fn serve(mut door: impl Door, server: &Arc<Server>, once: bool) -> Result<
                         () = revoked => Err(anyhow!("the key is not allowed any more")).context(from),
                     }
                 };
-                if once {
+                if until == Until::First {
                     // Refuses further connections at once, rather than letting them wait.
                     drop(door);
                     return allowed.await;
                 }
                 let screen = screen.clone();
                 connections.spawn(async move {
-                    let Err(error) = allowed.await else { return };
+                    let Err(error) = allowed.await else { return true };
                     // Limits messages about connections without a key, because anyone can cause them.
                     let more = if key.is_some() { Some(String::new()) } else { limiter::admit(peer, "plaintext") };
                     if let Some(more) = more {
                         screen.warn(&format!("{error:#}{more}"));
                     }
+                    is_complete(&error)
                 });
             }
-            Some(_) = connections.join_next() => {}
+            Some(is_complete) = connections.join_next() => {
+                if until == Until::Complete && is_complete.is_ok_and(|is_complete| is_complete) {
+                    return Ok(());
+                }
+            }
+            () = sleep(UNUSED), if until == Until::Complete && connections.is_empty() => bail!("nobody has connected"),
         }
     }
 }
 
-struct Server {
+pub(super) struct Server {
     receiver: Receiver,
     /// Where files are written, unless to standard output.
     out: Option<PathBuf>,
@@ -286,6 +327,43 @@ impl Received {
 }
 
 impl Server {
+    /// Opens the directory for files. Unfinished ones belong to `owner`, if not to their sender.
+    pub(super) fn open(args: &ReceiveArgs, owner: Option<Fingerprint>, screen: &Screen) -> Result<Arc<Self>> {
+        let stdout = args.out == Path::new("-");
+        let out = if stdout {
+            Output::Stdout
+        } else {
+            let staging = Staging::open(&args.out);
+            Output::Directory(staging.with_context(|| format!("cannot write to {}", args.out.display()))?)
+        };
+        let budget = Budget::new(args.max_bytes).per_peer(args.max_bytes_per_peer);
+        if let Output::Directory(staging) = &out {
+            for (part, bytes) in staging.parts() {
+                // A part without a valid key belongs to nobody.
+                if let Ok(peer) = part.peer.parse() {
+                    budget.add_part(peer, &part.name, bytes);
+                }
+            }
+        }
+        let receiver = Receiver {
+            out,
+            existing: args.existing.policy(),
+            hidden: args.allow_hidden,
+            budget,
+            patience: args.transport.patience(),
+            idle: args.idle,
+            owner,
+            screen: screen.clone(),
+        };
+        let out = (!stdout).then(|| args.out.clone());
+        Ok(Arc::new(Self { receiver, out, screen: screen.clone(), json: args.json }))
+    }
+
+    /// Receives one transfer, over one connection or several.
+    pub(super) async fn serve_once(self: Arc<Self>, listener: SecureListener) -> Result<()> {
+        serve(SecureDoor { listener, access: None, desk: None }, &self, Until::Complete).await
+    }
+
     /// Receives the files of a connection. The connection may be evicted until it has proved to be a sender of files.
     async fn serve(
         &self,

@@ -5,12 +5,14 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
-use longhaul_tls::{Fingerprint, TlsError, tls_error};
+use longhaul_tls::{Fingerprint, SecureListener, TlsError, tls_error};
+use tokio::time::timeout;
 
 use super::args::{PORT, SendArgs};
 use super::code::CodeArg;
 use super::dial::{self, Dialer, Target, is_outage};
 use super::home::Home;
+use super::ssh::{Place, Session, UNUSED};
 use super::tally::Tally;
 use super::{Reported, Screen, WrongUse};
 use crate::names::{self, Name};
@@ -29,15 +31,24 @@ const MAX_PAUSE: Duration = Duration::from_secs(30);
 pub(super) async fn run(args: &SendArgs, screen: &Screen) -> Result<()> {
     let (target, paths) = args.target_and_paths().unwrap_or_default();
     let target = target.to_str().ok_or_else(|| WrongUse("the name of the receiver is not UTF-8".to_owned()))?;
+    if let Some(place) = Place::of_receiver(target) {
+        return push(args, &place, target, screen).await;
+    }
+    if let Some(option) = args.existing.word() {
+        return Err(WrongUse(format!("{option} is an option of the receiver")).into());
+    }
+    // scp has the receiver at the end.
+    let exists = |word: &str| Path::new(word).exists();
+    let is_place = |word: &&str| exists(target) && !exists(word) && Place::of_receiver(word).is_some();
+    if let Some(place) = paths.last().and_then(|word| word.to_str()).filter(is_place) {
+        return Err(WrongUse(format!("the receiver comes first: longhaul send {place} {target} ...")).into());
+    }
     let target = Target::parse(target, PORT)?;
     if matches!(args.code, Some(CodeArg::Ask)) && paths.iter().any(|path| path == "-") {
         return Err(WrongUse("--code without a value and the file - both read standard input".to_owned()).into());
     }
-    let plan = Plan::new(sources(paths, args.links)?);
     let transport = &args.transport.limited(args.limit);
-    let plot = args.plot.as_ref().map(|file| Plot::new(file.clone(), screen));
-    let tally = Tally::new(target.to_string(), &plan);
-    let mut delivery = Delivery { args, transport, screen, plan, plot, key: None, retry: args.retry, tally };
+    let mut delivery = Delivery::new(args, transport, target.to_string(), screen)?;
     let watch = Stopwatch::start();
     if args.plaintext {
         screen.warn("warning: --plaintext: nothing is encrypted, and anyone may be the receiver");
@@ -74,6 +85,65 @@ pub(super) async fn run(args: &SendArgs, screen: &Screen) -> Result<()> {
     delivery.run(stream, watch, again).await
 }
 
+/// Sends to a receiver that ssh starts at `place`, which the command line calls `target`.
+async fn push(args: &SendArgs, place: &Place, target: &str, screen: &Screen) -> Result<()> {
+    if args.code.is_some() || args.plaintext {
+        let what = format!("{target} is reached by ssh, where --code and --plaintext have no use");
+        return Err(WrongUse(what).into());
+    }
+    let transport = &args.transport.limited(args.limit);
+    let mut delivery = Delivery::new(args, transport, target.to_owned(), screen)?;
+    // Unfinished files belong to the key of this machine.
+    let (identity, _) = Home::open(true, screen)?;
+    let mut arguments = vec!["receive".to_owned(), "--allow-hidden".to_owned(), format!("--out={}", place.word())];
+    arguments.extend(args.existing.word().map(str::to_owned));
+    arguments.extend(transport.words());
+    let started = Session::start(&args.ssh, &place.host, identity.fingerprint(), arguments);
+    let (mut session, route) = started.await?;
+    // A person may have typed a password meanwhile.
+    delivery.tally.watch = Stopwatch::start();
+    let sent = session.during(async {
+        let watch = Stopwatch::start();
+        let stream = route.connect(&identity, transport).await?;
+        delivery.run(stream, watch, async |transport| route.connect(&identity, &transport).await).await
+    });
+    sent.await?;
+    session.end().await;
+    Ok(())
+}
+
+/// Returns the files of the command line.
+pub(super) fn plan(args: &SendArgs) -> Result<Plan> {
+    let (_, paths) = args.target_and_paths().unwrap_or_default();
+    Ok(Plan::new(sources(paths, args.links)?))
+}
+
+/// Sends the files of `plan` over the first connection of `listener`. Returns those that were left out, with the
+/// reasons.
+pub(super) async fn offer(
+    args: &SendArgs,
+    mut plan: Plan,
+    mut listener: SecureListener,
+    screen: &Screen,
+) -> Result<Vec<(String, String)>> {
+    let (stream, _) = timeout(UNUSED, listener.accept()).await.context("nobody has connected")??;
+    let mut left_out = Vec::new();
+    let done = |outcome: Outcome| {
+        if let Outcome::Failed(file, reason) = outcome {
+            left_out.push((file, reason));
+        }
+    };
+    let sending = Sending {
+        plan: &mut plan,
+        options: args.options(),
+        progress: &mut screen.begin(None, ""),
+        patience: args.transport.patience(),
+        plot: None,
+    };
+    sending.run(stream, Stopwatch::start(), done).await?;
+    Ok(left_out)
+}
+
 struct Delivery<'a> {
     args: &'a SendArgs,
     transport: &'a TransportArgs,
@@ -87,7 +157,14 @@ struct Delivery<'a> {
     tally: Tally,
 }
 
-impl Delivery<'_> {
+impl<'a> Delivery<'a> {
+    fn new(args: &'a SendArgs, transport: &'a TransportArgs, to: String, screen: &'a Screen) -> Result<Self> {
+        let plan = plan(args)?;
+        let plot = args.plot.as_ref().map(|file| Plot::new(file.clone(), screen));
+        let tally = Tally::new(to, &plan);
+        Ok(Self { args, transport, screen, plan, plot, key: None, retry: args.retry, tally })
+    }
+
     /// Sends the files over `stream`, whose opening began at `watch`. After an outage, continues over connections that
     /// `again` opens.
     async fn run<S: Connection + Send>(

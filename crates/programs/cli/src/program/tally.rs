@@ -21,7 +21,8 @@ pub(super) struct Tally {
     pub(super) total: Total,
     /// What is sent: the name of the only file or directory, or nothing.
     name: Option<String>,
-    watch: Stopwatch,
+    /// Runs from the beginning of the transfer.
+    pub(super) watch: Stopwatch,
     files: u64,
     bytes: u64,
     /// Bytes that were transferred, rather than present.

@@ -37,6 +37,7 @@ impl Scene {
             budget: Budget::default(),
             patience,
             idle: None,
+            owner: None,
             screen: Screen::hidden(),
         };
         Self { directory, out, receiver }

@@ -42,6 +42,8 @@ mod relay;
 mod remote;
 #[cfg(target_os = "linux")]
 mod resume;
+#[cfg(target_os = "linux")]
+mod ssh;
 mod strangers;
 mod transfer;
 #[cfg(target_os = "linux")]

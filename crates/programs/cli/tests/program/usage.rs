@@ -36,7 +36,7 @@ fn wrong_use_ends_with_2_and_a_failure_with_1() {
         &["fly"],
         &["send"],
         &["send", "192.0.2.7"],
-        &["send", "host:port", &file],
+        &["send", "host:99999", &file],
         &["send", "192.0.2.7", &file, "--plaintext", "--accept-new"],
         &["receive", "--allow", "SHA256:x"],
         &["receive", "--overwrite", "--skip"],
