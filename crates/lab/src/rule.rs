@@ -1,5 +1,6 @@
 //! Rules that decide whether a row is reproduced.
 
+use longhaul_units::named;
 use serde::{Deserialize, Serialize};
 
 /// A rule that compares measured values with the paper's or with each other.
@@ -32,29 +33,17 @@ pub enum Rule {
     Alike(f64),
 }
 
-/// Result of a row.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Verdict {
-    /// The rule holds.
-    Reproduced,
-    /// The rule does not hold, or a value is missing.
-    NotReproduced,
-    /// The row cannot be measured.
-    NotReproducible,
-}
-
-impl Verdict {
-    /// All verdicts.
-    pub(crate) const ALL: [Self; 3] = [Self::Reproduced, Self::NotReproduced, Self::NotReproducible];
-
-    /// Returns the name in files of results.
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Reproduced => "reproduced",
-            Self::NotReproduced => "not-reproduced",
-            Self::NotReproducible => "not-reproducible",
-        }
+named! {
+    /// Result of a row.
+    #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum Verdict, ALL {
+        /// The rule holds.
+        Reproduced = "reproduced",
+        /// The rule does not hold, or a value is missing.
+        NotReproduced = "not-reproduced",
+        /// The row cannot be measured.
+        NotReproducible = "not-reproducible",
     }
 }
 

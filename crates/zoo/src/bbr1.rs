@@ -9,7 +9,7 @@ use longhaul_cc::registry::Entry;
 use longhaul_cc::{
     Ack, BuildParams, Control, Controller, Episode, Needs, Path, PathEvent, Sent, Snapshot, Timeout, update,
 };
-use longhaul_units::{Bytes, Rate, Span, Time};
+use longhaul_units::{Bytes, Rate, Span, Time, named};
 
 use self::policer::Policer;
 
@@ -40,24 +40,17 @@ pub(crate) static ENTRY: Entry = Entry::monolithic("bbr1", |_, _, params| Box::n
     )
     .tested_in(&["bbr1"]);
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Mode {
-    Startup,
-    Drain,
-    ProbeBw,
-    ProbeRtt,
+named! {
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    enum Mode {
+        Startup = "startup",
+        Drain = "drain",
+        ProbeBw = "probe-bw",
+        ProbeRtt = "probe-rtt",
+    }
 }
 
 impl Mode {
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Startup => "startup",
-            Self::Drain => "drain",
-            Self::ProbeBw => "probe-bw",
-            Self::ProbeRtt => "probe-rtt",
-        }
-    }
-
     const fn cwnd_gain(self) -> f64 {
         match self {
             Self::Startup | Self::Drain => HIGH_GAIN,

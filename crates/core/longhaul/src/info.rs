@@ -1,11 +1,10 @@
 //! Snapshots of a connection's state and counters.
 
-use std::fmt;
 use std::time::Duration;
 
 use longhaul_cc::StartupOutcome;
 use longhaul_tcp::{HostError, Info, NegotiatedOptions, RecoveryState, State as TcpState};
-use longhaul_units::{Bytes, Rate, Span};
+use longhaul_units::{Bytes, Rate, Span, named};
 
 use self::experiments::TcpExperiments;
 use crate::io::Buffers;
@@ -204,16 +203,18 @@ fn given_up(startup: StartupOutcome) -> Option<&'static str> {
     if let StartupOutcome::GivenUp(reason) = startup { Some(reason) } else { None }
 }
 
-/// Outcome of a start-up scheme.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum TcpStartup {
-    /// The outcome is not known yet.
-    Running,
-    /// The scheme set the window, the threshold or the pace.
-    Used,
-    /// The scheme changed nothing.
-    GivenUp,
+named! {
+    /// Outcome of a start-up scheme.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    #[non_exhaustive]
+    pub enum TcpStartup {
+        /// The outcome is not known yet.
+        Running = "running",
+        /// The scheme set the window, the threshold or the pace.
+        Used = "used",
+        /// The scheme changed nothing.
+        GivenUp = "given-up",
+    }
 }
 
 impl TcpStartup {
@@ -224,20 +225,6 @@ impl TcpStartup {
             StartupOutcome::GivenUp(_) => Some(Self::GivenUp),
             _ => None,
         }
-    }
-
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Running => "running",
-            Self::Used => "used",
-            Self::GivenUp => "given-up",
-        }
-    }
-}
-
-impl fmt::Display for TcpStartup {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
     }
 }
 

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use longhaul_units::Time;
+use longhaul_units::{Time, named};
 use serde_json::{Value, json};
 
 use crate::date;
@@ -11,23 +11,14 @@ use crate::date;
 /// URI of the event schema. The URI of a private schema is a web address of its owner, with month and year.
 pub const SCHEMA: &str = "https://github.com/longhaul-rs/longhaul/112026/qlog/tcp";
 
-/// Endpoint of a connection to which a log belongs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
-    /// The endpoint that opened the connection.
-    Client,
-    /// The endpoint that accepted the connection.
-    Server,
-}
-
-impl Role {
-    /// Returns qlog's name for the type of the vantage point.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Client => "client",
-            Self::Server => "server",
-        }
+named! {
+    /// Endpoint of a connection to which a log belongs.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Role {
+        /// The endpoint that opened the connection.
+        Client = "client",
+        /// The endpoint that accepted the connection.
+        Server = "server",
     }
 }
 

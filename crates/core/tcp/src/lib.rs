@@ -18,7 +18,6 @@ pub mod endpoint;
 mod error;
 mod info;
 mod keys;
-mod named;
 mod observer;
 mod path_cache;
 mod ranges;

@@ -8,10 +8,9 @@ use std::fmt::Debug;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use longhaul_cc::SendLimit;
-use longhaul_units::{Bytes, Rate, Span, Time};
+use longhaul_units::{Bytes, Rate, Span, Time, named};
 use longhaul_wire::{Ecn, Header, ParseError};
 
-use crate::named::named;
 use crate::{ConnectionError, HostError, InitialSequence, State, Tuple};
 
 /// Receiver of a connection's events.

@@ -1,11 +1,11 @@
 //! Connection states of RFC 9293, section 3.3.2, and the transitions between them.
 
-use crate::named::named;
+use longhaul_units::named;
 
 named! {
     /// State of a connection. The names are those of RFC 9293.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-    pub enum State {
+    pub enum State, ALL {
         /// No connection.
         Closed = "CLOSED",
         /// Waiting for a SYN: a listener, or a passive open that received a RST.
@@ -32,21 +32,6 @@ named! {
 }
 
 impl State {
-    /// All states in the order of RFC 9293.
-    pub const ALL: [Self; 11] = [
-        Self::Closed,
-        Self::Listen,
-        Self::SynSent,
-        Self::SynReceived,
-        Self::Established,
-        Self::FinWait1,
-        Self::FinWait2,
-        Self::CloseWait,
-        Self::Closing,
-        Self::LastAck,
-        Self::TimeWait,
-    ];
-
     /// Returns whether the state is synchronized (RFC 9293, section 3.5.1: ESTABLISHED and later).
     #[must_use]
     pub const fn is_synchronized(self) -> bool {

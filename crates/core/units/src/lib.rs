@@ -47,3 +47,40 @@ macro_rules! debug_in_part {
         }
     };
 }
+
+/// Declares an enum with a name for each variant, as `Variant = "name"`. It has the function `name`, and `Display`
+/// prints the name. With `, ALL` after its name, it has a constant with all variants.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! named {
+    ($(#[$meta:meta])* $vis:vis enum $type:ident { $($(#[$doc:meta])* $variant:ident = $name:literal,)+ }) => {
+        $(#[$meta])*
+        $vis enum $type {
+            $($(#[$doc])* $variant,)+
+        }
+
+        impl $type {
+            /// Returns the name.
+            #[must_use]
+            $vis const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $name,)+
+                }
+            }
+        }
+
+        impl ::core::fmt::Display for $type {
+            fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+                f.write_str(self.name())
+            }
+        }
+    };
+    ($(#[$meta:meta])* $vis:vis enum $type:ident, ALL { $($(#[$doc:meta])* $variant:ident = $name:literal,)+ }) => {
+        $crate::named! { $(#[$meta])* $vis enum $type { $($(#[$doc])* $variant = $name,)+ } }
+
+        impl $type {
+            /// All values, in the order of their declaration.
+            $vis const ALL: [Self; [$($name),+].len()] = [$(Self::$variant),+];
+        }
+    };
+}

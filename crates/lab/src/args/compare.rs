@@ -69,7 +69,7 @@ fn row(change: &RowChange) -> String {
     let [was, is] = [words(&ours[0]), words(&ours[1])];
     let verdicts =
         if before == after { verdict(after).into() } else { format!("{} -> {}", verdict(before), verdict(after)) };
-    format!("{:<8} {experiment} {row}: {verdicts}; {was} -> {is} {unit}", word(*change))
+    format!("{:<8} {experiment} {row}: {verdicts}; {was} -> {is} {unit}", change.name())
 }
 
 fn metric(change: &MetricChange) -> String {
@@ -77,20 +77,11 @@ fn metric(change: &MetricChange) -> String {
     let [was, is] = medians.map(print::number);
     let cell = if cell.is_empty() { String::new() } else { format!(" {cell}") };
     let difference = format!("{} to {}", print::number(*low), print::number(*high));
-    format!("{:<8} {experiment}{cell} {metric}: {was} -> {is} {unit} (difference {difference})", word(*change))
-}
-
-const fn word(change: Change) -> &'static str {
-    match change {
-        Change::Better => "better",
-        Change::Worse => "worse",
-        Change::Same => "same",
-        Change::Changed => "changed",
-    }
+    format!("{:<8} {experiment}{cell} {metric}: {was} -> {is} {unit} (difference {difference})", change.name())
 }
 
 fn counts(what: &str, changes: impl Iterator<Item = Change> + Clone) -> String {
     let each = [Change::Better, Change::Worse, Change::Changed, Change::Same];
-    let count = |change| format!("{} {}", changes.clone().filter(|other| *other == change).count(), word(change));
+    let count = |change| format!("{} {}", changes.clone().filter(|other| *other == change).count(), change.name());
     format!("{what}: {}", each.map(count).join(", "))
 }

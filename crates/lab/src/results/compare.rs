@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use longhaul_units::named;
 use longhaul_units::statistics::sorted;
 use serde::Serialize;
 
@@ -15,17 +16,19 @@ use crate::record::Record;
 use crate::rule::{Rule, Verdict};
 use crate::stats;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum Change {
-    /// A change towards the rule, or of a metric, in the direction that is better for its measure.
-    Better,
-    /// A change in the opposite direction.
-    Worse,
-    /// A difference that may be due to chance: see [`stats::interval_of_difference`].
-    Same,
-    /// A difference without a better direction, or a value that only one of them has.
-    Changed,
+named! {
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub(crate) enum Change {
+        /// A change towards the rule, or of a metric, in the direction that is better for its measure.
+        Better = "better",
+        /// A change in the opposite direction.
+        Worse = "worse",
+        /// A difference that may be due to chance: see [`stats::interval_of_difference`].
+        Same = "same",
+        /// A difference without a better direction, or a value that only one of them has.
+        Changed = "changed",
+    }
 }
 
 #[derive(Clone, Debug, Default, Serialize)]

@@ -1,9 +1,8 @@
 //! Catalogue of the methods: the name of each, what it measures, and its construction.
 
-use std::fmt::{self, Display, Formatter};
 use std::str::FromStr;
 
-use longhaul_units::{Bytes, Span};
+use longhaul_units::{Bytes, Span, named};
 
 use crate::Method;
 use crate::cap_probe::{CapProbeMethod, CapProbeOptions};
@@ -12,18 +11,20 @@ use crate::pathload::{self, PathloadConfig};
 use crate::pathrate::{self, PathrateConfig};
 use crate::turns::Turns;
 
-/// A method of this crate, by name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum MethodKind {
-    /// CapProbe (Kapoor et al., 2004), `capprobe`.
-    CapProbe,
-    /// Pathrate (Dovrolis et al., 2004), `pathrate`.
-    Pathrate,
-    /// Pathload (Jain and Dovrolis, 2003), `pathload`.
-    Pathload,
-    /// pathChirp (Ribeiro et al., 2003), `pathchirp`.
-    PathChirp,
+named! {
+    /// A method of this crate, by name, in the order in which a full measurement runs them.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    #[non_exhaustive]
+    pub enum MethodKind, ALL {
+        /// CapProbe (Kapoor et al., 2004), `capprobe`.
+        CapProbe = "capprobe",
+        /// Pathrate (Dovrolis et al., 2004), `pathrate`.
+        Pathrate = "pathrate",
+        /// Pathload (Jain and Dovrolis, 2003), `pathload`.
+        Pathload = "pathload",
+        /// pathChirp (Ribeiro et al., 2003), `pathchirp`.
+        PathChirp = "pathchirp",
+    }
 }
 
 /// The property of a path that a method measures.
@@ -37,19 +38,6 @@ pub enum Quantity {
 }
 
 impl MethodKind {
-    /// All methods, in the order in which a full measurement runs them.
-    pub const ALL: &'static [Self] = &[Self::CapProbe, Self::Pathrate, Self::Pathload, Self::PathChirp];
-
-    /// Name on command lines, in experiments and in reports.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::CapProbe => "capprobe",
-            Self::Pathrate => "pathrate",
-            Self::Pathload => "pathload",
-            Self::PathChirp => "pathchirp",
-        }
-    }
-
     /// One line for help texts: the quantity and the way in which it is measured.
     pub const fn summary(self) -> &'static str {
         match self {
@@ -96,12 +84,6 @@ impl MethodKind {
     }
 }
 
-impl Display for MethodKind {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
 impl FromStr for MethodKind {
     type Err = UnknownMethod;
 
@@ -128,7 +110,7 @@ mod tests {
     fn every_name_is_that_of_the_session_and_parses() {
         for kind in MethodKind::ALL {
             assert_eq!(kind.create().name(), kind.name());
-            assert_eq!(kind.name().parse(), Ok(*kind));
+            assert_eq!(kind.name().parse(), Ok(kind));
         }
         let error = "pingpong".parse::<MethodKind>().expect_err("no such method");
         assert_eq!(

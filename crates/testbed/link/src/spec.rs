@@ -11,26 +11,20 @@ pub mod value;
 use crate::scenario;
 use crate::topology::Duplex;
 use crate::trace::Trace;
+use longhaul_units::named;
 pub use side::OPTIONS;
 use side::Side;
 use std::sync::Arc;
 use value::ValueError;
 
-/// Direction of a link.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Direction {
-    /// From the client to the server.
-    Up,
-    /// From the server to the client.
-    Down,
-}
-
-impl Direction {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Up => "up",
-            Self::Down => "down",
-        }
+named! {
+    /// Direction of a link.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Direction {
+        /// From the client to the server.
+        Up = "up",
+        /// From the server to the client.
+        Down = "down",
     }
 }
 

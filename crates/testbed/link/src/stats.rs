@@ -1,66 +1,38 @@
 //! Counters of a link.
 
-use longhaul_units::{Span, Time};
+use longhaul_units::{Span, Time, named};
 
 use crate::histogram::Histogram;
 
-/// Why a packet was dropped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Cause {
-    /// The packet did not fit into the queue.
-    QueueFull,
-    /// The packet was queued, and a packet of a higher class needed its place.
-    PushedOut,
-    /// The packet had low priority, and the queue exceeded its threshold.
-    LowPriority,
-    /// Active queue management dropped it.
-    Aqm,
-    /// The policer had too few tokens for it.
-    Policed,
-    /// Lost on the link.
-    Lost,
-    /// Dropped because of a bit error that a checksum detected.
-    Corrupted,
-    /// The link was in an outage.
-    Outage,
-    /// Larger than the path MTU.
-    TooLong,
-    /// Its TTL expired.
-    TtlExpired,
+named! {
+    /// Why a packet was dropped.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    #[non_exhaustive]
+    pub enum Cause, ALL {
+        /// The packet did not fit into the queue.
+        QueueFull = "queue full",
+        /// The packet was queued, and a packet of a higher class needed its place.
+        PushedOut = "pushed out",
+        /// The packet had low priority, and the queue exceeded its threshold.
+        LowPriority = "low priority",
+        /// Active queue management dropped it.
+        Aqm = "aqm",
+        /// The policer had too few tokens for it.
+        Policed = "policed",
+        /// Lost on the link.
+        Lost = "lost",
+        /// Dropped because of a bit error that a checksum detected.
+        Corrupted = "corrupted",
+        /// The link was in an outage.
+        Outage = "outage",
+        /// Larger than the path MTU.
+        TooLong = "too long",
+        /// Its TTL expired.
+        TtlExpired = "ttl expired",
+    }
 }
 
 impl Cause {
-    /// All causes, in the order of their values.
-    pub const ALL: [Self; 10] = [
-        Self::QueueFull,
-        Self::PushedOut,
-        Self::LowPriority,
-        Self::Aqm,
-        Self::Policed,
-        Self::Lost,
-        Self::Corrupted,
-        Self::Outage,
-        Self::TooLong,
-        Self::TtlExpired,
-    ];
-
-    /// Returns a name for tables.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::QueueFull => "queue full",
-            Self::PushedOut => "pushed out",
-            Self::LowPriority => "low priority",
-            Self::Aqm => "aqm",
-            Self::Policed => "policed",
-            Self::Lost => "lost",
-            Self::Corrupted => "corrupted",
-            Self::Outage => "outage",
-            Self::TooLong => "too long",
-            Self::TtlExpired => "ttl expired",
-        }
-    }
-
     /// Returns whether the packet was dropped before its transmission, so that it used no time on the link.
     pub const fn is_before_link(self) -> bool {
         !matches!(self, Self::Lost | Self::Corrupted | Self::Outage | Self::TooLong)

@@ -7,7 +7,7 @@ mod probe_rtt;
 mod startup;
 mod window;
 
-use longhaul_units::{Bytes, Time};
+use longhaul_units::{Bytes, Time, named};
 
 use self::congestion::{Latest, Undo};
 use self::cycle::Cycle;
@@ -41,16 +41,18 @@ crate::options! {
     }
 }
 
-/// `BBR.state`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    Startup,
-    Drain,
-    Down,
-    Cruise,
-    Refill,
-    Up,
-    ProbeRtt,
+named! {
+    /// `BBR.state`.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    enum State {
+        Startup = "startup",
+        Drain = "drain",
+        Down = "probe-bw-down",
+        Cruise = "probe-bw-cruise",
+        Refill = "probe-bw-refill",
+        Up = "probe-bw-up",
+        ProbeRtt = "probe-rtt",
+    }
 }
 
 impl State {
@@ -80,18 +82,6 @@ impl State {
     /// `IsProbingBW`: the state probes for bandwidth, so that its losses do not indicate other flows.
     const fn is_probing(self) -> bool {
         matches!(self, Self::Startup | Self::Refill | Self::Up)
-    }
-
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Startup => "startup",
-            Self::Drain => "drain",
-            Self::Down => "probe-bw-down",
-            Self::Cruise => "probe-bw-cruise",
-            Self::Refill => "probe-bw-refill",
-            Self::Up => "probe-bw-up",
-            Self::ProbeRtt => "probe-rtt",
-        }
     }
 }
 

@@ -2,55 +2,40 @@
 
 use core::fmt;
 
+use longhaul_units::named;
+
 use super::{OptionSpec, Values};
 use crate::compose::{CongestionAvoidance, LossClassifier, Recovery, SlowStart, Startup};
 use crate::{BuildParams, Controller};
 
-/// The part of a controller that an algorithm is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[expect(clippy::exhaustive_enums, reason = "every composition needs an implementation for each slot")]
-pub enum Slot {
-    /// A start-up scheme.
-    Startup,
-    /// A slow-start variant.
-    SlowStart,
-    /// A congestion-avoidance algorithm.
-    Avoidance,
-    /// A loss classifier.
-    Loss,
-    /// A loss-recovery scheme.
-    Recovery,
-    /// A monolithic controller, which has no place for other parts.
-    Monolithic,
+named! {
+    /// The part of a controller that an algorithm is.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    #[expect(clippy::exhaustive_enums, reason = "every composition needs an implementation for each slot")]
+    pub enum Slot {
+        /// A start-up scheme.
+        Startup = "startup",
+        /// A slow-start variant.
+        SlowStart = "slow-start",
+        /// A congestion-avoidance algorithm.
+        Avoidance = "avoidance",
+        /// A loss classifier.
+        Loss = "loss",
+        /// A loss-recovery scheme.
+        Recovery = "recovery",
+        /// A monolithic controller, which has no place for other parts.
+        Monolithic = "monolithic",
+    }
 }
 
 impl Slot {
     /// The slots of a composed controller in the order of the long form.
     pub const COMPOSED: [Self; 5] = [Self::Startup, Self::SlowStart, Self::Avoidance, Self::Loss, Self::Recovery];
 
-    /// Returns the slot's name in the long form.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Startup => "startup",
-            Self::SlowStart => "slow-start",
-            Self::Avoidance => "avoidance",
-            Self::Loss => "loss",
-            Self::Recovery => "recovery",
-            Self::Monolithic => "monolithic",
-        }
-    }
-
     /// Returns the slot with this name.
     #[must_use]
     pub fn of_name(name: &str) -> Option<Self> {
         Self::COMPOSED.into_iter().chain([Self::Monolithic]).find(|slot| slot.name() == name)
-    }
-}
-
-impl fmt::Display for Slot {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
     }
 }
 
