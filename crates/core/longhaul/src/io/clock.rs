@@ -1,5 +1,7 @@
 //! The clock that all sockets share, whichever implementation they use.
 
+use std::time::Duration;
+
 use longhaul_sys::clock::ClockPair;
 use longhaul_units::Time;
 
@@ -10,6 +12,13 @@ pub(super) fn now() -> Time {
 /// Returns the times of the monotonic and the wall clock at the same moment.
 pub(super) fn pair() -> ClockPair {
     imp::pair()
+}
+
+/// Returns when tokio's timer has to fire to wait for `wait`. A time that tokio cannot represent is that of a deadline which
+/// does not matter.
+#[expect(clippy::disallowed_methods, reason = "this is the driver's timer")]
+pub(super) fn tokio_after(wait: Duration) -> Option<tokio::time::Instant> {
+    tokio::time::Instant::now().checked_add(wait)
 }
 
 #[cfg(target_os = "linux")]

@@ -125,8 +125,7 @@ impl super::Socket for Socket {
     fn arm(&self, at: Time) {
         let mut timer = self.timer.lock();
         let wait = Duration::from_nanos((at - clock::now()).as_nanos());
-        // A distance that tokio cannot represent is that of a deadline which does not matter.
-        let Some(deadline) = tokio_now().checked_add(wait) else { return };
+        let Some(deadline) = clock::tokio_after(wait) else { return };
         timer.sleep.as_mut().reset(deadline);
         timer.armed = true;
         // The waiting task has polled the timer before it was set, or after it had fired.
@@ -280,9 +279,4 @@ fn deliver(
         shared: shared.as_ref(),
     };
     each(incoming, None);
-}
-
-#[expect(clippy::disallowed_methods, reason = "this is the driver's timer")]
-fn tokio_now() -> tokio::time::Instant {
-    tokio::time::Instant::now()
 }

@@ -19,6 +19,7 @@ use tokio::time::Sleep;
 
 use self::fd::{Fd, now};
 use self::lead::Lead;
+use crate::io::clock::tokio_after;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, Ordering};
 
@@ -273,19 +274,13 @@ impl Wait {
                 if wait.is_zero() {
                     return Poll::Ready(Ok(true));
                 }
-                // A distance that tokio cannot represent is that of a deadline which does not matter.
-                let Some(deadline) = tokio_now().checked_add(wait) else { return Poll::Pending };
+                let Some(deadline) = tokio_after(wait) else { return Poll::Pending };
                 let sleep = self.sleep.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(deadline)));
                 sleep.as_mut().reset(deadline);
                 sleep.as_mut().poll(cx).map(|()| Ok(true))
             }
         }
     }
-}
-
-#[expect(clippy::disallowed_methods, reason = "this is the driver's timer")]
-fn tokio_now() -> tokio::time::Instant {
-    tokio::time::Instant::now()
 }
 
 impl Drop for Wait {
