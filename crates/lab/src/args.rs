@@ -189,7 +189,7 @@ impl Speed {
         if !(self.seconds > 0.0 && self.seconds <= 3600.0) {
             bail!("--seconds {} is not within 0 to 3600", self.seconds);
         }
-        let most = self.jobs.unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from)).max(1);
+        let most = concurrent(self.jobs)?;
         let points = speed::measure(self.seconds, most)?;
         if self.json {
             return points.iter().try_for_each(|point| print::out(&serde_json::to_string(point)?));
@@ -203,6 +203,15 @@ impl Speed {
             print::out(&format!("| {flows} | {mbps} | {}", speeds.join(" ")))?;
         }
         Ok(())
+    }
+}
+
+/// Returns the number of concurrent runs, which is that of processors by default.
+fn concurrent(jobs: Option<usize>) -> Result<usize> {
+    match jobs {
+        Some(0) => bail!("--jobs 0 runs nothing"),
+        Some(jobs) => Ok(jobs),
+        None => Ok(thread::available_parallelism().map_or(1, usize::from)),
     }
 }
 

@@ -159,9 +159,7 @@ impl Experiment {
         let cards = cards::read(known)?;
         Ok(Self { text: text.to_owned(), definition, cells, setups, relatives, rows, plots, tables, cards })
     }
-}
 
-impl Experiment {
     /// Returns its name, which is also that of its folder of results.
     pub fn id(&self) -> &str {
         self.definition.id.get_ref()

@@ -1,11 +1,9 @@
 //! The `adversary` command.
 
-use std::thread;
-
 use anyhow::{Result, bail};
 use clap::Args;
 
-use super::print;
+use super::{concurrent, print};
 use crate::adversary::{Goal, Request};
 
 #[derive(Debug, Args)]
@@ -45,10 +43,7 @@ impl Adversary {
         if evaluations == 0 {
             bail!("--evaluations 0 tries nothing");
         }
-        let jobs = jobs.unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from));
-        if jobs == 0 {
-            bail!("--jobs 0 runs nothing");
-        }
+        let jobs = concurrent(jobs)?;
         let other = against.unwrap_or_else(|| controller.clone());
         let request = Request { victim: controller, other, goal, delay, loss, evaluations, seed, jobs };
         let found = request.search(|tried, value| print::note(&format!("{tried} of {evaluations}: {value:.1}")))?;

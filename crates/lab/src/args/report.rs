@@ -57,9 +57,7 @@ impl Report {
         let rows = report.experiments.iter().flat_map(|one| &one.rows);
         Ok(rows.into_iter().all(|row| row.verdict != Verdict::NotReproduced))
     }
-}
 
-impl Report {
     /// Fills the tables of the documents, or fails if some are not current.
     fn fill(&self, folder: &Path, results: &Results) -> Result<()> {
         for held in &results.experiments {

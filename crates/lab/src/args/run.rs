@@ -6,12 +6,11 @@ pub(super) mod session;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::thread;
 
 use anyhow::{Result, anyhow, bail};
 use clap::Args;
 
-use super::{open, print};
+use super::{concurrent, open, print};
 use crate::cost::Shard;
 use crate::experiment::{self, Experiment, Row};
 use crate::library;
@@ -79,16 +78,12 @@ impl Run {
         let runs = self.runs()?;
         // All files are read before the first run.
         let experiments = self.read()?;
-        check_runs(runs, &experiments)?;
+        experiments.iter().try_for_each(|one| runs.map_or(Ok(()), |runs| check_runs(one, runs)))?;
         if self.real {
             return Real { asked: self, experiments: &experiments, seeds: runs.unwrap_or(1) }.execute();
         }
         let in_real_time = experiments.iter().any(|experiment| experiment.definition.real_time);
-        let processors = || thread::available_parallelism().map_or(1, usize::from);
-        let at_a_time = self.jobs.unwrap_or_else(|| if in_real_time { 1 } else { processors() });
-        if at_a_time == 0 {
-            bail!("--jobs 0 runs nothing");
-        }
+        let at_a_time = concurrent(self.jobs.or(in_real_time.then_some(1)))?;
         // All runs are made here; the session judges and prints each experiment when its runs are complete.
         let usual = |one: &Experiment| if self.quick { one.definition.quick_runs } else { one.definition.runs };
         let order = Order {
@@ -150,14 +145,10 @@ impl Run {
     }
 }
 
-/// Checks that all experiments can have the number of runs given by `--seeds`.
-fn check_runs(runs: Option<u32>, experiments: &[Experiment]) -> Result<()> {
-    let Some(runs) = runs else { return Ok(()) };
-    for experiment in experiments {
-        let can_run = experiment::can_run(&experiment.definition, runs);
-        can_run.map_err(|what| anyhow!("--seeds of {}: {what}", experiment.id()))?;
-    }
-    Ok(())
+/// Checks that an experiment can have the number of runs given by `--seeds`.
+pub(super) fn check_runs(experiment: &Experiment, runs: u32) -> Result<()> {
+    let can_run = experiment::can_run(&experiment.definition, runs);
+    can_run.map_err(|what| anyhow!("--seeds of {}: {what}", experiment.id()))
 }
 
 fn addition(text: &str) -> Result<(String, String), String> {

@@ -3,15 +3,15 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::thread;
 
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 
+use super::run::check_runs;
 use super::run::session::{Order, Session};
-use super::{open, print};
+use super::{concurrent, open, print};
 use crate::card::{self, CONTROLLER, ORDER, Part};
-use crate::experiment::{self, Experiment};
+use crate::experiment::Experiment;
 use crate::library;
 use crate::random::{self, Request, Seeds, Set};
 use crate::record::Record;
@@ -67,13 +67,9 @@ impl Scorecard {
         let experiments: Arc<[Experiment]> = self.experiments(&names, &requests)?.into();
         let runs: Vec<u32> = experiments.iter().map(|experiment| self.runs(experiment)).collect();
         for (experiment, runs) in experiments.iter().zip(&runs) {
-            let can_run = experiment::can_run(&experiment.definition, *runs);
-            can_run.map_err(|what| anyhow!("--seeds of {}: {what}", experiment.id()))?;
+            check_runs(experiment, *runs)?;
         }
-        let at_a_time = self.jobs.unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from));
-        if at_a_time == 0 {
-            bail!("--jobs 0 runs nothing");
-        }
+        let at_a_time = concurrent(self.jobs)?;
         let order = Order {
             cells: experiments.iter().map(|experiment| card::cells(experiment, &names)).collect(),
             runs: runs.clone(),
