@@ -141,7 +141,7 @@ fn section(section: &Section<'_>) -> String {
 }
 
 fn table((title, grid): &(&str, Grid)) -> String {
-    let heads: String = grid.heads().iter().map(|head| format!("<th scope=\"col\">{}</th>", escape(head))).collect();
+    let heads: String = grid.heads.iter().map(|head| format!("<th scope=\"col\">{}</th>", escape(head))).collect();
     let line = |(label, cells): &(String, Vec<Option<String>>)| {
         let cell = |cell: &Option<String>| {
             format!("<td class=\"numbers\">{}</td>", escape(cell.as_deref().unwrap_or("\u{2013}")))
@@ -149,7 +149,7 @@ fn table((title, grid): &(&str, Grid)) -> String {
         let cells: String = cells.iter().map(cell).collect();
         format!("<tr><th scope=\"row\">{}</th>{cells}</tr>\n", escape(label))
     };
-    let lines: String = grid.lines().iter().map(line).collect();
+    let lines: String = grid.lines.iter().map(line).collect();
     format!(
         "<div class=\"metrics\"><h3>{}</h3><table><thead><tr><td></td>{heads}</tr></thead><tbody>{lines}</tbody></table></div>",
         escape(title)

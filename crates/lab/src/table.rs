@@ -352,15 +352,6 @@ impl Grid {
         self.lines.iter().any(|(_, cells)| cells.iter().any(Option::is_some))
     }
 
-    pub(crate) fn heads(&self) -> &[String] {
-        &self.heads
-    }
-
-    /// Returns the label and the cells of each line. A cell is `None` if its runs are incomplete.
-    pub(crate) fn lines(&self) -> &[(String, Vec<Option<String>>)] {
-        &self.lines
-    }
-
     /// Returns the table in columns of characters, for a terminal.
     pub fn columns(&self) -> String {
         let heads = std::iter::once(String::new()).chain(self.heads.iter().cloned()).collect();

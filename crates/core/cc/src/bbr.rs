@@ -203,9 +203,9 @@ impl Base {
 
     /// Looks for a full pipe at the end of a round with a bandwidth of `bw` (`BBRCheckFullBWReached`).
     pub fn check_full_pipe(&mut self, sample: &Sample, bw: f64) {
-        if !self.pipe.is_full() && self.round_start && !sample.app_limited {
+        if !self.pipe.full && self.round_start && !sample.app_limited {
             self.pipe.on_round(bw);
-            self.filled |= self.pipe.is_full();
+            self.filled |= self.pipe.full;
         }
     }
 

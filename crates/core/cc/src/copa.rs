@@ -107,9 +107,9 @@ pub(crate) struct Copa {
     mss: Bytes,
     cap: Bytes,
     /// Window in bytes; at least one segment between calls.
-    cwnd: f64,
-    slow_start: bool,
-    delays: Delays,
+    pub(crate) cwnd: f64,
+    pub(crate) slow_start: bool,
+    pub(crate) delays: Delays,
     velocity: Velocity,
     competition: Competition,
     losses: HeavyLoss,
@@ -251,7 +251,7 @@ impl Copa {
 
     /// Returns the loss rate that a smaller window of this flow did not change at the last test, or zero.
     pub(crate) const fn lasting_losses(&self) -> f64 {
-        self.loss_bound.link()
+        self.loss_bound.link
     }
 
     pub(crate) fn forget_losses(&mut self) {
@@ -270,31 +270,13 @@ impl Copa {
 
     /// Returns the number of round trips since the queue was nearly empty.
     pub(crate) const fn filled_rounds(&self) -> u32 {
-        self.competition.filled()
+        self.competition.filled
     }
 
     /// Measures the variation of the delay, which then does not count as a queue.
     pub(crate) fn with_jitter(mut self) -> Self {
         self.delays = self.delays.with_jitter();
         self
-    }
-
-    /// Returns the delays of the path, to change what counts as a queue.
-    pub(crate) const fn delays_mut(&mut self) -> &mut Delays {
-        &mut self.delays
-    }
-
-    pub(crate) const fn delays(&self) -> &Delays {
-        &self.delays
-    }
-
-    /// Returns the window in bytes.
-    pub(crate) const fn window(&self) -> f64 {
-        self.cwnd
-    }
-
-    pub(crate) const fn is_in_slow_start(&self) -> bool {
-        self.slow_start
     }
 
     /// Returns whether a test of the losses runs, or has limited the window.

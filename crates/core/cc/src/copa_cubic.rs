@@ -202,7 +202,7 @@ impl CopaCubic {
 
     /// Returns the RTT without the queue of the forward path.
     fn base(&self) -> Span {
-        self.copa.delays().base().unwrap_or_default()
+        self.copa.delays.base().unwrap_or_default()
     }
 
     /// Returns the window that holds the delivery rate `rate`, in bytes per second, with the queue that Copa keeps.
@@ -223,20 +223,20 @@ impl CopaCubic {
 
     /// Returns the silence between bunches of ACKs in seconds.
     fn silence(&self) -> f64 {
-        self.copa.delays().silence().min(BUNCHES).as_secs_f64()
+        self.copa.delays.silence.min(BUNCHES).as_secs_f64()
     }
 
     /// Returns the queue of the reverse path, as arrival times show it.
     fn claim(&self) -> Claim {
-        let delay = self.copa.delays().reverse();
+        let delay = self.copa.delays.reverse();
         Claim {
             delay,
             queueing: self.reverse.queueing(delay),
             base: self.base().as_secs_f64(),
-            least: self.copa.delays().least().as_secs_f64(),
+            least: self.copa.delays.least().as_secs_f64(),
             silence: self.silence(),
-            jitter: self.copa.delays().measured_jitter(),
-            is_scattered: self.capacity.is_scattered(),
+            jitter: self.copa.delays.measured_jitter(),
+            is_scattered: self.capacity.is_scattered,
         }
     }
 
@@ -246,12 +246,12 @@ impl CopaCubic {
         let claim = self.claim();
         self.acks.on_round(claim.queueing, claim.base, window);
         let most = self.reverse.on_round(claim);
-        self.copa.delays_mut().limit_reverse(most);
+        self.copa.delays.limit_reverse(most);
     }
 
     /// Continues as Copa with a window of `window` bytes, in slow start if it `grows`.
     fn begin_cruise(&mut self, window: f64, grows: bool) {
-        self.copa.delays_mut().set_lifetime(RTT_MIN_LIFETIME);
+        self.copa.delays.set_lifetime(RTT_MIN_LIFETIME);
         self.copa.take_over(window.max(2.0 * self.mss.as_f64()), grows);
         self.mode = Mode::Cruise;
         self.reach.restart();
@@ -259,7 +259,7 @@ impl CopaCubic {
     }
 
     fn begin_competition(&mut self, window: f64, now: Time, path: &Path) {
-        self.copa.delays_mut().set_lifetime(Span::MAX);
+        self.copa.delays.set_lifetime(Span::MAX);
         self.cubic.take_over(window, now, path);
         // The end of the mode was wrong if it begins again soon.
         let was_wrong = self.left.is_some_and(|left| now.since(left) < GAP.1);
@@ -290,7 +290,7 @@ impl CopaCubic {
     fn window(&self) -> f64 {
         match self.mode {
             Mode::Start | Mode::Compete(_) => self.cubic.window().cwnd,
-            Mode::Trial(trial) => trial.window(),
+            Mode::Trial(trial) => trial.window,
             Mode::Cruise => self.copa.control().cwnd.as_f64(),
         }
     }
@@ -306,7 +306,7 @@ impl CopaCubic {
         if self.cubic.is_in_startup() {
             self.mode = Mode::Start;
         } else {
-            self.copa.take_over(self.cubic.window().cwnd.min(self.copa.window()), true);
+            self.copa.take_over(self.cubic.window().cwnd.min(self.copa.cwnd), true);
         }
     }
 
@@ -333,36 +333,36 @@ impl CopaCubic {
 
     /// Counts a queueing delay of `delay` seconds as that of the route.
     fn ignore_delay(&mut self, delay: f64) {
-        self.copa.delays_mut().raise_floor(delay);
-        let reverse = self.copa.delays().reverse();
-        self.copa.delays_mut().limit_reverse(reverse);
+        self.copa.delays.raise_floor(delay);
+        let reverse = self.copa.delays.reverse();
+        self.copa.delays.limit_reverse(reverse);
         self.reverse.raise_floor(reverse);
         self.cruise.on_route();
     }
 
     fn on_trial_ack(&mut self, mut trial: Trial, ack: &Ack<'_>, path: &Path) {
-        let is_over = trial.on_ack(ack, self.copa.delays().queueing(), self.base().as_secs_f64());
+        let is_over = trial.on_ack(ack, self.copa.delays.queueing(), self.base().as_secs_f64());
         self.mode = Mode::Trial(trial);
         if !is_over {
             return;
         }
         // Neighbours that cruise keep their part of the queue.
-        let kept = (KEPT * self.mss.as_f64() / trial.rate()).min(MOST_KEPT * self.base().as_secs_f64());
+        let kept = (KEPT * self.mss.as_f64() / trial.rate).min(MOST_KEPT * self.base().as_secs_f64());
         let empty = self.empty().max(kept);
-        let clean = self.losses.clean() > CLEAN * self.mss.as_f64();
-        let cause = trial.cause(self.capacity.rate(), empty, self.copa.delays().variation(), clean);
+        let clean = self.losses.clean > CLEAN * self.mss.as_f64();
+        let cause = trial.cause(self.capacity.rate(), empty, self.copa.delays.variation(), clean);
         match cause {
-            Cause::Gone => self.begin_cruise(self.window_for(trial.rate()).min(trial.window()), false),
-            Cause::Others if self.config.compete && !trial.only_looks() => {
+            Cause::Gone => self.begin_cruise(self.window_for(trial.rate).min(trial.window), false),
+            Cause::Others if self.config.compete && !trial.only_looks => {
                 // The window from before Copa gave way.
-                let window = self.cruise.unfilled.clamp(trial.window(), 2.0 * trial.window());
+                let window = self.cruise.unfilled.clamp(trial.window, 2.0 * trial.window);
                 self.begin_competition(window, ack.now, path);
             }
             Cause::NoQueue(delay) if self.config.floor => {
                 self.ignore_delay(delay);
-                self.begin_cruise(self.restored(trial.window()), false);
+                self.begin_cruise(self.restored(trial.window), false);
             }
-            Cause::NoQueue(_) | Cause::Others => self.begin_cruise(trial.window(), false),
+            Cause::NoQueue(_) | Cause::Others => self.begin_cruise(trial.window, false),
         }
     }
 
@@ -375,13 +375,13 @@ impl CopaCubic {
             self.cubic.take_over(window, ack.now, path);
         }
         let window = self.cubic.window().cwnd;
-        let queueing = self.copa.delays().queueing();
-        let rtt = self.copa.delays().standing().unwrap_or_default().as_secs_f64();
+        let queueing = self.copa.delays.queueing();
+        let rtt = self.copa.delays.standing().unwrap_or_default().as_secs_f64();
         let (base, empty) = (self.base().as_secs_f64(), self.empty());
         if let Some(trial) = mode.on_trial_ack(ack, queueing, base, empty) {
-            (self.gap, self.left) = (mode.gap(), Some(ack.now));
-            self.cruise.competed = Some((ack.now, trial.rate()));
-            return self.begin_cruise(self.window_for(trial.rate()).min(trial.window()), false);
+            (self.gap, self.left) = (mode.gap, Some(ack.now));
+            self.cruise.competed = Some((ack.now, trial.rate));
+            return self.begin_cruise(self.window_for(trial.rate).min(trial.window), false);
         }
         mode.on_dip_ack(ack, rtt, self.capacity.rate());
         // Without the capacity, a dip shows nothing.
@@ -428,7 +428,7 @@ impl Controller for CopaCubic {
         }
         if event.round_start {
             let most_jitter = self.capacity.most_jitter(event.now, self.mss.as_f64()).unwrap_or(f64::INFINITY);
-            self.copa.delays_mut().limit_jitter(most_jitter);
+            self.copa.delays.limit_jitter(most_jitter);
             self.on_reverse_round();
             self.on_still_round(event.now, event.cwnd_limited);
         }
@@ -461,7 +461,7 @@ impl Controller for CopaCubic {
                 self.begin_cruise(window, true);
             }
             Mode::Trial(trial) => {
-                let window = trial.window();
+                let window = trial.window;
                 self.begin_cruise(window, false);
             }
             Mode::Cruise => {}
@@ -471,7 +471,7 @@ impl Controller for CopaCubic {
         self.reach = Reach::default();
         self.cruise.on_route();
         if event.nth <= 1 {
-            self.cruise.on_timeout(self.copa.window(), self.copa.is_in_slow_start(), self.mss.as_f64());
+            self.cruise.on_timeout(self.copa.cwnd, self.copa.slow_start, self.mss.as_f64());
         }
         self.copa.on_timeout(event, path);
     }
@@ -504,7 +504,7 @@ impl Controller for CopaCubic {
     fn control(&self) -> Control {
         let mut control = if self.is_composed() { self.cubic.control() } else { self.copa.control() };
         let limit = match self.mode {
-            Mode::Trial(trial) => trial.lowered(),
+            Mode::Trial(trial) => trial.lowered,
             Mode::Compete(mode) => mode.limit(),
             Mode::Start | Mode::Cruise => f64::INFINITY,
         };
@@ -533,7 +533,7 @@ impl Controller for CopaCubic {
         }
         snapshot.phase = match self.mode {
             Mode::Start => snapshot.phase,
-            Mode::Cruise if self.copa.is_in_slow_start() => "slow-start",
+            Mode::Cruise if self.copa.slow_start => "slow-start",
             Mode::Cruise => "cruise",
             Mode::Trial(_) => "trial",
             Mode::Compete(_) => "competitive",
@@ -545,7 +545,7 @@ impl Controller for CopaCubic {
         if let Some(share) = self.share() {
             snapshot.estimates.push(Estimate { name: "share", value: Quantity::Number(share) });
         }
-        let floor = self.copa.delays().floor();
+        let floor = self.copa.delays.floor();
         snapshot.estimates.push(Estimate { name: "delay-floor", value: Quantity::Span(floor) });
         snapshot
     }

@@ -71,8 +71,8 @@ pub(super) fn tables(experiment: &Experiment, records: &[Record], runs: u32, is_
     let id = experiment.id();
     for (title, grid) in Source::new(experiment, records, runs).shown() {
         let lines: Vec<Value> =
-            grid.lines().iter().map(|(label, cells)| json!({ "label": label, "cells": cells })).collect();
-        let told = json!({ "experiment": id, "table": title, "heads": grid.heads(), "lines": lines });
+            grid.lines.iter().map(|(label, cells)| json!({ "label": label, "cells": cells })).collect();
+        let told = json!({ "experiment": id, "table": title, "heads": grid.heads, "lines": lines });
         out(&if is_json { told.to_string() } else { format!("{title}\n{}", grid.columns()) })?;
     }
     Ok(())

@@ -16,7 +16,7 @@ use crate::record::Record;
 /// A folder of results, locked against other writers as long as this exists.
 #[derive(Debug)]
 pub(crate) struct Folder {
-    path: PathBuf,
+    pub(crate) path: PathBuf,
     lab: Lab,
     _lock: Lock,
 }
@@ -43,10 +43,6 @@ impl Folder {
             bail!("{} contains {there}, but {asked} is requested; name another folder for each part", path.display());
         }
         Ok(Self { path: path.to_owned(), lab, _lock: lock })
-    }
-
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
     }
 
     /// Checks whether an experiment can be started or continued here, without changing anything.

@@ -74,7 +74,7 @@ fn join(folder: &mut Folder, held: &Held, union: &ByRun, parts: &[Results]) -> R
     let (id, runs) = (held.id(), held.kept.runs);
     let (mut found, mut file) = folder.begin(&held.experiment, &held.kept)?;
     for record in union.values() {
-        if put(&mut found, record).ok_or_else(|| other_numbers(folder.path(), id, record))? {
+        if put(&mut found, record).ok_or_else(|| other_numbers(&folder.path, id, record))? {
             file.add(record)?;
         }
     }

@@ -133,7 +133,7 @@ impl Relay {
     }
 
     fn counts(&self) -> Counts {
-        Counts { clients: self.clients.ever(), unsent: self.outbox.unsent(), ..self.counts }
+        Counts { clients: self.clients.ever(), unsent: self.outbox.unsent, ..self.counts }
     }
 }
 

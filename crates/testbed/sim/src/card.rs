@@ -13,7 +13,7 @@ const MOST_BYTES: usize = 65_535;
 pub(crate) struct Card {
     hold: Span,
     held: Vec<Held>,
-    due: Option<Time>,
+    pub(crate) due: Option<Time>,
 }
 
 #[derive(Clone, Debug)]
@@ -26,10 +26,6 @@ pub(crate) struct Held {
 impl Card {
     pub(crate) const fn new(hold: Span) -> Self {
         Self { hold, held: Vec::new(), due: None }
-    }
-
-    pub(crate) const fn due(&self) -> Option<Time> {
-        self.due
     }
 
     pub(crate) fn hold(&mut self, now: Time, ttl: u8, packet: &Packet) {
@@ -89,15 +85,15 @@ mod tests {
     #[test]
     fn packets_are_held_from_the_first_on() {
         let (mut card, at) = (Card::new(Span::from_micros(100)), |micros| Time::ZERO + Span::from_micros(micros));
-        assert_eq!(card.due(), None);
+        assert_eq!(card.due, None);
         card.hold(at(5), 64, &packet(7, 100));
         card.hold(at(90), 64, &packet(7, 100));
-        assert_eq!(card.due(), Some(at(105)));
+        assert_eq!(card.due, Some(at(105)));
         assert!(card.deliver(at(104)).is_none());
         assert_eq!(card.deliver(at(105)).map(|held| held.len()), Some(2));
-        assert_eq!(card.due(), None);
+        assert_eq!(card.due, None);
         card.hold(at(106), 64, &packet(7, 100));
-        assert_eq!(card.due(), Some(at(206)));
+        assert_eq!(card.due, Some(at(206)));
     }
 
     /// Packets of another flow, or a longer one, end a batch; a shorter one is its last.

@@ -159,7 +159,7 @@ impl Host {
     pub(crate) fn due(&mut self) -> Option<Time> {
         let due = earlier(self.endpoint.poll_timeout(), self.app_due());
         let fires = due.map(|due| ceil(ceil(due, self.timer_tick), self.clock_granularity) - self.clock_ahead);
-        earlier(fires, self.card.as_ref().and_then(|card| card.due()))
+        earlier(fires, self.card.as_ref().and_then(|card| card.due))
     }
 
     fn app_due(&mut self) -> Option<Time> {

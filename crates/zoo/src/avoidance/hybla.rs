@@ -37,7 +37,7 @@ longhaul_cc::options! {
 pub(crate) struct Rho {
     reference: Span,
     least: Span,
-    value: f64,
+    pub(crate) value: f64,
 }
 
 impl Rho {
@@ -52,11 +52,6 @@ impl Rho {
             let reference = self.reference.max(Span::from_nanos(1)).as_secs_f64();
             (self.least, self.value) = (rtt, (rtt.as_secs_f64() / reference).max(1.0));
         }
-    }
-
-    /// Returns the ratio, or one before the first sample.
-    pub(crate) const fn value(&self) -> f64 {
-        self.value
     }
 }
 
@@ -73,7 +68,7 @@ impl Stage for Hybla {
 
 impl CongestionAvoidance for Hybla {
     fn on_ack(&mut self, _ack: &Ack<'_>, grow: Bytes, path: &Path, window: &mut Window) -> AvoidanceStep {
-        let rho = self.rho.value();
+        let rho = self.rho.value;
         let gain = (rho * rho * path.mss.as_f64() / window.cwnd).min(self.max_gain);
         window.cwnd += gain * grow.as_f64().min(window.cwnd);
         AvoidanceStep::Stay

@@ -29,7 +29,7 @@ longhaul_cc::options! {
 
 impl HyblaStart {
     fn segments_up(&self) -> f64 {
-        (self.rho.value().exp2() - 1.0).min(self.max_gain)
+        (self.rho.value.exp2() - 1.0).min(self.max_gain)
     }
 }
 

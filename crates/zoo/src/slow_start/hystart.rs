@@ -78,7 +78,7 @@ pub(super) struct Detector {
     always: bool,
     round: Option<Round>,
     /// Minimum RTT since the detector began.
-    least: Option<Span>,
+    pub(super) least: Option<Span>,
 }
 
 impl Detector {
@@ -110,10 +110,6 @@ impl Detector {
     /// Returns whether a window of `cwnd` bytes is large enough for the detectors.
     pub(super) fn is_wide(&self, cwnd: f64, mss: Bytes) -> bool {
         cwnd >= (mss * LOW_WINDOW).as_f64()
-    }
-
-    pub(super) const fn least(&self) -> Option<Span> {
-        self.least
     }
 
     /// Returns the minimum RTT of this round.

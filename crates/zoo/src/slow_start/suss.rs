@@ -90,11 +90,11 @@ impl Suss {
         // ACK-train detector. The blue train is a part of the round's whole train, and each quadrupled round halves
         // its share. If the whole train would exceed half of the RTT, slow start ends at a cap, which is the window
         // that this round still leads to.
-        if rounds.cap.is_none() && rounds.is_blue() {
-            let longest = self.detector.least().map(|least| (least + ack_delay(window.cwnd, least)) / 2);
+        if rounds.cap.is_none() && rounds.blue {
+            let longest = self.detector.least.map(|least| (least + ack_delay(window.cwnd, least)) / 2);
             let train = self.detector.train(ack);
             if let (Some(train), Some(longest)) = (train, longest)
-                && train.as_nanos().saturating_mul(1 << rounds.jumps()) > longest.as_nanos()
+                && train.as_nanos().saturating_mul(1 << rounds.jumps) > longest.as_nanos()
             {
                 rounds.cap = Some(window.cwnd + rounds.still_to_come());
                 return self.detector.delayed() && Self::fall_back(rounds, ack, path, window);
@@ -108,7 +108,7 @@ impl Suss {
     /// Sets the window at the end of slow start: if it was quadrupled more than once, it falls to the bytes in flight.
     /// Always returns true.
     fn fall_back(rounds: &Rounds, ack: &Ack<'_>, path: &Path, window: &mut Window) -> bool {
-        if rounds.jumps() > 1 {
+        if rounds.jumps > 1 {
             window.cwnd = window.cwnd.min(ack.in_flight.max(path.mss * 2).as_f64());
         }
         true
@@ -170,7 +170,7 @@ impl SlowStart for Suss {
         }
         if let Some(sample) = ack.rtt {
             let wide = self.detector.is_wide(window.cwnd, path.mss);
-            let less = self.detector.least().is_none_or(|least| sample.rtt < least);
+            let less = self.detector.least.is_none_or(|least| sample.rtt < least);
             self.detector.observe(ack, sample.rtt, wide);
             if let Some(rounds) = self.rounds.as_mut().filter(|_| less) {
                 rounds.found_less();
@@ -223,7 +223,7 @@ impl Suss {
         // The blue train has ended: decide whether this round is quadrupled.
         if tail {
             rounds.clock(ack.total_delivered + Bytes::from_f64(window.cwnd));
-            match rounds.judge(ack, self.detector.least(), self.detector.round_least()) {
+            match rounds.judge(ack, self.detector.least, self.detector.round_least()) {
                 Ok(Some(jump)) => self.jump(jump, ack.now, window),
                 Ok(None) => {}
                 Err(rounds::Never) => self.rounds = None,

@@ -11,7 +11,7 @@ const ROUNDS: u32 = 3;
 pub(super) struct FullPipe {
     baseline: f64,
     rounds: u32,
-    full: bool,
+    pub(super) full: bool,
 }
 
 impl FullPipe {
@@ -32,10 +32,6 @@ impl FullPipe {
         self.rounds += 1;
         self.full = self.rounds >= ROUNDS;
     }
-
-    pub(super) const fn is_full(&self) -> bool {
-        self.full
-    }
 }
 
 #[cfg(test)]
@@ -47,14 +43,14 @@ mod tests {
         let mut pipe = FullPipe::default();
         for bw in [100.0, 125.0, 156.0, 160.0, 195.0] {
             pipe.on_round(bw);
-            assert!(!pipe.is_full(), "{bw}");
+            assert!(!pipe.full, "{bw}");
         }
         // 156 is slightly less than 125 x 1.25, but 160 is more: the baseline is 160, and 195 is less than 200.
         pipe.on_round(199.9);
-        assert!(!pipe.is_full());
+        assert!(!pipe.full);
         pipe.on_round(0.0);
-        assert!(pipe.is_full());
+        assert!(pipe.full);
         pipe.on_round(1e9);
-        assert!(pipe.is_full());
+        assert!(pipe.full);
     }
 }

@@ -465,7 +465,7 @@ impl Composed {
     }
 
     fn on_mss(&mut self, now: Time, old: Bytes, path: &Path) {
-        if self.restart.is_leaving() && path.mss < old {
+        if self.restart.leaving && path.mss < old {
             self.window.cwnd *= path.mss.as_f64() / old.as_f64();
         }
         self.bound();

@@ -15,7 +15,7 @@ const FALLBACK_FLIGHT: Bytes = Bytes(4096);
 pub(super) struct Restart {
     sent: Bytes,
     acknowledged: Bytes,
-    leaving: bool,
+    pub(super) leaving: bool,
     conservative: bool,
 }
 
@@ -37,11 +37,6 @@ impl Restart {
             self.leaving = false;
         }
         self.acknowledged += cumulative;
-    }
-
-    /// Returns whether no acknowledgment of the flight has arrived yet.
-    pub(super) const fn is_leaving(&self) -> bool {
-        self.leaving
     }
 
     /// A loss or timeout occurred; the ACK that revealed it advanced SND.UNA by `cumulative`.

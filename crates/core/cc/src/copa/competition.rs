@@ -17,7 +17,7 @@ pub(super) struct Competition {
     /// 1 / delta in the competitive mode.
     inverse: f64,
     /// Number of round trips that began since the queue was nearly empty.
-    filled: u32,
+    pub(super) filled: u32,
     /// Whether a loss has occurred in this round trip.
     lost: bool,
 }
@@ -36,10 +36,6 @@ impl Competition {
     /// round trips.
     pub(super) const fn is_on(&self) -> bool {
         self.filled > self.patience
-    }
-
-    pub(super) const fn filled(&self) -> u32 {
-        self.filled
     }
 
     pub(super) fn delta(&self) -> f64 {

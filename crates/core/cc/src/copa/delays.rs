@@ -30,7 +30,7 @@ pub(crate) struct Delays {
     most: WindowedMax,
     silences: Silences,
     /// Longest gap between ACKs that occurred in each of the recent round trips.
-    silence: Span,
+    pub(crate) silence: Span,
     /// Maximum queueing delay of the reverse path in seconds.
     most_reverse: f64,
     /// Forward delays, if the receiver reports arrival times.
@@ -196,11 +196,6 @@ impl Delays {
     /// queue, which grows and falls again.
     pub(crate) const fn limit_jitter(&mut self, most: f64) {
         self.most_jitter = most;
-    }
-
-    /// Returns the silence between ACKs that each of the last round trips had.
-    pub(crate) const fn silence(&self) -> Span {
-        self.silence
     }
 
     /// Records the newest arrival time that an ACK reports.

@@ -134,7 +134,7 @@ pub(super) struct LossBound {
     counts: Counts,
     round: Counts,
     /// The link's own loss rate, which does not depend on the flow, and when it was measured.
-    link: f64,
+    pub(super) link: f64,
     asked: Time,
     /// The last limit of the window, and the number of round trips for which it applied.
     ceiling: f64,
@@ -154,11 +154,6 @@ impl LossBound {
             State::Held { ceiling, .. } => ceiling,
             State::Free | State::Asking { .. } => f64::INFINITY,
         }
-    }
-
-    /// Returns the loss rate that a smaller window did not change at the last test, or zero.
-    pub(super) const fn link(&self) -> f64 {
-        self.link
     }
 
     /// Returns whether a test is running, during which the window must not change.

@@ -46,7 +46,7 @@ pub(crate) struct Capacity {
     /// The estimate at the end of the last round trip.
     rate: Option<f64>,
     /// Whether there are gaps, but they disagree.
-    is_scattered: bool,
+    pub(crate) is_scattered: bool,
     /// Whether the newest segments with an arrival time were merged, one bit each.
     merged: u64,
 }
@@ -95,11 +95,6 @@ impl Capacity {
     /// Returns the payload rate of the bottleneck in bytes per second, as of the beginning of this round trip.
     pub(crate) const fn rate(&self) -> Option<f64> {
         self.rate
-    }
-
-    /// Returns whether there are gaps that disagree, as with jitter or a link that delivers packets in bunches.
-    pub(crate) const fn is_scattered(&self) -> bool {
-        self.is_scattered
     }
 
     /// Returns the upper limit of the jitter of the forward path in seconds, if the gaps show it, for segments of `mss`

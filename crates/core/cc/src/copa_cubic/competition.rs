@@ -46,7 +46,7 @@ pub(super) struct Competition {
     /// The trial in progress, the time of the last one, and the time between two.
     trial: Option<Trial>,
     tried_at: Time,
-    gap: Span,
+    pub(super) gap: Span,
     /// Moving average of the share of the capacity.
     share: f64,
     /// Window to keep after a loss with more than half of the link.
@@ -87,11 +87,6 @@ impl Competition {
         }
     }
 
-    /// Returns the time between two trials.
-    pub(super) const fn gap(&self) -> Span {
-        self.gap
-    }
-
     /// Returns whether there was a loss in this mode.
     pub(super) const fn has_lost(&self) -> bool {
         self.at_loss > 0.0
@@ -99,7 +94,7 @@ impl Competition {
 
     /// Returns the upper limit of the window in bytes.
     pub(super) fn limit(&self) -> f64 {
-        let trial = self.trial.map_or(f64::INFINITY, |trial| trial.lowered());
+        let trial = self.trial.map_or(f64::INFINITY, |trial| trial.lowered);
         trial.min(self.halved.unwrap_or(f64::INFINITY)).min(self.dips.limit())
     }
 
@@ -128,7 +123,7 @@ impl Competition {
             self.dips.on_trial();
         } else if self.dips.has_overflowed(ack.episode == Episode::Enter, delay) {
             self.dips.begin(window);
-            is_due = self.share > HALF && self.dips.was_long() && is_apart;
+            is_due = self.share > HALF && self.dips.was_long && is_apart;
         }
         if is_due {
             self.trial = trial().map(|trial| trial.keeping(TRIAL.0).waiting(TRIAL.1));

@@ -67,7 +67,7 @@ impl CopaCubic {
     pub(super) fn is_crowded(&self, share: Option<f64>) -> bool {
         self.losses.recent() > CROWD.losses
             && self.copa.lasting_losses() > CROWD.lasting
-            && self.copa.window() < CROWD.segments * self.mss.as_f64()
+            && self.copa.cwnd < CROWD.segments * self.mss.as_f64()
             && share.is_none_or(|share| share < CROWD.share)
     }
 }

@@ -129,11 +129,11 @@ impl CopaCubic {
         let (fraction, least, most) = HYSTART;
         let tolerated = (self.base().as_secs_f64() * fraction).clamp(least, most);
         self.copa.tolerate(if self.capacity.rate().is_some() { 0.0 } else { tolerated });
-        let (grew, before) = (self.copa.is_in_slow_start(), self.copa.window());
+        let (grew, before) = (self.copa.slow_start, self.copa.cwnd);
         self.copa.decide(ack, path);
-        if grew && !self.copa.is_in_slow_start() {
+        if grew && !self.copa.slow_start {
             self.after_slow_start(ack);
-        } else if grew && self.copa.window() >= self.cruise.grow_to {
+        } else if grew && self.copa.cwnd >= self.cruise.grow_to {
             self.copa.take_over(self.cruise.grow_to, false);
         }
         // Losses of slow start or a raised window say nothing about the window that remains.
@@ -141,8 +141,8 @@ impl CopaCubic {
             self.cruise.overshoot -= 1;
             self.copa.forget_losses();
         }
-        self.cruise.queueing = self.cruise.queueing.max(self.copa.delays().queueing());
-        self.cruise.raw = self.cruise.raw.max(self.copa.delays().raw());
+        self.cruise.queueing = self.cruise.queueing.max(self.copa.delays.queueing());
+        self.cruise.raw = self.cruise.raw.max(self.copa.delays.raw());
         if matches!(ack.episode, Episode::Enter | Episode::Again) {
             self.on_cruise_loss();
         }
@@ -150,7 +150,7 @@ impl CopaCubic {
         self.cruise.marked_until.take_if(|until| ack.total_delivered >= *until);
         if ack.ecn_echo && self.cruise.marked_until.is_none() {
             (self.cruise.marked_until, self.cruise.unused) = (Some(ack.total_delivered + ack.in_flight), 0);
-            let window = self.copa.window();
+            let window = self.copa.cwnd;
             self.copa.keep(self.crowd.on_mark(window / self.mss.as_f64()));
             self.copa.take_over((window * KEEP.1).max(window.min(LEAST_SEGMENTS * self.mss.as_f64())), false);
         }
@@ -163,7 +163,7 @@ impl CopaCubic {
     /// Sets the window to what the path holds, so that the queue of slow start is gone after a round trip. The delivery
     /// rate lags behind the window by a round trip, in which the window has doubled.
     fn after_slow_start(&mut self, ack: &Ack<'_>) {
-        let window = self.copa.window();
+        let window = self.copa.cwnd;
         // The link was not unused, or its capacity is less than arrival times show.
         if self.held().is_some_and(|held| window < UNUSED * held) {
             self.cruise.patience = (2 * self.cruise.patience).min(MOST_PATIENCE);
@@ -178,7 +178,7 @@ impl CopaCubic {
     /// Responds to a loss if the flow is not alone and the queue is as long as at earlier losses. Other losses are
     /// random.
     fn on_cruise_loss(&mut self) {
-        let (window, queueing) = (self.copa.window(), self.copa.delays().queueing());
+        let (window, queueing) = (self.copa.cwnd, self.copa.delays.queueing());
         let level = self.level.level(window / self.mss.as_f64());
         self.level.on_loss();
         let share = self.share();
@@ -215,23 +215,23 @@ impl CopaCubic {
         }
         self.cruise.since_alone = if is_alone { 0 } else { self.cruise.since_alone.saturating_add(1) };
         self.cruise.since_own_queue = self.cruise.since_own_queue.saturating_add(1);
-        self.copa.keep(self.crowd.on_round(self.copa.window() / self.mss.as_f64()));
+        self.copa.keep(self.crowd.on_round(self.copa.cwnd / self.mss.as_f64()));
         // The floor was part of every delay of the round trip.
-        let floor = self.copa.delays().floor();
-        self.copa.delays_mut().set_floor(floor.min(Span::from_secs_f64(raw)));
-        if self.config.compete && !self.copa.is_in_slow_start() && self.is_crowded(share) {
-            return self.begin_competition(self.copa.window(), ack.now, path);
+        let floor = self.copa.delays.floor();
+        self.copa.delays.set_floor(floor.min(Span::from_secs_f64(raw)));
+        if self.config.compete && !self.copa.slow_start && self.is_crowded(share) {
+            return self.begin_competition(self.copa.cwnd, ack.now, path);
         }
         if self.copa.bounds_losses() {
             self.cruise.unused = 0;
             return;
         }
         if self.copa.filled_rounds() <= 1 {
-            self.cruise.unfilled = self.copa.window();
+            self.cruise.unfilled = self.copa.cwnd;
             self.cruise.unfilled_rate = self.rounds.rate();
         }
         let is_new = self.cruise.newcomer > 0
-            && self.copa.window() > NEWCOMER_WINDOW * self.mss.as_f64()
+            && self.copa.cwnd > NEWCOMER_WINDOW * self.mss.as_f64()
             && queueing > self.empty()
             && share.is_some_and(|share| share < ALONE);
         self.cruise.newcomer = self.cruise.newcomer.saturating_sub(1);
@@ -242,7 +242,7 @@ impl CopaCubic {
             && let Some(rate) = self.rounds.rate()
         {
             self.touched = ack.now;
-            let trial = Trial::new(self.copa.window(), rate, self.base().as_secs_f64(), queueing, false);
+            let trial = Trial::new(self.copa.cwnd, rate, self.base().as_secs_f64(), queueing, false);
             self.mode = Mode::Trial(trial.looking().waiting(LOOK_ROUNDS));
         } else if self.copa.is_filled() || is_new {
             self.on_filled(share, is_new);
@@ -271,10 +271,10 @@ impl CopaCubic {
 
     /// Finds the cause of a queue that remains. A queue of what Copa keeps needs none, unless it remains for long.
     fn on_filled(&mut self, share: Option<f64>, is_new: bool) {
-        let queueing = self.copa.delays().queueing();
+        let queueing = self.copa.delays.queueing();
         let is_due = is_new || queueing > self.tested_queueing() || self.copa.filled_rounds() > PATIENCE;
         let Some(rate) = self.rounds.rate().filter(|_| is_due) else { return };
-        let window = self.copa.window();
+        let window = self.copa.cwnd;
         if share.is_some_and(|share| share > ALONE) && self.cruise.since_own_queue > OWN_QUEUE_ROUNDS {
             // The flow's own queue, for instance because the link has become slower.
             self.cruise.since_own_queue = 0;
@@ -294,13 +294,13 @@ impl CopaCubic {
     /// Lets the window grow quickly while the link is unused. `queueing` is the maximum queueing delay of the last round
     /// trip.
     fn look_for_room(&mut self, ack: &Ack<'_>, queueing: f64) {
-        let window = self.copa.window();
-        let may_grow = ack.cwnd_limited && !self.copa.is_in_slow_start();
+        let window = self.copa.cwnd;
+        let may_grow = ack.cwnd_limited && !self.copa.slow_start;
         let Some(capacity) = self.capacity.rate() else {
             return self.count_unused(may_grow && queueing == 0.0, UNUSED_ROUNDS.0);
         };
         let held = self.held().unwrap_or_default();
-        if self.copa.is_in_slow_start() && window >= GROW_TO * held {
+        if self.copa.slow_start && window >= GROW_TO * held {
             self.copa.take_over(GROW_TO * held, false);
         }
         let is_empty = queueing <= 1.5 * self.mss.as_f64() / capacity + HOST_DELAY;
@@ -313,7 +313,7 @@ impl CopaCubic {
         self.cruise.unused = if is_unused { self.cruise.unused + 1 } else { 0 };
         if self.cruise.unused >= rounds {
             self.cruise.unused = 0;
-            let window = self.copa.window();
+            let window = self.copa.cwnd;
             self.cruise.grow_to = if self.capacity.rate().is_some() { f64::INFINITY } else { window * CAREFUL };
             self.copa.take_over(window, true);
         }

@@ -65,7 +65,7 @@ pub(super) struct Dips {
     /// Round trips since the last dip began.
     since: u32,
     /// Whether the queue of the last overflow was longer than what a CUBIC flow's decrease removes.
-    was_long: bool,
+    pub(super) was_long: bool,
     /// Whether the others have just restored their windows.
     is_evidence: bool,
     /// Consecutive dips, each soon after the one before, in which the others gave way.
@@ -82,11 +82,6 @@ impl Dips {
     /// Returns whether the others respond to the queue, and not only to losses.
     pub(super) const fn others_give_way(&self) -> bool {
         self.yields >= YIELDS
-    }
-
-    /// Returns whether the queue of the last overflow was too long for a CUBIC flow's decrease to empty it.
-    pub(super) const fn was_long(&self) -> bool {
-        self.was_long
     }
 
     /// Returns whether the queue has just overflowed: this flow lost segments (`has_lost`), or the delay has fallen,
@@ -266,7 +261,7 @@ mod tests {
             let mut dips = Dips::default();
             dips.has_overflowed(true, delay(queueing));
             dips.begin(MSS);
-            assert_eq!(dips.was_long(), is_long, "{queueing} s");
+            assert_eq!(dips.was_long, is_long, "{queueing} s");
         }
     }
 

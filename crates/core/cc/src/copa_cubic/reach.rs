@@ -163,18 +163,18 @@ impl CopaCubic {
     fn is_queue_hidden(&self) -> bool {
         let rate = self.rounds.rate().unwrap_or(f64::INFINITY);
         self.config.reach
-            && self.copa.window() > LEAST * self.mss.as_f64()
-            && self.copa.delays().jitter() > KEPT * self.mss.as_f64() / rate
+            && self.copa.cwnd > LEAST * self.mss.as_f64()
+            && self.copa.delays.jitter() > KEPT * self.mss.as_f64() / rate
     }
 
     /// Raises and holds the window where jitter hides the queue. `before` is the window before this ACK, in bytes: a
     /// response to losses or marks stands.
     pub(super) fn on_reach_ack(&mut self, ack: &Ack<'_>, before: f64) {
-        let is_cut = self.copa.window() < CUT * before;
+        let is_cut = self.copa.cwnd < CUT * before;
         if !self.config.reach
             || is_cut
             || self.capacity.rate().is_some()
-            || self.copa.is_in_slow_start()
+            || self.copa.slow_start
             || self.copa.bounds_losses()
         {
             return self.reach.restart();
@@ -186,7 +186,7 @@ impl CopaCubic {
             let may_raise = round.is_limited
                 && round.rtt.is_finite()
                 && self.is_queue_hidden()
-                && self.copa.delays().queueing() < QUEUE * self.base().as_secs_f64();
+                && self.copa.delays.queueing() < QUEUE * self.base().as_secs_f64();
             if let Some(window) = self.reach.on_round(round, may_raise) {
                 self.copa.hold(window, window);
             }
@@ -346,7 +346,7 @@ mod tests {
             controller.begin_cruise(part * kept, false);
             controller.reach.held = Some(round(kept, kept));
             controller.on_reach_ack(&Ack::new(Time::ZERO), kept);
-            assert_eq!((controller.copa.window(), controller.reach.bounds().0), (left, bound));
+            assert_eq!((controller.copa.cwnd, controller.reach.bounds().0), (left, bound));
         }
     }
 }

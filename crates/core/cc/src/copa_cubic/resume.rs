@@ -20,7 +20,7 @@ impl CopaCubic {
         let held = self.held().filter(|_| idle < LONGEST && self.base() >= LEAST_RTT)?;
         let most = match self.mode {
             Mode::Start => held,
-            Mode::Cruise => self.copa.window(),
+            Mode::Cruise => self.copa.cwnd,
             Mode::Trial(_) | Mode::Compete(_) => return None,
         };
         let window = self.rounds.most_delivered().as_f64().min(most);

@@ -62,7 +62,7 @@ pub(super) struct LossRate {
     delivered: f64,
     lost: f64,
     /// Bytes delivered since the last loss.
-    clean: f64,
+    pub(super) clean: f64,
     /// Bytes delivered and lost in the last round trips.
     recent: (f64, f64),
 }
@@ -83,10 +83,5 @@ impl LossRate {
     pub(super) fn recent(&self) -> f64 {
         let (delivered, lost) = self.recent;
         if lost > 0.0 { lost / (delivered + lost) } else { 0.0 }
-    }
-
-    /// Returns the number of bytes delivered since the last loss.
-    pub(super) const fn clean(&self) -> f64 {
-        self.clean
     }
 }

@@ -54,7 +54,7 @@ impl CopaCubic {
     /// up to what Copa keeps, the delay is a queue. Competitive mode ends if that delay was its reason. If the mode has had
     /// losses, other flows are there.
     pub(super) fn on_still_round(&mut self, now: Time, is_limited: bool) {
-        let delays = self.copa.delays();
+        let delays = self.copa.delays;
         // What stands still is no jitter, although a silence before it looks like that.
         let jitter = delays.jitter();
         let queueing = delays.raw() - delays.floor().as_secs_f64();
@@ -77,7 +77,7 @@ impl CopaCubic {
         }
         let window = self.window();
         self.ignore_delay(longer - jitter);
-        if !has_lost && self.copa.delays().queueing() <= kept {
+        if !has_lost && self.copa.delays.queueing() <= kept {
             self.begin_cruise(self.restored(window), false);
         }
     }

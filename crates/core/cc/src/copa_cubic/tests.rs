@@ -72,7 +72,7 @@ fn where_offload_merges_segments_there_is_no_capacity() {
     merged(&mut capacity, 64, 8);
     assert_eq!(capacity.rate(), Some(1_448_000.0));
     merged(&mut capacity, 72, 1);
-    assert!(capacity.rate().is_none() && !capacity.is_scattered());
+    assert!(capacity.rate().is_none() && !capacity.is_scattered);
     assert_eq!(capacity.most_jitter(now, MSS.as_f64()), None);
     pairs(&mut capacity, now, 74, &[ms; 27]);
     assert_eq!(capacity.rate(), None, "54 segments later, the newest nine merged ones still count");
@@ -86,18 +86,18 @@ fn without_agreement_there_is_no_capacity() {
     let (mut capacity, now, ms) = (Capacity::new(), Time::from_nanos(1), Span::from_millis(1));
     let gaps: Vec<_> = (0..64).map(|number| ms * (1 << (number % 5))).collect();
     pairs(&mut capacity, now, 0, &gaps[..7]);
-    assert!(!capacity.is_scattered(), "too few gaps");
+    assert!(!capacity.is_scattered, "too few gaps");
     pairs(&mut capacity, now, 14, &gaps);
-    assert!(capacity.rate().is_none() && capacity.is_scattered());
+    assert!(capacity.rate().is_none() && capacity.is_scattered);
     pairs(&mut capacity, now, 142, &[ms; 64]);
-    assert!(capacity.rate().is_some() && !capacity.is_scattered());
+    assert!(capacity.rate().is_some() && !capacity.is_scattered);
     pairs(&mut capacity, now, 270, &gaps);
     pairs(&mut capacity, now + Span::from_secs(11), 398, &[]);
-    assert!(capacity.rate().is_none() && !capacity.is_scattered());
+    assert!(capacity.rate().is_none() && !capacity.is_scattered);
     pairs(&mut capacity, now, 398, &gaps);
-    assert!(capacity.is_scattered());
+    assert!(capacity.is_scattered);
     capacity.clear();
-    assert!(!capacity.is_scattered());
+    assert!(!capacity.is_scattered);
 }
 
 /// The ninth decile of 64 gaps is the seventh longest. It exceeds the median by 3 ms here, and the jitter is at most twice
@@ -183,7 +183,7 @@ pub(super) fn without_a_queue(controller: &mut CopaCubic, now: &mut Time, rounds
             ack.rtt = Some(RttSample::new(rtt, *now - rtt));
             controller.on_ack(&ack, &path);
         }
-        most = most.max(controller.copa.window() / MSS.as_f64());
+        most = most.max(controller.copa.cwnd / MSS.as_f64());
     }
     most
 }
@@ -246,7 +246,7 @@ fn marks_outweigh_what_copa_adds() {
     for window in [5.0, 10.0, 30.0] {
         let (mut controller, mut now) = cruising(window, false);
         without_a_queue(&mut controller, &mut now, 20, true);
-        let left = controller.copa.window() / MSS.as_f64();
+        let left = controller.copa.cwnd / MSS.as_f64();
         assert!((2.0..4.0).contains(&left), "{window}: {left}");
         assert!(controller.crowd.on_round(left) < 0.2);
         controller.on_event(&PathEvent::IdleRestart { now, idle: Span::from_secs(10) }, &Path::new(MSS));
@@ -487,7 +487,7 @@ impl Unused {
         (1..2000).find(|_| {
             self.controller.copa.take_over((MSS * segments).as_f64(), false);
             self.round(segments, 100);
-            self.controller.copa.is_in_slow_start()
+            self.controller.copa.slow_start
         })
     }
 
@@ -495,7 +495,7 @@ impl Unused {
     fn end_by_queue(&mut self, segments: u64) {
         let ends = |flow: &mut Self| {
             flow.round(segments, 200);
-            !flow.controller.copa.is_in_slow_start()
+            !flow.controller.copa.slow_start
         };
         assert!((0..4).any(|_| ends(self)));
     }
@@ -521,9 +521,9 @@ fn a_flow_keeps_less_in_a_queue_that_drops_its_segments() {
         flow.controller.copa.take_over((MSS * window).as_f64(), false);
         change(&mut flow);
         flow.controller.copa.take_over((MSS * window).as_f64(), false);
-        let before = flow.controller.copa.window();
+        let before = flow.controller.copa.cwnd;
         flow.round(delivered, rtt);
-        flow.controller.copa.window() > before
+        flow.controller.copa.cwnd > before
     };
     assert!(grows(10, 20, 120, |_| ()) && !grows(10, 20, 120, Unused::lose));
     assert!(grows(36, 20, 105, Unused::lose), "a short queue");

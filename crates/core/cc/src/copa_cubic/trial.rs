@@ -24,9 +24,10 @@ const POWER: f64 = 4.0;
 /// A trial in progress. Windows are in bytes, rates in bytes per second, delays in seconds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Trial {
-    window: f64,
-    lowered: f64,
-    rate: f64,
+    /// Window before the trial and during it, and the delivery rate before it.
+    pub(super) window: f64,
+    pub(super) lowered: f64,
+    pub(super) rate: f64,
     /// Queueing delay before the trial.
     before: f64,
     /// Whether the flow had the whole link before the trial.
@@ -40,7 +41,8 @@ pub(super) struct Trial {
     base: (f64, f64),
     /// Fraction of the window that is kept at least.
     keep: f64,
-    only_looks: bool,
+    /// Whether it only shows the RTT.
+    pub(super) only_looks: bool,
 }
 
 /// Cause of the delay.
@@ -96,26 +98,6 @@ impl Trial {
     pub(super) const fn looking(mut self) -> Self {
         self.only_looks = true;
         self
-    }
-
-    /// Returns whether it only shows the RTT.
-    pub(super) const fn only_looks(&self) -> bool {
-        self.only_looks
-    }
-
-    /// Returns the window before the trial.
-    pub(super) const fn window(&self) -> f64 {
-        self.window
-    }
-
-    /// Returns the window during the trial.
-    pub(super) const fn lowered(&self) -> f64 {
-        self.lowered
-    }
-
-    /// Returns the delivery rate before the trial.
-    pub(super) const fn rate(&self) -> f64 {
-        self.rate
     }
 
     /// Processes an ACK with the current queueing delay and RTT without the queue. Returns whether the trial is over.
@@ -183,9 +165,9 @@ mod tests {
     /// the pipe is 0.9 of the window.
     #[test]
     fn the_window_is_what_the_path_holds() {
-        assert_eq!(trial(0.04, true).lowered(), 50.0 * MSS);
-        assert!((Trial::new(100.0, 2000.0, 0.045, 0.005, true).lowered() - 81.0).abs() < 1e-9);
-        assert_eq!(Trial::new(100.0, 2500.0, 0.04, 0.0001, true).lowered(), 90.0);
+        assert_eq!(trial(0.04, true).lowered, 50.0 * MSS);
+        assert!((Trial::new(100.0, 2000.0, 0.045, 0.005, true).lowered - 81.0).abs() < 1e-9);
+        assert_eq!(Trial::new(100.0, 2500.0, 0.04, 0.0001, true).lowered, 90.0);
     }
 
     /// The window follows an RTT that turns out to be shorter, down to what it keeps.
@@ -193,9 +175,9 @@ mod tests {
     fn the_window_follows_the_rtt() {
         let mut trial = Trial::new(100.0, 2000.0, 0.045, 0.005, false).keeping(0.1);
         assert!(!trial.on_ack(&Ack::new(Time::ZERO), 0.005, 0.02));
-        assert!((trial.lowered() - 36.0).abs() < 1e-9 && (trial.base_fell() - 0.025).abs() < 1e-9);
+        assert!((trial.lowered - 36.0).abs() < 1e-9 && (trial.base_fell() - 0.025).abs() < 1e-9);
         assert!(!trial.on_ack(&Ack::new(Time::ZERO), 0.005, 0.001));
-        assert!((trial.lowered() - 10.0).abs() < 1e-9);
+        assert!((trial.lowered - 10.0).abs() < 1e-9);
     }
 
     /// 50 segments fewer at 1250 per second remove 40 ms.

@@ -14,7 +14,7 @@ const MOST_DIVISOR: u64 = 16;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Delays {
     /// Smallest delay of each minute, the current minute first.
-    minutes: [Span; HISTORY],
+    pub(super) minutes: [Span; HISTORY],
     /// Smallest delay of the earlier minutes.
     older: Span,
     /// Start of the current minute.
@@ -48,11 +48,6 @@ impl Delays {
             *newest = (now, delay);
         }
         rolls
-    }
-
-    /// Returns the smallest delay of each minute, the current one first; [`Span::MAX`] for a minute without samples.
-    pub(super) const fn minutes(&self) -> &[Span; HISTORY] {
-        &self.minutes
     }
 
     /// Starts as many minutes as have passed. A minute without samples counts as infinite (RFC 6817, section 2.4.2).

@@ -60,7 +60,7 @@ impl OneWay {
         let mut count = 0;
         let mut later = None;
         // The current minute has just started.
-        for (there, both) in self.there.minutes().iter().zip(self.both.minutes()).skip(1) {
+        for (there, both) in self.there.minutes.iter().zip(&self.both.minutes).skip(1) {
             let known = *there < Span::MAX && *both < Span::MAX;
             let level = known.then(|| there.as_nanos().cast_signed().saturating_sub_unsigned(both.as_nanos()));
             if let Some(((later, earlier), step)) = later.zip(level).zip(steps.get_mut(count)) {
@@ -77,7 +77,7 @@ impl OneWay {
 
     /// Returns the delay without queues, as it would be measured now.
     fn base(&self) -> Option<Span> {
-        let aged = self.there.minutes().iter().zip(0..).map(|(least, minutes)| *least + self.drift * minutes);
+        let aged = self.there.minutes.iter().zip(0..).map(|(least, minutes)| *least + self.drift * minutes);
         aged.min().filter(|base| *base < Span::MAX)
     }
 

@@ -388,7 +388,7 @@ impl SwiftStart {
     fn show(&mut self, path: &Path, window: &mut Window) -> Step {
         let Phase::Paced(round) = &self.phase else { return Step::Stay };
         if round.is_over() {
-            let last = if self.pauses && self.by_arrivals { round.window() } else { round.in_flight() };
+            let last = if self.pauses && self.by_arrivals { round.window() } else { round.in_flight };
             return self.finish(Some(last), path, window);
         }
         window.cwnd = round.window().as_f64();

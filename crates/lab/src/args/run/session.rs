@@ -132,13 +132,13 @@ impl<'a> Session<'a> {
         let shard = self.asked.shard;
         let asked = self.make(at_a_time)?;
         if let (None, Some(folder)) = (shard, &self.folder) {
-            let page = results::illustrate(&Results::read(folder.path())?)?;
+            let page = results::illustrate(&Results::read(&folder.path)?)?;
             print::note(&format!("pictures and rows: {}", page.display()));
         }
         if let (Some(shard), Some(folder)) = (shard, &self.folder) {
             print::note(&format!(
                 "part {shard}: its {asked} runs are in {path}; when all parts are complete, `longhaul-lab merge OUT {path} ...` judges the rows",
-                path = folder.path().display()
+                path = folder.path.display()
             ));
         }
         Ok(self.all_well)
@@ -278,7 +278,7 @@ impl<'a> Session<'a> {
         let ended: usize = self.works.iter().map(|work| work.records.len()).sum();
         match &self.folder {
             Some(folder) => {
-                let path = folder.path().display();
+                let path = folder.path.display();
                 format!("{ended} runs are kept in {path}; the same command continues from there")
             }
             None => "nothing is kept; with --out DIR, completed runs are kept, and the same command continues".into(),

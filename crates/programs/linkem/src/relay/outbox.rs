@@ -27,14 +27,10 @@ pub(super) struct Outgoing {
 pub(super) struct Outbox {
     waiting: Vec<Outgoing>,
     towards: Option<(Direction, u64)>,
-    unsent: u64,
+    pub(super) unsent: u64,
 }
 
 impl Outbox {
-    pub(super) fn unsent(&self) -> u64 {
-        self.unsent
-    }
-
     pub(super) fn is_full(&self) -> bool {
         self.waiting.len() >= MAX_SEND_BATCH
     }

@@ -78,7 +78,7 @@ fn ended(namespace: &NetNs, stopped: io::Result<(Engine<IpPacket>, TunPort)>) ->
     let (engine, port) = stopped.context("the link")?;
     let drops = namespace.run(|| network::transmit_drops(network::INSIDE)).unwrap_or(0);
     let missed = drops + network::transmit_drops(&port.outside());
-    Ok((engine, Counts { missed, unsent: port.unsent(), ..Counts::default() }))
+    Ok((engine, Counts { missed, unsent: port.unsent, ..Counts::default() }))
 }
 
 pub(super) fn explained(error: io::Error) -> anyhow::Error {

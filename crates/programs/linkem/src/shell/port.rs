@@ -19,7 +19,7 @@ const PACKETS: usize = 64;
 pub(super) struct TunPort {
     tuns: [Tun; 2],
     buffer: Vec<u8>,
-    unsent: u64,
+    pub(super) unsent: u64,
 }
 
 impl TunPort {
@@ -29,11 +29,6 @@ impl TunPort {
 
     pub(super) fn outside(&self) -> String {
         self.tuns[1].link().name().to_owned()
-    }
-
-    /// Returns the number of packets that passed the link and were then not accepted by a device.
-    pub(super) fn unsent(&self) -> u64 {
-        self.unsent
     }
 }
 

@@ -127,7 +127,7 @@ impl Prober {
         let path = self.own.facts(estimate.capacity.map(|range| range.value));
         let own = std::mem::take(&mut self.machine);
         let outcome = Outcome::new(method.name(), estimate, took, path);
-        Ok(Outcome { converged_after: watch.converged_after(), own, ..outcome })
+        Ok(Outcome { converged_after: watch.converged_after, own, ..outcome })
     }
 
     fn send(&mut self, train: &Train) -> Result<(), Error> {

@@ -62,7 +62,7 @@ fn believed(estimate: &Estimate) -> bool {
 pub(super) struct Watch {
     method: &'static str,
     show_at: Span,
-    converged_after: Option<Span>,
+    pub(super) converged_after: Option<Span>,
 }
 
 impl Watch {
@@ -79,10 +79,6 @@ impl Watch {
             progress(&self.line(after, estimate, packets));
         }
         self.show_at
-    }
-
-    pub(super) fn converged_after(&self) -> Option<Span> {
-        self.converged_after
     }
 
     fn line(&self, after: Span, estimate: &Estimate, packets: u64) -> String {
@@ -307,7 +303,7 @@ mod tests {
             (5, true, 0.9, Some(4)),
         ] {
             watch.follow(Span::from_secs(second), &estimate(converged, confidence), 1, &|_| {});
-            assert_eq!(watch.converged_after(), after.map(Span::from_secs), "{second}");
+            assert_eq!(watch.converged_after, after.map(Span::from_secs), "{second}");
         }
         let outcome = Outcome::new("capprobe", estimate(true, 0.4), Span::from_secs(3), Facts::default());
         assert!(!Found::from(&outcome).converged);

@@ -295,7 +295,7 @@ impl Meter {
     fn is_over(&self, plan: Transfer) -> bool {
         let limit = plan.limit.min(LONGEST);
         let sent = self.last.as_ref().map_or(0, |info| info.bytes_sent);
-        let settled = !plan.whole && self.elapsed() >= LEAST && self.watch.converged_after().is_some();
+        let settled = !plan.whole && self.elapsed() >= LEAST && self.watch.converged_after.is_some();
         self.elapsed() >= limit || sent >= MOST || settled
     }
 
@@ -329,7 +329,7 @@ impl Meter {
         let (estimate, took) = (self.estimate(), self.elapsed());
         let capacity = estimate.capacity.map(|range| range.value);
         let mut outcome = Outcome::new(TCP_PROBE, estimate, took, self.path.facts(capacity));
-        outcome.converged_after = self.watch.converged_after();
+        outcome.converged_after = self.watch.converged_after;
         outcome.arrival_times = Some(false);
         outcome.own = self.own.clone();
         if let Some(info) = &self.last {

@@ -42,14 +42,14 @@ pub(super) struct Rounds {
     /// End of the blue part whose train was measured last.
     blue_until: Bytes,
     start: Time,
-    blue: bool,
+    pub(super) blue: bool,
     /// Bytes of blue data acknowledged in this round.
     blue_delivered: Bytes,
     /// Length of the blue train of the last quadrupled round.
     before: Option<Span>,
     /// Round in which the minimum RTT was seen.
     least_in: u32,
-    jumps: u32,
+    pub(super) jumps: u32,
     refused: bool,
     /// Window in bytes above which slow start ends; set once a train was too long.
     pub(super) cap: Option<f64>,
@@ -72,14 +72,6 @@ impl Rounds {
     #[cfg(test)]
     pub(super) fn train_bytes(&self) -> Bytes {
         Bytes::from_f64(self.blue_part() / 2.0)
-    }
-
-    pub(super) const fn is_blue(&self) -> bool {
-        self.blue
-    }
-
-    pub(super) const fn jumps(&self) -> u32 {
-        self.jumps
     }
 
     /// Records that this round has a new minimum RTT.

@@ -265,9 +265,9 @@ fn a_train_as_long_as_what_is_left_is_not_followed_but_may_be_later() {
     let mut short = rounds(2, ms(30), 2);
     let jump = judge(&mut short, ms(24), true).expect("room");
     assert_eq!((jump.red, jump.duration), (segments(120).as_f64(), ms(75)));
-    assert_eq!(short.jumps(), 1);
+    assert_eq!(short.jumps, 1);
     let mut long = rounds(2, ms(30), 2);
-    assert_eq!((judge(&mut long, ms(25), true), long.jumps()), (None, 0));
+    assert_eq!((judge(&mut long, ms(25), true), long.jumps), (None, 0));
     long.set(2, ms(30), 2);
     assert!(judge(&mut long, ms(1), true).is_some());
 }

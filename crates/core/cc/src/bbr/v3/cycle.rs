@@ -78,7 +78,7 @@ impl Bbr {
     pub(super) fn start_down(&mut self, now: Time, delivered: Bytes, rtt: Option<Span>) {
         self.latest.reset();
         self.cycle.acked_per_increase = f64::INFINITY;
-        let measured = rtt.unwrap_or(self.probe_rtt.min_rtt()).as_nanos() ^ delivered.0.rotate_left(32);
+        let measured = rtt.unwrap_or(self.probe_rtt.min_rtt).as_nanos() ^ delivered.0.rotate_left(32);
         self.cycle.rounds_since_up = self.base.random.below(2, measured);
         self.cycle.wait = PROBE_WAIT + PROBE_WAIT_SPREAD.mul_f64(self.base.random.fraction(measured));
         self.cycle.stamp = now;
@@ -126,7 +126,7 @@ impl Bbr {
             self.base.search_full_pipe(sample.bw);
             return false;
         }
-        self.base.pipe.is_full()
+        self.base.pipe.full
     }
 
     /// `BBRInflightWithHeadroom`.

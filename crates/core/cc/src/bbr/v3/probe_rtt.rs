@@ -13,7 +13,7 @@ const INTERVAL: Span = Span::from_secs(5);
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ProbeRtt {
     /// `BBR.min_rtt`, [`Span::MAX`] while unknown, and the time of its sample.
-    min_rtt: Span,
+    pub(super) min_rtt: Span,
     min_rtt_at: Time,
     /// The smallest RTT of the last interval, and the time of its sample.
     min_delay: Span,
@@ -25,10 +25,6 @@ impl ProbeRtt {
     pub(super) fn new(now: Time, rtt: Option<Span>) -> Self {
         let rtt = rtt.unwrap_or(Span::MAX);
         Self { min_rtt: rtt, min_rtt_at: now, min_delay: rtt, min_delay_at: now, expired: false }
-    }
-
-    pub(super) const fn min_rtt(&self) -> Span {
-        self.min_rtt
     }
 
     /// `BBRUpdateMinRTT`.

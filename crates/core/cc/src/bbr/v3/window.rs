@@ -14,7 +14,7 @@ const QUANTUM_SEGMENTS: u64 = 2;
 impl Bbr {
     /// `BBRBDPMultiple`, with the bandwidth `bw`.
     pub(super) fn bdp_multiple(&self, bw: f64, gain: f64) -> f64 {
-        match self.probe_rtt.min_rtt() {
+        match self.probe_rtt.min_rtt {
             Span::MAX => self.base.initial_cwnd,
             rtt => gain * bw * rtt.as_secs_f64(),
         }

@@ -19,7 +19,7 @@ pub(crate) struct Dispersion {
     neighbours: Neighbours,
     pairs: PacketPair,
     /// Gaps since the last [`restart`](Self::restart).
-    gaps: u32,
+    pub(crate) gaps: u32,
     span: Span,
     bytes: Bytes,
 }
@@ -39,11 +39,6 @@ impl Dispersion {
     /// Starts counting again; the median keeps its samples.
     pub(crate) const fn restart(&mut self) {
         (self.gaps, self.span, self.bytes) = (0, Span::ZERO, Bytes::ZERO);
-    }
-
-    /// Returns the gaps since the last [`restart`](Self::restart).
-    pub(crate) const fn gaps(&self) -> u32 {
-        self.gaps
     }
 
     /// Returns the payload rate, if there are enough gaps.

@@ -189,7 +189,7 @@ impl Arrivals {
 
     /// Ends a round trip after the start, and begins the next one.
     fn end_round(&mut self) {
-        let rate = self.gaps.rate().filter(|_| self.after.round && self.gaps.gaps() >= TELLING_GAPS);
+        let rate = self.gaps.rate().filter(|_| self.after.round && self.gaps.gaps >= TELLING_GAPS);
         self.after.seen = rate.zip(self.after.least.take()).map(|(rate, rtt)| Seen { rate, rtt });
         self.after.round = true;
         self.gaps.restart();

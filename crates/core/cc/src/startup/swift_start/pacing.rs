@@ -144,7 +144,7 @@ enum Spread {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Round {
     quota: Bytes,
-    in_flight: Bytes,
+    pub(crate) in_flight: Bytes,
     pace: Pace,
     spread: Spread,
     /// Time at which it ended.
@@ -239,11 +239,6 @@ impl Round {
             Spread::Own(_, open) => open.min(self.quota),
         };
         self.in_flight + open
-    }
-
-    /// Returns the outstanding bytes.
-    pub(crate) const fn in_flight(&self) -> Bytes {
-        self.in_flight
     }
 
     /// Returns whether all of the round was sent, or no more can be.

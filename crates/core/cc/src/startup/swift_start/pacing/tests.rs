@@ -68,7 +68,7 @@ fn plan(window: u64, sent: u64) -> RoundPlan {
 
 fn send(round: &mut Round, now: Time) {
     let mut sent = Sent::new(now, TxId(0), MSS);
-    sent.in_flight_before = round.in_flight();
+    sent.in_flight_before = round.in_flight;
     round.on_sent(&sent, MSS);
 }
 
@@ -115,12 +115,12 @@ fn a_round_sends_its_quota_and_no_more() {
         for _ in 0..20 {
             let Some(due) = round.next_tick().filter(|_| !round.is_over()) else { break };
             round.on_tick(due, MSS);
-            while round.window() >= round.in_flight() + MSS && !round.is_over() {
+            while round.window() >= round.in_flight + MSS && !round.is_over() {
                 send(&mut round, due);
                 left += 1;
             }
         }
-        assert_eq!((left, round.in_flight(), round.window(), round.is_over()), (7, MSS * 12, MSS * 12, true));
+        assert_eq!((left, round.in_flight, round.window(), round.is_over()), (7, MSS * 12, MSS * 12, true));
     }
 }
 
