@@ -30,6 +30,7 @@ mod startup;
 mod table;
 #[cfg(test)]
 mod testing;
+mod tide;
 mod udt;
 mod xcp;
 

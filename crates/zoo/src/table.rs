@@ -2,7 +2,7 @@
 
 use longhaul_cc::registry::{Profile, Registry};
 
-use crate::{avoidance, bbr1, classify, rcp, recovery, slow_start, startup, udt, xcp};
+use crate::{avoidance, bbr1, classify, rcp, recovery, slow_start, startup, tide, udt, xcp};
 
 /// The algorithms of this crate, one line each.
 pub(crate) static ALGORITHMS: Registry = Registry::new(
@@ -53,6 +53,7 @@ pub(crate) static ALGORITHMS: Registry = Registry::new(
         &recovery::new_reno::ENTRY,
         &recovery::rapid_start_recovery::ENTRY,
         &bbr1::ENTRY,
+        &tide::ENTRY,
         &udt::ENTRY,
         &rcp::ENTRY,
         &xcp::ENTRY,

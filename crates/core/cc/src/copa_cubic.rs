@@ -30,14 +30,12 @@ use self::reverse::{Claim, Reverse};
 use self::rounds::{LossRate, Rounds};
 use self::still::{MostRate, Still, most_rate};
 use self::trial::{Cause, Trial};
-use crate::avoidance::Cubic;
 use crate::classify::bbe::BbeLoss;
 use crate::compose::{Composed, Stages};
 use crate::copa::{Copa, CopaConfig};
 use crate::describe::{Entry, OptionSpec};
 use crate::estimate::CongestionLevel;
-use crate::forward::with_cubic;
-use crate::startup::swift_start::{SwiftStart, hardened::HardenedConfig};
+use crate::forward::cubic;
 use crate::{
     Ack, BuildParams, Control, Controller, EcnMark, Episode, Estimate, Path, PathEvent, Quantity, SendLimit, Snapshot,
     Timeout, initial_window,
@@ -159,14 +157,8 @@ pub(crate) struct CopaCubic {
 
 impl CopaCubic {
     fn new(name: String, config: CopaCubicConfig, params: &BuildParams) -> Self {
-        let start = HardenedConfig { gamma: config.gamma, follow: false, ..Default::default() };
-        let stages = Stages {
-            name,
-            startup: Box::new(SwiftStart::hardened(start).bounded().with_pauses()),
-            avoidance: Box::new(Cubic::new(Default::default())),
-            classifier: Box::new(BbeLoss::new(CongestionLevel::new(LEVEL.0), LEVEL.1)),
-            ..Stages::default()
-        };
+        let classifier = Box::new(BbeLoss::new(CongestionLevel::new(LEVEL.0), LEVEL.1));
+        let stages = Stages { classifier, ..cubic(name, config.gamma) };
         let copa = CopaConfig { competitive: false, rtt_min_window: RTT_MIN_LIFETIME, ..CopaConfig::default() };
         Self {
             config,
@@ -179,7 +171,7 @@ impl CopaCubic {
             cruise: Cruise::default(),
             crowd: Crowd::default(),
             reach: Reach::default(),
-            capacity: Capacity::new(),
+            capacity: Capacity::default(),
             rounds: Rounds::default(),
             losses: LossRate::default(),
             acks: Acks::default(),
@@ -406,7 +398,7 @@ impl CopaCubic {
 }
 
 impl Controller for CopaCubic {
-    with_cubic!(is_composed);
+    crate::with_cubic!(is_composed);
 
     fn on_ack(&mut self, event: &Ack<'_>, path: &Path) {
         self.mss = path.mss;

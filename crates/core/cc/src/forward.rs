@@ -1,5 +1,10 @@
 //! Controllers that pass most calls on to another one.
 
+use crate::avoidance::Cubic;
+use crate::compose::Stages;
+use crate::startup::swift_start::{SwiftStart, hardened::HardenedConfig};
+use crate::{AckFrequency, Demands, Needs};
+
 /// Implements these methods of [`Controller`](crate::Controller) by calling a field's, in an `impl` with the methods
 /// that differ. Not a part of the public interface: semantic versioning does not cover it.
 #[doc(hidden)]
@@ -39,24 +44,44 @@ macro_rules! forward_controller {
     (@snapshot $inner:tt) => { fn snapshot(&self) -> $crate::Snapshot { self.$inner.snapshot() } };
 }
 
+/// Returns the stages of CUBIC with the start-up scheme of controllers that measure the capacity.
+#[must_use]
+pub fn cubic(name: String, gamma: u64) -> Stages {
+    let start = HardenedConfig { gamma, follow: false, ..Default::default() };
+    Stages {
+        name,
+        startup: Box::new(SwiftStart::hardened(start).bounded().with_pauses()),
+        avoidance: Box::new(Cubic::new(Default::default())),
+        ..Stages::default()
+    }
+}
+
+/// Adds what controllers that measure the capacity ask of the transport.
+#[must_use]
+pub fn needs(mut needs: Needs) -> Needs {
+    let own = Demands {
+        pacing: true,
+        arrival_times: true,
+        segments: true,
+        whole_window: true,
+        ack_frequency: AckFrequency::Varied,
+        ..Demands::default()
+    };
+    needs.preferred = needs.preferred.union(own);
+    needs
+}
+
 /// Implements what controllers do alike that let CUBIC and its start-up scheme, their field `cubic`, control the window at
 /// times: while `is_composed`, or throughout if the transport does not pace. CUBIC is told of what is sent while `$follows`.
+/// Not a part of the public interface: semantic versioning does not cover it.
+#[doc(hidden)]
+#[macro_export]
 macro_rules! with_cubic {
     ($follows:ident) => {
         $crate::forward_controller!(cubic: name);
 
         fn needs(&self) -> $crate::Needs {
-            let own = $crate::Demands {
-                pacing: true,
-                arrival_times: true,
-                segments: true,
-                whole_window: true,
-                ack_frequency: $crate::AckFrequency::Varied,
-                ..$crate::Demands::default()
-            };
-            let mut needs = self.cubic.needs();
-            needs.preferred = needs.preferred.union(own);
-            needs
+            $crate::internal::copa_cubic::needs(self.cubic.needs())
         }
 
         fn on_granted(&mut self, granted: &$crate::Granted, path: &$crate::Path) -> Result<(), $crate::NeedError> {
@@ -88,4 +113,3 @@ macro_rules! with_cubic {
         }
     };
 }
-pub(crate) use with_cubic;

@@ -31,7 +31,6 @@ mod recovery;
 pub mod registry;
 mod slow_start;
 mod startup;
-mod tide;
 mod unpaced;
 mod update;
 mod wheel;
@@ -62,6 +61,13 @@ pub mod internal {
     /// Parts of BBR that version 1 shares with version 3.
     pub mod bbr {
         pub use crate::bbr::{Base, MIN_RTT_WINDOW, Sample};
+    }
+
+    /// Parts of `copa-cubic` that `tide` shares with it.
+    pub mod copa_cubic {
+        pub use crate::copa::delays::Delays;
+        pub use crate::copa_cubic::capacity::Capacity;
+        pub use crate::forward::{cubic, needs};
     }
 
     pub use crate::classify::bbe::{KEEP_CONG, RTT_MIN_WINDOW, expiry};

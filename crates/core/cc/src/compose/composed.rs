@@ -238,7 +238,8 @@ impl Composed {
     }
 
     /// Hands a window of `cwnd` bytes to congestion avoidance, as after slow start without a loss.
-    pub(crate) fn take_over(&mut self, cwnd: f64, now: Time, path: &Path) {
+    #[doc(hidden)]
+    pub fn take_over(&mut self, cwnd: f64, now: Time, path: &Path) {
         self.interrupt();
         self.undo = None;
         self.window = Window { cwnd, ssthresh: cwnd };
@@ -247,11 +248,15 @@ impl Composed {
         self.begin_avoidance(now, path);
     }
 
-    pub(crate) fn is_in_startup(&self) -> bool {
+    /// Returns whether the start-up scheme controls the window.
+    #[doc(hidden)]
+    pub fn is_in_startup(&self) -> bool {
         self.phase == Phase::Startup && self.recovering.is_none()
     }
 
-    pub(crate) const fn window(&self) -> Window {
+    /// Returns the window and the threshold.
+    #[doc(hidden)]
+    pub const fn window(&self) -> Window {
         self.window
     }
 

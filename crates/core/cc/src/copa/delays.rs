@@ -20,7 +20,7 @@ pub(crate) const NEARLY: f64 = 0.1;
 
 /// RTTmin, RTTstanding and RTTmax.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Delays {
+pub struct Delays {
     /// Length of the time window of RTTmin.
     long: Span,
     least: WindowedMin,
@@ -119,7 +119,7 @@ impl Silences {
 
 impl Delays {
     /// Estimators in which RTTmin is the smallest RTT of the last `long`.
-    pub(crate) const fn new(long: Span) -> Self {
+    pub const fn new(long: Span) -> Self {
         Self {
             long,
             least: WindowedMin::new(long),
@@ -144,24 +144,24 @@ impl Delays {
     }
 
     /// Measures the variation of the delay, which then does not count as a queue.
-    pub(crate) fn with_jitter(mut self) -> Self {
+    pub fn with_jitter(mut self) -> Self {
         self.jitter = Some(Jitter::default());
         self
     }
 
     /// Returns RTTstanding without the queueing delay of the forward path. At the delivery rate, this is the RTT of a
     /// path that is full and has no queue.
-    pub(crate) fn base(&self) -> Option<Span> {
+    pub fn base(&self) -> Option<Span> {
         self.standing.get().map(|standing| standing - Span::from_secs_f64(self.raw - self.floor))
     }
 
     /// Returns RTTmin, or zero while it is unknown.
-    pub(crate) fn least(&self) -> Span {
+    pub fn least(&self) -> Span {
         self.least.get().unwrap_or_default()
     }
 
     /// Returns the delay above RTTmin in seconds, or the delay of the forward path if it is known and lower.
-    pub(crate) const fn raw(&self) -> f64 {
+    pub const fn raw(&self) -> f64 {
         self.raw
     }
 
@@ -194,12 +194,12 @@ impl Delays {
 
     /// Limits the jitter of the forward path to `most` seconds, or a small part of the RTT. What exceeds it counts as a
     /// queue, which grows and falls again.
-    pub(crate) const fn limit_jitter(&mut self, most: f64) {
+    pub const fn limit_jitter(&mut self, most: f64) {
         self.most_jitter = most;
     }
 
     /// Records the newest arrival time that an ACK reports.
-    pub(crate) fn sample_one_way(&mut self, now: Time, sent_at: Time, arrival: Time) {
+    pub fn sample_one_way(&mut self, now: Time, sent_at: Time, arrival: Time) {
         let ahead = arrival.as_nanos().wrapping_sub(sent_at.as_nanos());
         let window = self.standing_window;
         let one_way = self.one_way.get_or_insert(OneWay {
@@ -216,24 +216,24 @@ impl Delays {
     }
 
     /// Returns the delay above RTTmin that no queue causes.
-    pub(crate) fn floor(&self) -> Span {
+    pub fn floor(&self) -> Span {
         Span::from_secs_f64(self.floor)
     }
 
     /// Sets the delay above RTTmin that no queue causes.
-    pub(crate) fn set_floor(&mut self, floor: Span) {
+    pub fn set_floor(&mut self, floor: Span) {
         self.floor = floor.as_secs_f64();
     }
 
     /// Adds a queueing delay of `queueing` seconds to the floor, and the jitter, which is measured anew: a delay that has
     /// changed once looks like jitter at first.
-    pub(crate) fn raise_floor(&mut self, queueing: f64) {
+    pub fn raise_floor(&mut self, queueing: f64) {
         self.floor += queueing + self.jitter();
         self.jitter = self.jitter.map(|jitter| Jitter { mean: 0.0, ..jitter });
     }
 
     /// Sets the time for which the minimum RTT is valid.
-    pub(crate) fn set_lifetime(&mut self, lifetime: Span) {
+    pub fn set_lifetime(&mut self, lifetime: Span) {
         self.long = lifetime;
         self.least.set_window(lifetime);
         if let Some(one_way) = &mut self.one_way {
@@ -242,7 +242,7 @@ impl Delays {
     }
 
     /// Records a sample `rtt`, with the smoothed RTT `srtt`.
-    pub(crate) fn sample(&mut self, now: Time, rtt: Span, srtt: Span) {
+    pub fn sample(&mut self, now: Time, rtt: Span, srtt: Span) {
         self.silence = self.silences.heard(now, srtt);
         let silence = self.silence * SILENCES.0 / SILENCES.1;
         self.standing_window = (srtt / STANDING_PART).max(silence.min(srtt)).min(self.long);
@@ -269,7 +269,7 @@ impl Delays {
     }
 
     /// Returns the part of the delay that is jitter, in seconds.
-    pub(crate) fn jitter(&self) -> f64 {
+    pub fn jitter(&self) -> f64 {
         let most =
             if self.is_forward { self.most_jitter.max(LEAST_JITTER * self.standing_secs()) } else { f64::INFINITY };
         self.measured_jitter().min(most)
@@ -281,7 +281,7 @@ impl Delays {
 
     /// Returns RTTstanding: the smallest RTT of half a round trip or, if ACKs come in bunches, of up to a round trip,
     /// so that the samples at the beginning of a bunch do not count.
-    pub(crate) fn standing(&self) -> Option<Span> {
+    pub fn standing(&self) -> Option<Span> {
         self.standing.get()
     }
 
@@ -290,7 +290,7 @@ impl Delays {
     }
 
     /// Returns the queueing delay `dq = RTTstanding - RTTmin` in seconds, or zero while it is unknown.
-    pub(crate) fn queueing(&self) -> f64 {
+    pub fn queueing(&self) -> f64 {
         (self.raw - self.floor - self.jitter()).max(0.0)
     }
 

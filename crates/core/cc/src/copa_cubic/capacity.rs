@@ -37,8 +37,8 @@ const HELD_UP: (usize, f64) = (4, 0.125);
 ///
 /// A FIFO queue does not separate neighbours that were sent together, no matter which flows fill it. Their gap shows
 /// the rate of the bottleneck, of which the flow's own delivery rate is only a share.
-#[derive(Clone, Debug)]
-pub(crate) struct Capacity {
+#[derive(Clone, Debug, Default)]
+pub struct Capacity {
     neighbours: Neighbours,
     /// Rates in bytes per second.
     rates: Newest<f64, GAPS>,
@@ -52,19 +52,8 @@ pub(crate) struct Capacity {
 }
 
 impl Capacity {
-    pub(crate) fn new() -> Self {
-        Self {
-            neighbours: Neighbours::default(),
-            rates: Newest::new(),
-            newest: Time::ZERO,
-            rate: None,
-            is_scattered: false,
-            merged: 0,
-        }
-    }
-
     /// Processes the segments that an ACK delivered.
-    pub(crate) fn on_ack(&mut self, ack: &Ack<'_>) {
+    pub fn on_ack(&mut self, ack: &Ack<'_>) {
         for segment in ack.acked {
             self.note(ack.now, segment);
         }
@@ -86,14 +75,14 @@ impl Capacity {
     }
 
     /// Forgets all gaps.
-    pub(crate) fn clear(&mut self) {
+    pub fn clear(&mut self) {
         self.rates.clear();
         (self.neighbours, self.rate, self.is_scattered) = (Neighbours::default(), None, false);
         self.merged = 0;
     }
 
     /// Returns the payload rate of the bottleneck in bytes per second, as of the beginning of this round trip.
-    pub(crate) const fn rate(&self) -> Option<f64> {
+    pub const fn rate(&self) -> Option<f64> {
         self.rate
     }
 
@@ -101,7 +90,7 @@ impl Capacity {
     /// bytes.
     ///
     /// Two segments that were sent together meet the same queue, so that its variation does not change their gap.
-    pub(crate) fn most_jitter(&self, now: Time, mss: f64) -> Option<f64> {
+    pub fn most_jitter(&self, now: Time, mss: f64) -> Option<f64> {
         if !self.is_known(now) {
             return None;
         }

@@ -25,7 +25,7 @@ pub(super) fn pairs(capacity: &mut Capacity, now: Time, first: u64, gaps: &[Span
 /// 1448 bytes per millisecond. Eight gaps are enough; the newest decide, unless they disagree.
 #[test]
 fn the_capacity_is_that_of_the_gaps() {
-    let (mut capacity, now, ms) = (Capacity::new(), Time::from_nanos(1), Span::from_millis(1));
+    let (mut capacity, now, ms) = (Capacity::default(), Time::from_nanos(1), Span::from_millis(1));
     pairs(&mut capacity, now, 0, &[ms; 7]);
     assert_eq!(capacity.rate(), None);
     pairs(&mut capacity, now, 14, &[ms]);
@@ -43,7 +43,7 @@ fn the_capacity_is_that_of_the_gaps() {
 /// A clock of 1 ms shows gaps of zero and of 1 ms, whatever the capacity.
 #[test]
 fn a_coarse_clock_shows_no_capacity() {
-    let (mut capacity, ms) = (Capacity::new(), Span::from_millis(1));
+    let (mut capacity, ms) = (Capacity::default(), Span::from_millis(1));
     let gaps: Vec<_> = (0..64).map(|number| if number % 3 == 0 { Span::ZERO } else { ms }).collect();
     pairs(&mut capacity, Time::from_nanos(1), 0, &gaps);
     assert_eq!(capacity.rate(), None);
@@ -55,7 +55,7 @@ fn a_coarse_clock_shows_no_capacity() {
 /// the newest 64 segments may be merged.
 #[test]
 fn where_offload_merges_segments_there_is_no_capacity() {
-    let (mut capacity, now, ms) = (Capacity::new(), Time::from_nanos(1), Span::from_millis(1));
+    let (mut capacity, now, ms) = (Capacity::default(), Time::from_nanos(1), Span::from_millis(1));
     let merged = |capacity: &mut Capacity, first: u64, count: u64| {
         let segments: Vec<_> = (first..first + count)
             .map(|tx| AckedSegment {
@@ -83,7 +83,7 @@ fn where_offload_merges_segments_there_is_no_capacity() {
 /// Where gaps vary, as with jitter, there is no estimate; nor after ten seconds without gaps.
 #[test]
 fn without_agreement_there_is_no_capacity() {
-    let (mut capacity, now, ms) = (Capacity::new(), Time::from_nanos(1), Span::from_millis(1));
+    let (mut capacity, now, ms) = (Capacity::default(), Time::from_nanos(1), Span::from_millis(1));
     let gaps: Vec<_> = (0..64).map(|number| ms * (1 << (number % 5))).collect();
     pairs(&mut capacity, now, 0, &gaps[..7]);
     assert!(!capacity.is_scattered, "too few gaps");
@@ -106,7 +106,7 @@ fn without_agreement_there_is_no_capacity() {
 fn gaps_limit_the_jitter() {
     let (now, ms) = (Time::from_nanos(1), Span::from_millis(1));
     let most = |gaps: &[Span], later: u64| {
-        let mut capacity = Capacity::new();
+        let mut capacity = Capacity::default();
         pairs(&mut capacity, now, 0, gaps);
         let most = capacity.most_jitter(now + Span::from_secs(later), MSS.as_f64());
         most.map(|secs| (secs * 1e6).round())

@@ -3,7 +3,7 @@
 /// The newest `N` values.
 ///
 /// Memory is allocated with the first value: most connections are idle, and never have one.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Newest<T, const N: usize> {
     values: Vec<T>,
     /// Place of the next value, at the end until there are `N`.
@@ -11,10 +11,6 @@ pub(crate) struct Newest<T, const N: usize> {
 }
 
 impl<T: Copy + Default, const N: usize> Newest<T, N> {
-    pub(crate) const fn new() -> Self {
-        Self { values: Vec::new(), next: 0 }
-    }
-
     /// Adds a value, in the place of the oldest one if there are `N`.
     pub(crate) fn push(&mut self, value: T) {
         match self.values.get_mut(self.next) {
@@ -59,7 +55,7 @@ mod tests {
 
     #[test]
     fn the_newest_values_remain_in_order() {
-        let mut newest = Newest::<u32, 3>::new();
+        let mut newest = Newest::<u32, 3>::default();
         for value in 0..8 {
             assert_eq!(newest.len(), value.min(3) as usize);
             let expected: Vec<u32> = (0..value).rev().take(3).collect();

@@ -71,8 +71,8 @@ pub struct PacketPair {
 impl PacketPair {
     /// Creates an estimator without samples.
     #[must_use]
-    pub const fn new() -> Self {
-        Self { rates: Newest::new(), dropped: 0 }
+    pub fn new() -> Self {
+        Self { rates: Newest::default(), dropped: 0 }
     }
 
     /// Adds a sample, or counts it as dropped if it is invalid.

@@ -4,7 +4,7 @@ use core::fmt;
 
 use super::spec::{Part, Spec};
 use crate::describe::{Entry, Profile, Safety, Slot};
-use crate::{avoidance, bbr, classify, copa, copa_cubic, ledbat, recovery, slow_start, startup, tide};
+use crate::{avoidance, bbr, classify, copa, copa_cubic, ledbat, recovery, slow_start, startup};
 
 /// The algorithms of this crate, one line each.
 pub(super) const BUILT_IN: Registry = Registry {
@@ -28,7 +28,6 @@ pub(super) const BUILT_IN: Registry = Registry {
         &bbr::v3::ENTRY,
         &copa::ENTRY,
         &copa_cubic::ENTRY,
-        &tide::ENTRY,
     ],
     profiles: &[
         Profile {

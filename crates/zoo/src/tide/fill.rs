@@ -1,10 +1,10 @@
 //! Growth of the window until a queue stands.
 
+use longhaul_cc::{Ack, Path};
 use longhaul_units::Bytes;
 
 use super::drain::{Cause, KEPT};
 use super::{ALONE, COMPETE_KEPT, Phase, Tide};
-use crate::{Ack, Path};
 
 /// Round trips in which a flow that is alone fills the path again, and until growth accelerates.
 const CYCLE: f64 = 8.0;
@@ -61,12 +61,12 @@ impl Tide {
     /// a link together by more the more there are.
     fn step(&self, rounds: u32) -> f64 {
         let base = self.model.base().max(f64::MIN_POSITIVE);
-        let part = (self.model.threshold() / base + 1.0 - KEPT.0) / CYCLE;
-        let (held, root) = match self.model.capacity() {
+        let part = (self.model.threshold / base + 1.0 - KEPT.0) / CYCLE;
+        let (held, root) = match self.model.capacity.rate() {
             Some(capacity) => (capacity * base, (self.window / (capacity * base)).clamp(LEAST_SHARE, 1.0).sqrt()),
             None => (self.window, 1.0),
         };
-        let has_room = self.model.capacity().is_none() || self.window < held;
+        let has_room = self.model.capacity.rate().is_none() || self.window < held;
         let late = (f64::from(rounds) - PATIENCE).clamp(0.0, MOST_FASTER);
         let faster = if has_room && late > 0.0 { FASTER.powf(late) } else { 1.0 };
         (part * held * root).max(LEAST_STEP * self.model.mss) * faster
@@ -74,7 +74,7 @@ impl Tide {
 
     /// Keeps the share of a capacity that has changed.
     fn scale(&mut self) {
-        let Some(capacity) = self.model.capacity() else { return };
+        let Some(capacity) = self.model.capacity.rate() else { return };
         let ratio = capacity / self.scaled.unwrap_or(capacity);
         if self.scaled.is_none() || !(1.0 / CHANGED..=CHANGED).contains(&ratio) {
             self.scaled = Some(capacity);
@@ -96,7 +96,7 @@ impl Tide {
             self.hold = self.hold.and_then(|(window, rounds)| (rounds > 1).then_some((window, rounds - 1)));
             self.scale();
         }
-        let stands = fill.on_ack(ack, self.model.base(), self.model.queueing(), self.model.threshold());
+        let stands = fill.on_ack(ack, self.model.base(), self.model.delays.queueing(), self.model.threshold);
         self.phase = Phase::Fill(fill);
         // A queue that is kept short with marks does not show others.
         let is_marked = ack.ecn_echo && self.model.share().is_none_or(|share| share <= ALONE);
@@ -127,10 +127,10 @@ impl Tide {
         if self.window < self.grow_to {
             // Slow start up to a window that the path is known, or hoped, to hold.
             self.window += delivered;
-            let held = self.model.capacity().map_or(f64::INFINITY, |capacity| capacity * self.model.base());
+            let held = self.model.capacity.rate().map_or(f64::INFINITY, |capacity| capacity * self.model.base());
             if self.window >= held.min(self.grow_to) {
                 self.grow_to = 0.0;
-                self.phase = Phase::Fill(Fill::new(0, self.model.queueing()));
+                self.phase = Phase::Fill(Fill::new(0, self.model.delays.queueing()));
             }
         } else {
             self.window += (self.step(rounds) * delivered / self.window).min(delivered);

@@ -1,10 +1,10 @@
 //! Competition with flows that fill the queue: CUBIC, and tests whether they are still there.
 
+use longhaul_cc::{Ack, Controller, Episode, Path, update};
 use longhaul_units::{Span, Time};
 
 use super::drain::Cause;
 use super::{Phase, Tide};
-use crate::{Ack, Controller, Episode, Path};
 
 /// Shortest time between two tests, the factor by which failures lengthen it, and the longest one.
 ///
@@ -95,12 +95,12 @@ impl Tide {
             Episode::None | Episode::Rto => (mode.hides, mode.halved) = (false, None),
             _ => {}
         }
-        let ack = Ack { episode: if mode.hides { Episode::None } else { ack.episode }, ..*ack };
+        let ack = update!(Ack { episode: if mode.hides { Episode::None } else { ack.episode }, ..*ack });
         self.cubic.on_ack(&ack, path);
         let share = self.model.share().filter(|_| ack.cwnd_limited);
         self.hold_large(&mut mode, share, before, &ack, path);
 
-        mode.is_filled |= self.model.queueing() > self.model.threshold();
+        mode.is_filled |= self.model.delays.queueing() > self.model.threshold;
         if ack.round_start {
             mode.on_round(share);
         }

@@ -1,10 +1,10 @@
 //! Classification of losses: those of a full queue, and those of the link.
 
+use longhaul_cc::estimate::{WindowedMax, WindowedMin};
+use longhaul_cc::{Ack, Episode, SegmentKind};
 use longhaul_units::{Span, Time};
 
 use super::model::{BASE_LIFETIME, Model};
-use crate::estimate::{WindowedMax, WindowedMin};
-use crate::{Ack, Episode, SegmentKind};
 
 /// Number of segments near a loss whose lateness is compared with that of all segments.
 const NEAR: usize = 4;
@@ -187,7 +187,7 @@ impl Losses {
     pub(super) fn on_ack(&mut self, ack: &Ack<'_>, is_lowered: bool, model: &Model) -> bool {
         let is_first = matches!(ack.episode, Episode::Enter | Episode::Again);
         if is_first {
-            self.is_full = self.lateness.on_loss(model.noise(), model.queueing() > model.threshold());
+            self.is_full = self.lateness.on_loss(model.noise(), model.delays.queueing() > model.threshold);
         }
         let lost = if self.is_full { 0.0 } else { ack.newly_lost.as_f64() };
         let count = if is_lowered { &mut self.lowered } else { &mut self.filling };

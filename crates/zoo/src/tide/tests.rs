@@ -1,13 +1,13 @@
+use longhaul_cc::{AckedSegment, RttSample, TxId};
 use longhaul_units::{Bytes, Span, Time};
 
 use super::compete::is_due;
 use super::*;
-use crate::{AckedSegment, RttSample, TxId};
 
 const MSS: Bytes = Bytes(1448);
 
 fn path(rtt: Span) -> Path {
-    Path { srtt: Some(rtt), ..Path::new(MSS) }
+    update!(Path { srtt: Some(rtt), ..Path::new(MSS) })
 }
 
 /// Lets a model see one RTT sample per ms for `ms`, each with 1448 bytes, and a round trip per 40 ms, with a queue that
@@ -34,13 +34,13 @@ fn filled() -> Model {
 #[test]
 fn the_model_separates_path_and_queue() {
     let mut model = filled();
-    assert!((model.base() - 0.04).abs() < 1e-6 && (model.queueing() - 0.01).abs() < 1e-6, "{model:?}");
+    assert!((model.base() - 0.04).abs() < 1e-6 && (model.delays.queueing() - 0.01).abs() < 1e-6, "{model:?}");
     assert!((model.rate() - 1_448_000.0).abs() < 1.0, "{}", model.rate());
     assert!((model.without_queue(100.0) - 80.0).abs() < 1e-6);
     // An eighth of the RTT, at most 5 ms; four segments take 4 ms; a third of a short queue.
-    assert!((model.threshold() - 0.005).abs() < 1e-6);
+    assert!((model.threshold - 0.005).abs() < 1e-6);
     observe(&mut model, 440, 1, Span::from_millis(50), Some(0.006));
-    assert!((model.threshold() - 0.00198).abs() < 1e-6);
+    assert!((model.threshold - 0.00198).abs() < 1e-6);
 }
 
 fn round(at: u64) -> Ack<'static> {
@@ -83,9 +83,9 @@ fn a_drain_waits_as_long_as_the_queue_falls() {
 fn lose(losses: &mut Losses, model: &Model, at: u64, late: u64, lost: u64) -> bool {
     let now = Time::ZERO + Span::from_millis(at);
     let segments: Vec<_> = (0..10)
-        .map(|nth| AckedSegment {
-            arrival: Some(now + Span::from_millis(late)),
-            ..AckedSegment::new(TxId(at + nth), now, MSS)
+        .map(|nth| {
+            let arrival = Some(now + Span::from_millis(late));
+            update!(AckedSegment { arrival, ..AckedSegment::new(TxId(at + nth), now, MSS) })
         })
         .collect();
     let mut ack = Ack::new(now);
@@ -128,8 +128,8 @@ fn a_lower_window_tells_whose_losses_they_are() {
         let mut losses = Losses::new();
         let lossy = |losses: &mut Losses, is_lowered, lost| {
             for at in 0..40 {
-                let ack =
-                    Ack { delivered: MSS * 10, newly_lost: MSS * lost, ..Ack::new(Time::ZERO + Span::from_millis(at)) };
+                let mut ack = Ack::new(Time::ZERO + Span::from_millis(at));
+                (ack.delivered, ack.newly_lost) = (MSS * 10, MSS * lost);
                 losses.on_ack(&ack, is_lowered, &model);
             }
         };
@@ -171,9 +171,9 @@ fn pairs(tide: &mut Tide, at: u64, gap: Span) {
     let now = Time::ZERO + Span::from_millis(at);
     let arrival = |nth: u64| now + Span::from_millis(nth / 2 * 8) + gap * (nth % 2);
     let segments: Vec<_> = (0..32)
-        .map(|nth| AckedSegment {
-            arrival: Some(arrival(nth)),
-            ..AckedSegment::new(TxId(at + nth), arrival(nth & !1) - Span::from_millis(20), MSS)
+        .map(|nth| {
+            let sent_at = arrival(nth & !1) - Span::from_millis(20);
+            update!(AckedSegment { arrival: Some(arrival(nth)), ..AckedSegment::new(TxId(at + nth), sent_at, MSS) })
         })
         .collect();
     let mut ack = Ack::new(now);
@@ -234,7 +234,7 @@ fn with_marks_cubic_takes_over_unless_the_flow_is_alone() {
         let mut tide = filling();
         pairs(&mut tide, 240, gap);
         let before = tide.window;
-        let ack = Ack { ecn_echo: true, ..Ack::new(Time::ZERO + Span::from_millis(241)) };
+        let ack = update!(Ack { ecn_echo: true, ..Ack::new(Time::ZERO + Span::from_millis(241)) });
         tide.on_ack(&ack, &path(Span::from_millis(40)));
         assert_eq!(matches!(tide.phase, Phase::Compete(_)), competes, "{gap:?}: {:?}", tide.phase);
         if competes {

@@ -1,8 +1,9 @@
 //! The experiment: give way, and see whether the queue follows.
 
+use longhaul_cc::Ack;
+
 use super::losses::Losses;
 use super::model::Model;
-use crate::Ack;
 
 /// Part of what the path holds without a queue to which the window is lowered. The part is less on short paths, where the
 /// threshold is a larger part of the RTT,
@@ -83,7 +84,7 @@ pub(super) struct Drain {
 impl Drain {
     /// Begins with `window` bytes.
     pub(super) fn new(cause: Cause, is_competing: bool, window: f64, losses: &Losses, model: &Model) -> Self {
-        let (lost, threshold) = (losses.rate(), model.threshold());
+        let (lost, threshold) = (losses.rate(), model.threshold);
         let used = window.min(USED.0 * model.delivered() + USED.1 * model.mss);
         let mut held = model.without_queue(used) * (1.0 - lost);
         if cause == Cause::Overflow && !is_competing {
@@ -95,7 +96,7 @@ impl Drain {
             Cause::Losses => KEPT.0.min(1.0 - LOSS_FACTOR * lost),
             _ => {
                 let least = (KEPT_PART * threshold / base).clamp(1.0 - KEPT.1, 1.0 - KEPT.0);
-                1.0 - least - (model.queueing() / (EMPTY_ROUNDS * base)).min(MOST_EXTRA)
+                1.0 - least - (model.delays.queueing() / (EMPTY_ROUNDS * base)).min(MOST_EXTRA)
             }
         };
         let lowered = if is_competing { TEST * window } else { (kept * held).clamp(LEAST * window, MOST * window) };
@@ -106,7 +107,7 @@ impl Drain {
             held,
             lowered: lowered.max(TINY * model.mss),
             rate: model.rate().max(1.0),
-            before: model.queueing(),
+            before: model.delays.queueing(),
             filled: 0,
             longest: 0.0,
             least: f64::INFINITY,

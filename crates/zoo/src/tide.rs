@@ -11,6 +11,13 @@ mod fill;
 mod losses;
 mod model;
 
+use longhaul_cc::compose::Composed;
+use longhaul_cc::internal::copa_cubic::cubic;
+use longhaul_cc::registry::{Entry, OptionSpec};
+use longhaul_cc::{
+    Ack, BuildParams, Control, Controller, EcnMark, Episode, Estimate, Pace, Path, PathEvent, Quantity, Snapshot,
+    Timeout, initial_window, update, with_cubic,
+};
 use longhaul_units::{Bytes, Rate, Span, Time};
 
 use self::compete::{Compete, GAP};
@@ -18,17 +25,6 @@ use self::drain::{Cause, Drain, TINY};
 use self::fill::Fill;
 use self::losses::Losses;
 use self::model::Model;
-use crate::avoidance::Cubic;
-use crate::compose::{Composed, Stages};
-use crate::describe::{Entry, OptionSpec};
-use crate::forward::with_cubic;
-use crate::startup::swift_start::{SwiftStart, hardened::HardenedConfig};
-use crate::{
-    Ack, BuildParams, Control, Controller, EcnMark, Episode, Estimate, Pace, Path, PathEvent, Quantity, Snapshot,
-    Timeout, initial_window,
-};
-
-/// The table entry.
 pub(crate) static ENTRY: Entry = Entry::monolithic("tide", |name, values, params| {
     Box::new(Tide::new(name, TideConfig::from_values(values), params))
 })
@@ -37,7 +33,7 @@ pub(crate) static ENTRY: Entry = Entry::monolithic("tide", |name, values, params
 .tested_in(&["tide"])
 .keeping_at_losses();
 
-crate::options! {
+longhaul_cc::options! {
     /// Options of `tide`.
     pub(crate) struct TideConfig {
         /// Whether CUBIC takes over where other flows fill the queue.
@@ -112,13 +108,6 @@ pub(crate) struct Tide {
 
 impl Tide {
     fn new(name: String, config: TideConfig, params: &BuildParams) -> Self {
-        let start = HardenedConfig { gamma: 1, follow: false, ..Default::default() };
-        let stages = Stages {
-            name,
-            startup: Box::new(SwiftStart::hardened(start).bounded().with_pauses()),
-            avoidance: Box::new(Cubic::new(Default::default())),
-            ..Stages::default()
-        };
         let mss = params.mss.as_f64().max(1.0);
         Self {
             config,
@@ -128,7 +117,7 @@ impl Tide {
             cap: params.max_cwnd.as_f64(),
             model: Model::new(mss),
             losses: Losses::new(),
-            cubic: Composed::new(stages, params),
+            cubic: Composed::new(cubic(name, 1), params),
             window: mss,
             grow_to: 0.0,
             hold: None,
@@ -161,7 +150,7 @@ impl Tide {
     /// Relies on the smallest RTT, and returns whether it has become shorter by more than the threshold.
     fn update_base(&mut self) -> bool {
         let (least, relied) = (self.model.least(), self.relied);
-        let fell = relied.is_some_and(|relied| least < relied - self.model.threshold());
+        let fell = relied.is_some_and(|relied| least < relied - self.model.threshold);
         if fell || relied.is_none_or(|relied| least > relied) {
             self.relied = Some(least);
         }
@@ -177,7 +166,7 @@ impl Tide {
             Phase::Drain(drain) if drain.cause == Cause::Losses => drain.filled,
             _ => 0,
         };
-        self.phase = Phase::Fill(Fill::new(rounds, self.model.queueing()));
+        self.phase = Phase::Fill(Fill::new(rounds, self.model.delays.queueing()));
         self.bound();
     }
 
@@ -219,7 +208,7 @@ impl Tide {
         if self.update_base() {
             drain.on_shorter_base(&self.model);
         }
-        let is_gone = drain.on_ack(ack, self.model.queueing(), self.model.threshold());
+        let is_gone = drain.on_ack(ack, self.model.delays.queueing(), self.model.threshold);
         if self.losses.on_ack(ack, drain.shows_losses(), &self.model) && drain.cause == Cause::Queue {
             drain.cause = Cause::Overflow;
         }
@@ -240,7 +229,7 @@ impl Tide {
         }
         self.foreign = 0;
         let rate = drain.rate.max(self.model.rate());
-        let share = self.model.capacity().map(|capacity| rate / capacity);
+        let share = self.model.capacity.rate().map(|capacity| rate / capacity);
         let left = match share {
             Some(share) if share <= ALONE && drain.helped() => 1.0 - YIELD * share,
             _ => 1.0,
@@ -253,12 +242,12 @@ impl Tide {
         if drain.is_competing {
             return self.resume_competing(now);
         }
-        let share = self.model.capacity().map(|capacity| self.model.last_rate() / capacity);
+        let share = self.model.capacity.rate().map(|capacity| self.model.last_rate() / capacity);
         let is_alone = share.is_some_and(|share| share > ALONE_LOWERED);
-        let unmoved = drain.unmoved(self.model.capacity(), self.model.noise());
-        if let Some(delay) = unmoved.or(is_alone.then(|| self.model.queueing())) {
+        let unmoved = drain.unmoved(self.model.capacity.rate(), self.model.noise());
+        if let Some(delay) = unmoved.or(is_alone.then(|| self.model.delays.queueing())) {
             self.foreign = 0;
-            self.model.ignore(delay);
+            self.model.delays.raise_floor(delay);
             return self.fill(drain.held, 0.0);
         }
         if !self.config.compete {
@@ -305,7 +294,7 @@ impl Controller for Tide {
             self.undo = Some(self.window);
             self.hold = None;
         }
-        self.model.forget_capacity();
+        self.model.capacity.clear();
         self.losses.forget_overflow();
         (self.scaled, self.foreign) = (None, 0);
         let to = if is_first { self.window } else { self.grow_to };
@@ -343,14 +332,17 @@ impl Controller for Tide {
             let window = if let Phase::Drain(drain) = self.phase { drain.lowered } else { self.window };
             // A pace above the rate would make the window of a few segments larger than it is.
             let gain = if window < SMALL * self.model.mss { 1.0 } else { PACE_GAIN.1 };
-            let pace = self.model.standing().map(|rtt| {
+            let pace = self.model.delays.standing().map(|rtt| {
                 let own =
                     Rate::from_bytes_over(Bytes::from_f64(window), rtt).mul_f64(gain).max(Rate::from_bytes_per_sec(1));
-                let most =
-                    self.model.capacity().map(|rate| Rate::from_bytes_per_sec(((PACE_GAIN.0 * rate) as u64).max(1)));
-                Pace { rate: most.map_or(own, |most| own.min(most)), quantum: None }
+                let most = self
+                    .model
+                    .capacity
+                    .rate()
+                    .map(|rate| Rate::from_bytes_per_sec(((PACE_GAIN.0 * rate) as u64).max(1)));
+                Pace::new(most.map_or(own, |most| own.min(most)))
             });
-            Control { pace, ..Control::window(Bytes::from_f64(window.max(self.model.mss))) }
+            update!(Control { pace, ..Control::window(Bytes::from_f64(window.max(self.model.mss))) })
         };
         control.ecn = self.ecn;
         // After the start, only arrival times are read.
@@ -367,16 +359,16 @@ impl Controller for Tide {
             Phase::Compete(_) => "competitive",
         };
         if !matches!(self.phase, Phase::Start) {
-            snapshot.bandwidth = self.model.capacity().map(|rate| Rate::from_bytes_per_sec(rate as u64));
+            snapshot.bandwidth = self.model.capacity.rate().map(|rate| Rate::from_bytes_per_sec(rate as u64));
         }
         snapshot.estimates = Snapshot::new("").estimates;
-        if let Some(capacity) = self.model.capacity().and_then(|rate| Estimate::rate("capacity", rate)) {
+        if let Some(capacity) = self.model.capacity.rate().and_then(|rate| Estimate::rate("capacity", rate)) {
             snapshot.estimates.push(capacity);
         }
         if let Some(share) = self.model.share() {
             snapshot.estimates.push(Estimate::new("share", Quantity::Number(share)));
         }
-        snapshot.estimates.push(Estimate::new("delay-floor", Quantity::Span(self.model.floor())));
+        snapshot.estimates.push(Estimate::new("delay-floor", Quantity::Span(self.model.delays.floor())));
         snapshot
     }
 }

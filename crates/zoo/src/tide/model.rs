@@ -1,10 +1,8 @@
 //! State of the path: what one flow knows about it. Updated once per ACK; it takes no decisions.
 
+use longhaul_cc::internal::copa_cubic::{Capacity, Delays};
+use longhaul_cc::{Ack, Path, SegmentKind};
 use longhaul_units::{Bytes, Span, Time};
-
-use crate::copa::delays::Delays;
-use crate::copa_cubic::capacity::Capacity;
-use crate::{Ack, Path, SegmentKind};
 
 /// Time for which a minimum RTT is valid. Beside other flows it does not expire, because the queue may stay full.
 pub(super) const BASE_LIFETIME: Span = Span::from_secs(30);
@@ -27,11 +25,12 @@ const MOST_QUEUEING: f64 = 0.9;
 #[derive(Clone, Debug)]
 pub(super) struct Model {
     pub(super) mss: f64,
-    delays: Delays,
-    capacity: Capacity,
+    pub(super) delays: Delays,
+    pub(super) capacity: Capacity,
     srtt: f64,
     round: Round,
-    threshold: f64,
+    /// Queueing delay up to which flows fill the path.
+    pub(super) threshold: f64,
 }
 
 /// What was delivered in the last two complete round trips and in the present one.
@@ -65,7 +64,7 @@ impl Model {
         Self {
             mss,
             delays: Delays::new(BASE_LIFETIME).with_jitter(),
-            capacity: Capacity::new(),
+            capacity: Capacity::default(),
             srtt: 0.0,
             round: Round::default(),
             threshold: LEAST_THRESHOLD.0,
@@ -106,24 +105,9 @@ impl Model {
         self.mss = path.mss.as_f64().max(1.0);
     }
 
-    /// Forgets the capacity, which is measured anew.
-    pub(super) fn forget_capacity(&mut self) {
-        self.capacity.clear();
-    }
-
     /// Lets the minimum RTT expire, or keeps it as long as others may keep the queue full.
     pub(super) fn set_expiry(&mut self, expires: bool) {
         self.delays.set_lifetime(if expires { BASE_LIFETIME } else { Span::MAX });
-    }
-
-    /// Counts `queueing` seconds more as delay of a longer route.
-    pub(super) fn ignore(&mut self, queueing: f64) {
-        self.delays.raise_floor(queueing);
-    }
-
-    /// Returns the capacity of the bottleneck, if arrival times show it.
-    pub(super) const fn capacity(&self) -> Option<f64> {
-        self.capacity.rate()
     }
 
     /// Returns the delivery rate: that of the better of the last two round trips.
@@ -143,7 +127,7 @@ impl Model {
 
     /// Returns the share of the capacity that the flow has, if the capacity is known.
     pub(super) fn share(&self) -> Option<f64> {
-        Some(self.rate() / self.capacity()?)
+        Some(self.rate() / self.capacity.rate()?)
     }
 
     /// Returns the RTT without the queue of the forward path.
@@ -151,39 +135,20 @@ impl Model {
         self.delays.base().unwrap_or_default().as_secs_f64()
     }
 
-    /// Returns the smallest RTT of the last half round trip.
-    pub(super) fn standing(&self) -> Option<Span> {
-        self.delays.standing()
-    }
-
-    /// Returns the queueing delay of the forward path, without jitter.
-    pub(super) fn queueing(&self) -> f64 {
-        self.delays.queueing()
-    }
-
     /// Returns the smallest RTT of its lifetime.
     pub(super) fn least(&self) -> f64 {
         self.delays.least().as_secs_f64()
     }
 
-    pub(super) fn floor(&self) -> Span {
-        self.delays.floor()
-    }
-
     /// Returns what the path holds of `window` without its queue (Little's law).
     pub(super) fn without_queue(&self, window: f64) -> f64 {
-        window * (1.0 - (self.queueing() / self.srtt.max(f64::MIN_POSITIVE)).min(MOST_QUEUEING))
+        window * (1.0 - (self.delays.queueing() / self.srtt.max(f64::MIN_POSITIVE)).min(MOST_QUEUEING))
     }
 
     /// Returns the transmission time of a segment.
     fn segment(&self) -> f64 {
-        let rate = self.capacity().unwrap_or(self.rate());
+        let rate = self.capacity.rate().unwrap_or(self.rate());
         if rate > 0.0 { self.mss / rate } else { 0.0 }
-    }
-
-    /// Returns the queueing delay up to which flows fill the path.
-    pub(super) const fn threshold(&self) -> f64 {
-        self.threshold
     }
 
     /// Returns `delay`, less the jitter, as a part of the RTT.
