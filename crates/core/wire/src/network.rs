@@ -165,13 +165,13 @@ impl Forward {
             part::RCP_REQUEST => {
                 let (rate, rest) = word(rest)?;
                 let (rtt_micros, rest) = word(rest)?;
-                (Request::Rcp { rate: WireRate::from_bits(rate), rtt_micros }, rest)
+                (Request::Rcp { rate: WireRate(rate), rtt_micros }, rest)
             }
             part::XCP_REQUEST => {
                 let (throughput, rest) = word(rest)?;
                 let (rtt_micros, rest) = word(rest)?;
                 let (delta, rest) = word(rest)?;
-                let (throughput, delta) = (WireRate::from_bits(throughput), WireDelta::from_bits(delta));
+                let (throughput, delta) = (WireRate(throughput), WireDelta(delta));
                 (Request::Xcp { throughput, rtt_micros, delta }, rest)
             }
             _ => return None,
@@ -192,14 +192,14 @@ impl Forward {
             }
             Request::Rcp { rate, rtt_micros } => {
                 head(part::RCP_REQUEST, 0)?;
-                put(&rate.bits().to_be_bytes())?;
+                put(&rate.0.to_be_bytes())?;
                 put(&rtt_micros.to_be_bytes())
             }
             Request::Xcp { throughput, rtt_micros, delta } => {
                 head(part::XCP_REQUEST, 0)?;
-                put(&throughput.bits().to_be_bytes())?;
+                put(&throughput.0.to_be_bytes())?;
                 put(&rtt_micros.to_be_bytes())?;
-                put(&delta.bits().to_be_bytes())
+                put(&delta.0.to_be_bytes())
             }
         }
     }
@@ -223,8 +223,8 @@ impl Feedback {
             part::QUICK_START_RESPONSE => {
                 Self::QuickStart { rate: QuickStartRate::from_code(head), nonce: QuickStartNonce::from_field(field) }
             }
-            part::RCP_RESPONSE => Self::Rcp { rate: WireRate::from_bits(field) },
-            part::XCP_RESPONSE => Self::Xcp { delta: WireDelta::from_bits(field) },
+            part::RCP_RESPONSE => Self::Rcp { rate: WireRate(field) },
+            part::XCP_RESPONSE => Self::Xcp { delta: WireDelta(field) },
             _ => return None,
         };
         Some((feedback, rest))
@@ -234,8 +234,8 @@ impl Feedback {
         let (part, rate, field) = match self {
             Self::Denied => return put(&[part::DENIED << 4]),
             Self::QuickStart { rate, nonce } => (part::QUICK_START_RESPONSE, rate.code(), nonce.field()),
-            Self::Rcp { rate } => (part::RCP_RESPONSE, 0, rate.bits()),
-            Self::Xcp { delta } => (part::XCP_RESPONSE, 0, delta.bits()),
+            Self::Rcp { rate } => (part::RCP_RESPONSE, 0, rate.0),
+            Self::Xcp { delta } => (part::XCP_RESPONSE, 0, delta.0),
         };
         put(&[part << 4 | rate])?;
         put(&field.to_be_bytes())

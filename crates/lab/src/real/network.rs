@@ -47,18 +47,18 @@ impl Network {
     }
 
     pub(super) fn outside(&self) -> IpAddr {
-        self.behind.as_ref().map_or(Ipv4Addr::LOCALHOST, |behind| behind.ends()[0]).into()
+        self.behind.as_ref().map_or(Ipv4Addr::LOCALHOST, |behind| behind.ends[0]).into()
     }
 
     /// The senders' address, which differs from the receivers' in a namespace only.
     pub(super) fn sender(&self) -> IpAddr {
-        self.behind.as_ref().map_or(Ipv4Addr::LOCALHOST, |behind| behind.ends()[1]).into()
+        self.behind.as_ref().map_or(Ipv4Addr::LOCALHOST, |behind| behind.ends[1]).into()
     }
 
     /// Creates something, such as a socket, at the senders' side.
     pub(super) fn inside<T: Send>(&self, make: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
         match &self.behind {
-            Some(behind) => behind.namespace().run(make)?,
+            Some(behind) => behind.namespace.run(make)?,
             None => make(),
         }
     }

@@ -99,7 +99,7 @@ impl<T: Payload> Engine<T> {
             return;
         }
         let [up, down] = &mut self.links;
-        self.logs.write(now, [up.hook_mut(), down.hook_mut()]);
+        self.logs.write(now, [&mut up.hook, &mut down.hook]);
     }
 
     /// Closes the logs.

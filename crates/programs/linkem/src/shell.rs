@@ -69,7 +69,7 @@ pub fn run(
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
     let ended = runtime.block_on(async {
         let signals = Signals::new()?;
-        let (child, ended) = spawn(above, command, &env, behind.namespace())?;
+        let (child, ended) = spawn(above, command, &env, &behind.namespace)?;
         tokio::select! {
             ended = signals.wait(child, ended) => ended,
             failed = behind.failed() => failed.and(Err(io::Error::other("the link has failed"))).map_err(Into::into),
@@ -83,9 +83,9 @@ pub fn run(
 }
 
 fn addresses(behind: &Behind) -> String {
-    let ([outside, inside], [outside6, inside6]) = match behind.ends6() {
-        None => (behind.ends(), [String::new(), String::new()]),
-        Some(ends6) => (behind.ends(), ends6.map(|end| format!(" and {end}"))),
+    let ([outside, inside], [outside6, inside6]) = match behind.ends6 {
+        None => (behind.ends, [String::new(), String::new()]),
+        Some(ends6) => (behind.ends, ends6.map(|end| format!(" and {end}"))),
     };
     format!("the outside is at {outside}{outside6}, the inside at {inside}{inside6}")
 }
@@ -93,10 +93,10 @@ fn addresses(behind: &Behind) -> String {
 /// Returns the environment of the command. Variables with the value `None` are removed, because they belong to an
 /// enclosing shell.
 fn environment(behind: &Behind) -> Vec<(&'static str, Option<String>)> {
-    let [outside, inside] = behind.ends().map(|end| Some(end.to_string()));
+    let [outside, inside] = behind.ends.map(|end| Some(end.to_string()));
     let mut env: Vec<_> = OUTSIDE.iter().map(|name| (*name, outside.clone())).collect();
     env.push((INSIDE, inside));
-    let ends6 = behind.ends6().map_or([None, None], |ends6| ends6.map(|end| Some(end.to_string())));
+    let ends6 = behind.ends6.map_or([None, None], |ends6| ends6.map(|end| Some(end.to_string())));
     env.extend(ENDS6.into_iter().zip(ends6));
     env
 }

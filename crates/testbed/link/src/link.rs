@@ -28,7 +28,8 @@ pub struct Link<T, H = ()> {
     queue: Queue<T>,
     transmitter: Transmitter,
     medium: Medium<T>,
-    hook: H,
+    /// The hook.
+    pub hook: H,
     router: Option<Box<OutputRouter>>,
     stats: LinkStats,
     is_hop: bool,
@@ -156,16 +157,6 @@ impl<T: Payload, H: Hook<T>> Link<T, H> {
     /// Returns the rate at the latest time passed in: the mean rate of a trace, or `None` if it is unlimited.
     pub fn rate(&self) -> Option<Rate> {
         self.rate_at(self.now)
-    }
-
-    /// Returns the hook.
-    pub fn hook(&self) -> &H {
-        &self.hook
-    }
-
-    /// Returns the hook for modification.
-    pub fn hook_mut(&mut self) -> &mut H {
-        &mut self.hook
     }
 
     /// Replaces the configuration from `now` on, except for that of the queue. Packets in transmission or propagation

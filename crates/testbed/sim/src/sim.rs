@@ -215,7 +215,7 @@ impl Sim {
 
     /// Sets the hook of a link from now on, in place of any other: a router, or a log.
     pub fn set_hook(&mut self, number: u32, hook: impl Hook<Parcel> + 'static) {
-        self.with_link(number, |link| *link.hook_mut() = Some(Box::new(hook)));
+        self.with_link(number, |link| link.hook = Some(Box::new(hook)));
     }
 
     fn with_link<R>(&mut self, number: u32, change: impl FnOnce(&mut Link<Parcel, LinkHook>) -> R) -> R {

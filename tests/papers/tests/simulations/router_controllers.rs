@@ -395,7 +395,7 @@ fn an_rcp_answer_is_at_most_the_request() {
             let edit = move |_: Time, forward: &mut Forward| {
                 forward.stamps += 1;
                 if let Request::Rcp { rate, .. } = &mut forward.request {
-                    *rate = WireRate::from_bits(rate.bits() + above);
+                    *rate = WireRate(rate.0 + above);
                 }
             };
             let small = |config: &mut Config| (config.recv_buffer, config.recv_buffer_max) = (65_536, 65_536);

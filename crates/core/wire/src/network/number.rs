@@ -11,7 +11,7 @@ const EXPONENT_MASK: u32 = (1 << EXPONENT_BITS) - 1;
 ///
 /// It is exact up to 67 MB/s, and above that its relative error is at most 2^-26. A value of all ones means unlimited.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub struct WireRate(u32);
+pub struct WireRate(pub u32);
 
 impl WireRate {
     /// Unlimited, the rate requested by an RCP sender.
@@ -25,18 +25,6 @@ impl WireRate {
         if rate == Rate::MAX { Self::UNLIMITED } else { Self(pack(rate.as_bytes_per_sec(), Self::MANTISSA_BITS)) }
     }
 
-    /// Creates a value from its encoding.
-    #[must_use]
-    pub const fn from_bits(bits: u32) -> Self {
-        Self(bits)
-    }
-
-    /// Returns the encoding.
-    #[must_use]
-    pub const fn bits(self) -> u32 {
-        self.0
-    }
-
     /// Returns the decoded rate, saturating at [`Rate::MAX`].
     #[must_use]
     pub fn rate(self) -> Rate {
@@ -48,7 +36,7 @@ impl WireRate {
 ///
 /// It is exact up to a magnitude of 33 MB/s, and above that its relative error is at most 2^-25.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub struct WireDelta(u32);
+pub struct WireDelta(pub u32);
 
 impl WireDelta {
     const SIGN: u32 = 1 << 31;
@@ -59,18 +47,6 @@ impl WireDelta {
     pub fn new(bytes_per_sec: i64) -> Self {
         let sign = if bytes_per_sec < 0 { Self::SIGN } else { 0 };
         Self(sign | pack(bytes_per_sec.unsigned_abs(), Self::MANTISSA_BITS))
-    }
-
-    /// Creates a value from its encoding.
-    #[must_use]
-    pub const fn from_bits(bits: u32) -> Self {
-        Self(bits)
-    }
-
-    /// Returns the encoding.
-    #[must_use]
-    pub const fn bits(self) -> u32 {
-        self.0
     }
 
     /// Returns the decoded change, saturating at a magnitude of [`i64::MAX`].

@@ -87,9 +87,9 @@ proptest! {
 
     #[test]
     fn any_bits_decode_to_an_encodable_number(bits in any::<u32>()) {
-        let rate = WireRate::from_bits(bits).rate();
+        let rate = WireRate(bits).rate();
         prop_assert_eq!(WireRate::new(rate).rate(), rate);
-        let delta = WireDelta::from_bits(bits).bytes_per_sec();
+        let delta = WireDelta(bits).bytes_per_sec();
         let again = WireDelta::new(delta).bytes_per_sec();
         // Decoding saturates at i64::MAX, which has no exact encoding.
         prop_assert!(again == delta || delta.abs() == i64::MAX);

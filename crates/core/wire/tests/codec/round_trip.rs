@@ -54,8 +54,8 @@ fn feedback() -> impl Strategy<Value = Feedback> {
             rate: QuickStartRate::from_code(rate),
             nonce: QuickStartNonce::new(nonce),
         }),
-        any::<u32>().prop_map(|rate| Feedback::Rcp { rate: WireRate::from_bits(rate) }),
-        any::<u32>().prop_map(|delta| Feedback::Xcp { delta: WireDelta::from_bits(delta) }),
+        any::<u32>().prop_map(|rate| Feedback::Rcp { rate: WireRate(rate) }),
+        any::<u32>().prop_map(|delta| Feedback::Xcp { delta: WireDelta(delta) }),
     ]
 }
 

@@ -20,9 +20,12 @@ use crate::relay::Counts;
 /// Packets from the inside travel up.
 #[derive(Debug)]
 pub struct Behind {
-    namespace: NetNs,
-    ends: [Ipv4Addr; 2],
-    ends6: Option<[Ipv6Addr; 2]>,
+    /// The namespace of the inside.
+    pub namespace: NetNs,
+    /// IPv4 addresses of the outside and the inside.
+    pub ends: [Ipv4Addr; 2],
+    /// IPv6 addresses of the outside and the inside, or `None` if the host has no IPv6.
+    pub ends6: Option<[Ipv6Addr; 2]>,
     driver: Driver<IpPacket, TunPort>,
 }
 
@@ -37,21 +40,6 @@ impl Behind {
         let engine = Engine::new(path, false, logs)?;
         let driver = Driver::start(engine, TunPort::new(tuns)).context("starting the link")?;
         Ok(Self { namespace, ends, ends6, driver })
-    }
-
-    /// Returns the namespace.
-    pub fn namespace(&self) -> &NetNs {
-        &self.namespace
-    }
-
-    /// Returns the IPv4 addresses of the outside and the inside.
-    pub fn ends(&self) -> [Ipv4Addr; 2] {
-        self.ends
-    }
-
-    /// Returns the IPv6 addresses of the outside and the inside, or `None` if the host has no IPv6.
-    pub fn ends6(&self) -> Option<[Ipv6Addr; 2]> {
-        self.ends6
     }
 
     /// Waits until the link ends because of an error. Must be called within a tokio runtime.

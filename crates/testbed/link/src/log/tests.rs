@@ -34,7 +34,7 @@ fn logged(config: LinkConfig, arrivals: impl IntoIterator<Item = u64>, size: u32
     while let Some(now) = link.next_event().filter(|now| *now <= at(end)) {
         link.poll(now);
     }
-    let log = link.hook_mut().as_mut().unwrap();
+    let log = link.hook.as_mut().unwrap();
     log.flush(at(end));
     assert!(!log.has_failed());
     core::mem::take(log.out())
@@ -173,7 +173,7 @@ fn a_link_is_logged_in_the_order_of_time() {
     while let Some(now) = link.next_event() {
         link.poll(now);
     }
-    let log = link.hook_mut().as_mut().unwrap();
+    let log = link.hook.as_mut().unwrap();
     log.flush(Time::MAX);
     assert!(!log.has_failed());
     // Each packet takes 2 ms; the last one finds the third waiting.

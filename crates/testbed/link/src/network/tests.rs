@@ -140,7 +140,7 @@ fn hooks_see_what_their_link_does() {
         network.offer(Time::ZERO, chain.ends.0, Packet::new(1_000, 0).to(chain.ends.1));
     }
     assert!(drain(&mut network).iter().all(|delivery| delivery.packet.payload == 2));
-    assert_eq!(network.link(0).unwrap().hook().1, [(at(0), 0), (at(1), 0)]);
+    assert_eq!(network.link(0).unwrap().hook.1, [(at(0), 0), (at(1), 0)]);
 }
 
 #[test]

@@ -257,7 +257,7 @@ fn a_router_writes_into_the_network_feedback_option() {
     let mut datagram = vec![0; 64];
     let len = CheshireCodec::emit(&header, &mut datagram).unwrap();
     datagram.truncate(len);
-    let grant = WireRate::from_bits(77);
+    let grant = WireRate(77);
     let router = Router(|_now, view: &View, _size, forward: &mut Forward| {
         assert_eq!(view.rate, Some(RATE));
         forward.stamps += 1;
@@ -383,7 +383,7 @@ proptest! {
             let (stats, all) = (link.stats(), link.stats().all());
             assert_eq!(all.offered + stats.duplicated, stats.delivered + all.dropped_total());
             assert_eq!(stats.delivered, arrived.len() as u64);
-            assert_eq!(link.hook().0, [all.offered, all.sent, all.dropped_total()]);
+            assert_eq!(link.hook.0, [all.offered, all.sent, all.dropped_total()]);
             assert_eq!((link.backlog(), link.under_way()), ((0, 0), 0));
             assert!(arrived.windows(2).all(|pair| pair[0].0 <= pair[1].0));
             arrived

@@ -153,8 +153,8 @@ fn the_current_rate_is_that_of_the_last_step() {
         link.offer(at(millis), Packet::new(1_500, 0));
         now.extend(link.rate().map(Rate::as_bytes_per_sec));
     }
-    assert_eq!(link.hook().0, [1_000_000, 1_000_000, 500_000, 250_000]);
-    assert_eq!(link.hook().0, now);
+    assert_eq!(link.hook.0, [1_000_000, 1_000_000, 500_000, 250_000]);
+    assert_eq!(link.hook.0, now);
     link.reconfigure(at(50), LinkConfig::new(RATE, Span::ZERO)).unwrap();
     assert_eq!(link.rate(), Some(RATE));
 }
@@ -232,7 +232,7 @@ fn codel_drops_by_the_square_root_law_as_packets_leave() {
     run(&mut link, overload(1.25), 3, |_| Packet::new(1_000, 0));
     // The n-th packet arrives at 0.8 n ms and leaves at n ms. The sojourn time reaches 5 ms at the 25th, and the
     // first drop follows one interval later.
-    let drops = &link.hook().0;
+    let drops = &link.hook.0;
     assert_eq!(drops[0], 0.125);
     let mut next = 0.125;
     for (index, drop) in drops.iter().enumerate().skip(1) {

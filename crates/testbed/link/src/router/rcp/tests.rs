@@ -170,7 +170,7 @@ proptest! {
             prop_assert!(clock.rate > 0.0 && clock.rate <= gamma * capacity as f64);
             prop_assert!(clock.arrived >= 0.0 && clock.spill >= 0.0);
             prop_assert!(rcp.rtt >= LEAST_RTT && rcp.rtt <= 10.0);
-            let asked = WireRate::from_bits(asked);
+            let asked = WireRate(asked);
             let told = told(&rcp, asked);
             prop_assert!(told <= asked.rate().as_bytes_per_sec());
             prop_assert!(told >= 1 || asked.rate() == Rate::ZERO);

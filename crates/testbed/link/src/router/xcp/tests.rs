@@ -184,7 +184,7 @@ proptest! {
             now += Span::from_nanos(pause);
             let view = View { rate: Some(Rate::from_bytes_per_sec(capacity)), packets: 0, bytes: queue };
             xcp.turn(now, &view);
-            let (throughput, delta) = (WireRate::from_bits(throughput), WireDelta::from_bits(delta));
+            let (throughput, delta) = (WireRate(throughput), WireDelta(delta));
             let request = Request::Xcp { throughput, rtt_micros, delta };
             xcp.arrives(bytes, Some(request));
             let told = answer(&mut xcp, bytes, request);
