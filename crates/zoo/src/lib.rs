@@ -10,7 +10,7 @@
 //! ```
 //!
 //! The crate uses the public interface of [`longhaul_cc`] as any other crate with algorithms does; only parts of Swift
-//! Start, of BBR and of plain TCP are shared in other ways. Each algorithm is one file with a static
+//! Start, of BBR, of `copa-cubic` and of plain TCP are shared in other ways. Each algorithm is one file with a static
 //! [`Entry`](longhaul_cc::registry::Entry) and one line in `table.rs`.
 #![forbid(unsafe_code)]
 
@@ -29,7 +29,7 @@ mod slow_start;
 mod startup;
 mod table;
 #[cfg(test)]
-mod testing;
+mod tests;
 mod tide;
 mod udt;
 mod xcp;

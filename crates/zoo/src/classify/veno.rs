@@ -57,7 +57,7 @@ mod tests {
     use longhaul_units::{Span, Time};
 
     use super::*;
-    use crate::testing::{MSS, segments};
+    use crate::tests::{MSS, segments};
     use longhaul_cc::RttSample;
     use longhaul_cc::compose::Signal;
 

@@ -99,14 +99,7 @@ impl Bandwidth {
         }
     }
 
-    /// Processes an ACK at `now` for `delivered` bytes, with an RTT of `rtt`.
-    #[cfg(test)]
-    pub(crate) fn on_ack(&mut self, now: Time, delivered: Bytes, rtt: Option<Span>) {
-        self.on_ack_of(None, now, delivered, rtt);
-    }
-
-    /// Processes an ACK as [`on_ack`](Self::on_ack) does, with an RTT of `rtt`, and uses the send time and delivery
-    /// rate of its data.
+    /// Processes an ACK with an RTT of `rtt`, and uses the send time and delivery rate of its data.
     pub(crate) fn observe(&mut self, ack: &Ack<'_>, rtt: Option<Span>) {
         let (now, sent_at) = (ack.rx_time.unwrap_or(ack.now), ack.rtt.map(|sample| sample.sent_at));
         if ack.round_start && self.round > Rate::ZERO {

@@ -103,12 +103,6 @@ impl EligibleRate {
         }
     }
 
-    /// Processes an ACK at `now` for `delivered` of the `in_flight` bytes, with an RTT of `rtt`.
-    #[cfg(test)]
-    pub(crate) fn on_ack(&mut self, now: Time, delivered: Bytes, in_flight: Bytes, rtt: Option<Span>) {
-        self.on_ack_of(None, now, delivered, in_flight, rtt);
-    }
-
     /// Processes the transmission of a segment, which may follow a pause of the application.
     pub(crate) fn on_sent(&mut self, sent: &Sent) {
         if !sent.pause.is_zero() {
@@ -166,18 +160,6 @@ impl EligibleRate {
     /// Returns the filtered throughput Th in bytes/s, or zero before the first sample.
     pub(crate) fn throughput(&self) -> f64 {
         self.throughput.unwrap_or(0.0)
-    }
-
-    /// Returns the window of the last sample in seconds.
-    #[cfg(test)]
-    pub(crate) fn window(&self) -> f64 {
-        self.window * 1e-9
-    }
-
-    /// Returns the last sample in bytes/s, or zero before the first one.
-    #[cfg(test)]
-    pub(crate) fn sample(&self) -> f64 {
-        self.sample.unwrap_or(0.0)
     }
 
     /// Returns the number of bytes in flight that fill the path without a queue, ERE times the minimum RTT, or zero

@@ -2,13 +2,13 @@ use longhaul_cc::{EcnMark, Episode, Granted, update};
 use longhaul_units::{Bytes, Span};
 
 use super::*;
-use crate::testing::{MSS, Sender, slow_start};
+use crate::tests::{MSS, Sender, slow_start};
 
 const RTT: Span = Span::from_millis(100);
 
 /// Returns a sender after the handshake, before any answer.
 fn sender(spec: &str) -> Sender {
-    let spec = crate::testing::spec(spec);
+    let spec = crate::tests::spec(spec);
     let granted = update!(Granted { network_header: Some(NetworkHeaderKind::Rcp), ..Granted::basic() });
     let mut sender = Sender::with(spec.build(&BuildParams::default()), granted);
     sender.path.srtt = Some(RTT);
@@ -100,7 +100,7 @@ fn a_forged_rate_is_bounded_by_the_peers_window() {
     sender.path.peer_window = Bytes(1 << 20);
     answer(&mut sender, NetworkFeedback::Rcp(Rate::from_bytes_per_sec(u64::MAX / 2)));
     assert_eq!(sender.cwnd(), Bytes(1 << 20));
-    let spec = crate::testing::spec("rcp");
+    let spec = crate::tests::spec("rcp");
     let params = update!(BuildParams { max_cwnd: Bytes(50_000), ..BuildParams::default() });
     let granted = update!(Granted { network_header: Some(NetworkHeaderKind::Rcp), ..Granted::basic() });
     let mut capped = Sender::with(spec.build(&params), granted);

@@ -1,7 +1,7 @@
 use longhaul_units::Time;
 
 use super::*;
-use crate::testing::{MSS, segments, slow_start};
+use crate::tests::{MSS, segments, slow_start};
 
 fn at(seconds: u64) -> Time {
     Time::from_nanos(seconds * 1_000_000_000)
@@ -81,7 +81,7 @@ fn slow_flows_send_no_pairs() {
 #[test]
 fn nothing_is_granted_without_routers() {
     for (name, kind) in [("rcp", NetworkHeaderKind::Rcp), ("xcp", NetworkHeaderKind::Xcp)] {
-        let spec = crate::testing::spec(name);
+        let spec = crate::tests::spec(name);
         let required = spec.build(&BuildParams::default()).needs().required;
         assert_eq!(required.missing(&update!(Granted { network_header: Some(kind), ..Granted::basic() })), None);
         assert_eq!(required.missing(&Granted::basic()), Some("router feedback"));
@@ -94,7 +94,7 @@ fn controllers_of_routers_conform() {
     let mut expect = longhaul_conformance::Expect::default();
     (expect.answers_loss, expect.earns_window) = (false, false);
     for name in ["rcp", "rcp(rate=100)", "xcp", "xcp(iw=1)"] {
-        let spec = crate::testing::spec(name);
+        let spec = crate::tests::spec(name);
         longhaul_conformance::check(&spec, expect, 512);
     }
 }

@@ -64,7 +64,7 @@ impl SlowStart for FastStart {
 mod tests {
     use longhaul_units::Span;
 
-    use crate::testing::{segments, sender};
+    use crate::tests::{segments, sender};
 
     /// The window doubles while the average queueing delay is below 0.75 ms; a delay of 1 ms ends slow start within
     /// the samples of a few round trips.

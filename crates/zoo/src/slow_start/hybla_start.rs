@@ -64,7 +64,7 @@ mod tests {
     use longhaul_units::{Span, Time};
 
     use super::*;
-    use crate::testing::{MSS, segments, sender};
+    use crate::tests::{MSS, segments, sender};
 
     fn start(rtt_ms: u64, max_gain: f64) -> (HyblaStart, Path) {
         let mut path = Path::new(MSS);

@@ -67,7 +67,7 @@ impl SlowStart for VegasStart {
 mod tests {
     use longhaul_units::Span;
 
-    use crate::testing::{segments, sender};
+    use crate::tests::{segments, sender};
 
     /// 40 segments at 110 ms with a base RTT of 100 ms are 36.4 segments on the path and 3.6 in the queue, so the
     /// window continues at 37.4 segments.

@@ -3,7 +3,7 @@ use longhaul_cc::{AckedSegment, Detection, LostSegment, SegmentKind, update};
 use longhaul_units::{Span, Time};
 
 use super::*;
-use crate::testing::{MSS, Sender, segments};
+use crate::tests::{MSS, Sender, segments};
 
 const PS: f64 = 1500.0;
 
@@ -390,7 +390,7 @@ fn a_timeout_waits_for_an_answer_with_one_segment() {
 
 #[test]
 fn it_needs_a_pacer_and_is_not_for_shared_networks() {
-    let spec = crate::testing::spec("udt");
+    let spec = crate::tests::spec("udt");
     assert_eq!(spec.safety(), longhaul_cc::registry::Safety::Controlled);
     let mut udt = Udt::new("udt".to_owned(), 0, &BuildParams::default());
     let bare = update!(Granted { pacing: false, detection: Detection::Sack, ..Granted::basic() });

@@ -2,7 +2,7 @@ use longhaul_cc::{Granted, update};
 use longhaul_units::{Bytes, Span};
 
 use super::*;
-use crate::testing::{MSS, Sender, slow_start};
+use crate::tests::{MSS, Sender, slow_start};
 
 const RTT: Span = Span::from_millis(100);
 
@@ -18,7 +18,7 @@ fn sender(window: u64) -> Sender {
 }
 
 fn fresh(spec: &str) -> Sender {
-    let spec = crate::testing::spec(spec);
+    let spec = crate::tests::spec(spec);
     let granted = update!(Granted { network_header: Some(NetworkHeaderKind::Xcp), ..Granted::basic() });
     let mut sender = Sender::with(spec.build(&BuildParams::default()), granted);
     sender.path.srtt = Some(RTT);

@@ -90,7 +90,7 @@ mod tests {
 
     use super::*;
     use crate::RttSample;
-    use crate::testing::{MSS, segments};
+    use crate::tests::{MSS, segments};
 
     /// Returns the severity of a loss at `ms`, after 133 ms without a loss and a loss at 148 ms.
     fn severity(threshold: f64, ms: u64) -> f64 {

@@ -1,7 +1,7 @@
 use longhaul_units::{Span, Time};
 
 use super::*;
-use crate::testing::MSS;
+use crate::tests::MSS;
 
 const BASE: Span = Span::from_millis(100);
 

@@ -4,7 +4,7 @@ use super::plus_plus::LedbatPlusPlus;
 use super::start::{LedbatStart, Options};
 use super::*;
 use crate::compose::{AvoidanceStep, CongestionAvoidance, Handoff, Reason, SlowStart, Stage, Step, Window};
-use crate::testing::{MSS, segments};
+use crate::tests::{MSS, segments};
 use crate::{Ack, Path, RttSample};
 
 const AIM: Span = Span::from_millis(60);

@@ -3,8 +3,8 @@ use longhaul_cc::update;
 use longhaul_units::Time;
 
 use super::*;
-use crate::testing::MSS;
-use crate::testing::Rounds;
+use crate::tests::MSS;
+use crate::tests::Rounds;
 
 const MS100: Span = Span::from_millis(100);
 

@@ -1,6 +1,6 @@
 use super::*;
-use crate::testing::MSS;
-use crate::testing::Rounds;
+use crate::tests::MSS;
+use crate::tests::Rounds;
 
 /// The increase W_inc(1) is 1, and its mean over c from 0 to 1 is 1, as NewReno's, for any largest increase and
 /// alpha.

@@ -2,7 +2,7 @@ use longhaul_cc::compose::Signal;
 use longhaul_units::Span;
 
 use super::*;
-use crate::testing::Rounds;
+use crate::tests::Rounds;
 
 const RTT: Span = Span::from_millis(100);
 const BETA: f64 = 819.0 / 1024.0;

@@ -1,8 +1,8 @@
 use longhaul_cc::RateSample;
 
 use super::*;
-use crate::testing::MSS;
-use crate::testing::Rounds;
+use crate::tests::MSS;
+use crate::tests::Rounds;
 
 fn flow(alpha: f64, base_ms: u64, segments: f64) -> Rounds<Fast> {
     Rounds::new(Fast { alpha, ..Fast::default() }, Span::from_millis(base_ms), segments)

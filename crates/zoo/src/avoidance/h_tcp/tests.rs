@@ -1,7 +1,7 @@
 use longhaul_cc::compose::Signal;
 
 use super::*;
-use crate::testing::Rounds;
+use crate::tests::Rounds;
 
 fn flow(algorithm: HTcp, rtt_ms: u64, segments: f64) -> Rounds<HTcp> {
     Rounds::new(algorithm, Span::from_millis(rtt_ms), segments)

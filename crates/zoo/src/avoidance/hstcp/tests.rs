@@ -2,8 +2,8 @@ use longhaul_cc::compose::Signal;
 use longhaul_units::Span;
 
 use super::*;
-use crate::testing::Rounds;
-use crate::testing::{MSS, segments};
+use crate::tests::Rounds;
+use crate::tests::{MSS, segments};
 
 const RTT: Span = Span::from_millis(100);
 

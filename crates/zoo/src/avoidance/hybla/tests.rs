@@ -1,6 +1,6 @@
 use super::*;
-use crate::testing::Rounds;
-use crate::testing::{MSS, after_a_loss, segments};
+use crate::tests::Rounds;
+use crate::tests::{MSS, after_a_loss, segments};
 
 fn flow(rtt_ms: u64, segments: f64) -> Rounds<Hybla> {
     let algorithm = Hybla::default();

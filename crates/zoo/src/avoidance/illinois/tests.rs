@@ -1,8 +1,8 @@
 use longhaul_units::Span;
 
 use super::*;
-use crate::testing::MSS;
-use crate::testing::Rounds;
+use crate::tests::MSS;
+use crate::tests::Rounds;
 
 /// Returns a flow that has seen RTTs of 100 ms and 200 ms and then had `rounds` rounds of `rtt_us`.
 fn flow(rtt_us: u64, rounds: u32) -> Rounds<Illinois> {

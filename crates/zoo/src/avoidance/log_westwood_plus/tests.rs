@@ -3,8 +3,8 @@ use longhaul_units::Span;
 use super::*;
 use crate::avoidance::westwood::Eligible;
 use crate::estimate::RoundRate;
-use crate::testing::MSS;
-use crate::testing::Rounds;
+use crate::tests::MSS;
+use crate::tests::Rounds;
 
 /// Returns a flow that lost at 1000 segments, half of them in the queue, and continues with 500.
 fn after_a_loss() -> Rounds<LogWestwoodPlus> {

@@ -1,7 +1,7 @@
 use longhaul_units::Span;
 
 use super::*;
-use crate::testing::Rounds;
+use crate::tests::Rounds;
 
 const RTT: Span = Span::from_millis(100);
 

@@ -1,8 +1,8 @@
 use longhaul_units::Span;
 
 use super::*;
-use crate::testing::MSS;
-use crate::testing::Rounds;
+use crate::tests::MSS;
+use crate::tests::Rounds;
 
 const BASE: Span = Span::from_millis(100);
 

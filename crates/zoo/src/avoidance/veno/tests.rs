@@ -1,8 +1,8 @@
 use longhaul_units::Span;
 
 use super::*;
-use crate::testing::Rounds;
-use crate::testing::{MSS, sender};
+use crate::tests::Rounds;
+use crate::tests::{MSS, sender};
 
 fn flow() -> Rounds<Veno> {
     let mut flow = Rounds::new(Veno::default(), Span::from_millis(100), 100.0);

@@ -2,7 +2,7 @@ use longhaul_cc::compose::LossCause;
 use longhaul_cc::update;
 
 use super::*;
-use crate::testing::Rounds;
+use crate::tests::Rounds;
 
 const MS100: Span = Span::from_millis(100);
 
@@ -144,7 +144,7 @@ fn a_longer_route_is_found_when_the_window_has_passed() {
 fn the_least_smoothed_round_trip_is_another() {
     for (rtt, expected) in [(RttChoice::Latest, 50), (RttChoice::Smoothed, 100)] {
         let mut algorithm = Westwood::new(all()[3], 0.5).with_rtt(rtt);
-        let mut path = Path::new(crate::testing::MSS);
+        let mut path = Path::new(crate::tests::MSS);
         for ms in [100, 50, 110] {
             let mut ack = Ack::new(longhaul_units::Time::ZERO);
             let rtt = Span::from_millis(ms);

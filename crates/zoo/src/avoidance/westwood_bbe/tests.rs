@@ -3,8 +3,8 @@ use longhaul_cc::estimate::PairSample;
 use longhaul_cc::update;
 
 use super::*;
-use crate::testing::MSS;
-use crate::testing::Rounds;
+use crate::tests::MSS;
+use crate::tests::Rounds;
 
 /// Numbers of the Tokyo path (Gerla et al., PFLDnet 2006): RTT 133 ms, 148 ms at losses, a window of 900 segments of
 /// 1448 bytes. The table states the share that each policy keeps, in hundredths.

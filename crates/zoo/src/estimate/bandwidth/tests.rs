@@ -1,5 +1,12 @@
 use super::*;
 
+impl Bandwidth {
+    /// Processes an ACK at `now` for `delivered` bytes, with an RTT of `rtt`.
+    pub(crate) fn on_ack(&mut self, now: Time, delivered: Bytes, rtt: Option<Span>) {
+        self.on_ack_of(None, now, delivered, rtt);
+    }
+}
+
 const TAU: Span = Span::from_secs(1);
 const BASE: Time = Time::from_nanos(7_000_000_000);
 

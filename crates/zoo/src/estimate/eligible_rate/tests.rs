@@ -3,6 +3,23 @@ use proptest::prelude::*;
 
 use super::*;
 
+impl EligibleRate {
+    /// Processes an ACK at `now` for `delivered` of the `in_flight` bytes, with an RTT of `rtt`.
+    pub(crate) fn on_ack(&mut self, now: Time, delivered: Bytes, in_flight: Bytes, rtt: Option<Span>) {
+        self.on_ack_of(None, now, delivered, in_flight, rtt);
+    }
+
+    /// Returns the window of the last sample in seconds.
+    pub(crate) fn window(&self) -> f64 {
+        self.window * 1e-9
+    }
+
+    /// Returns the last sample in bytes/s, or zero before the first one.
+    pub(crate) fn sample(&self) -> f64 {
+        self.sample.unwrap_or(0.0)
+    }
+}
+
 const RTT: Span = Span::from_millis(100);
 
 fn at(micros: u64) -> Time {

@@ -2,7 +2,7 @@ use longhaul_units::{Bytes, Time};
 use proptest::prelude::*;
 
 use super::*;
-use crate::testing::{MSS, segments};
+use crate::tests::{MSS, segments};
 
 /// Literal RFC 6582, section 3.2: the window bounds FlightSize, and is therefore inflated and deflated.
 #[derive(Debug)]

@@ -355,7 +355,7 @@ fn a_loss_in_the_period_cancels_it() {
 /// plans by their numbers only.
 #[test]
 fn plans_of_starts_and_recoveries_differ() {
-    let spec = crate::testing::spec("tcp-swift");
+    let spec = crate::tests::spec("tcp-swift");
     let mut controller = spec.build(&longhaul_cc::BuildParams::default());
     let mut path = update!(Path { handshake_rtt: Some(Span::from_millis(550)), queued: Bytes(1 << 20), ..path() });
     path.mss = MSS;

@@ -1,7 +1,7 @@
 use longhaul_units::{Bytes, Time};
 
 use super::*;
-use crate::testing::{MSS, segments, sender};
+use crate::tests::{MSS, segments, sender};
 
 /// draft-kazuho-ccwg-rapid-start: 53/60 and 11/60 for beta 0.7, 29/36 and 11/36 for 0.5. Draft 02, section 3.3.1:
 /// 9/10 and 1/5, 5/6 and 1/3.

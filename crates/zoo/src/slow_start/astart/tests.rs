@@ -1,8 +1,8 @@
 use longhaul_units::Time;
 
 use super::*;
-use crate::testing::smoothed;
-use crate::testing::{MSS, segments, sender};
+use crate::tests::smoothed;
+use crate::tests::{MSS, segments, sender};
 
 fn slow_start(agile: bool) -> Astart {
     Astart::new(AstartConfig {

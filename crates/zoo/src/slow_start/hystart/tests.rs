@@ -1,7 +1,7 @@
 use longhaul_cc::{RttSample, update};
 
 use super::*;
-use crate::testing::{MSS, segments, sender};
+use crate::tests::{MSS, segments, sender};
 
 /// HyStart with ACKs of one segment each, at times and with RTT samples that the test chooses.
 struct Acks {

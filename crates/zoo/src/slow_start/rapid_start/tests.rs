@@ -1,13 +1,13 @@
 use longhaul_cc::{RttSample, update};
 
 use super::*;
-use crate::testing::{MSS, Sender, segments};
+use crate::tests::{MSS, Sender, segments};
 
 const RTT: Span = Span::from_millis(100);
 
 /// Returns a sender that knows the minimum RTT of its path.
 fn sender(spec: &str) -> Sender {
-    let mut sender = crate::testing::sender(spec);
+    let mut sender = crate::tests::sender(spec);
     sender.path.min_rtt = Some(RTT);
     sender
 }
@@ -40,7 +40,7 @@ fn with_a_queue_it_doubles_and_without_one_again_it_triples() {
 /// Returns the factor by which the window grows per round trip, for a minimum RTT of `base` us and an RTT greater by
 /// `rise` us.
 fn factor(spec: &str, base: u64, rise: u64) -> u64 {
-    let mut sender = crate::testing::sender(spec);
+    let mut sender = crate::tests::sender(spec);
     sender.rtt = Span::from_micros(base + rise);
     sender.path.min_rtt = Some(Span::from_micros(base));
     sender.fill();

@@ -1,7 +1,7 @@
 use longhaul_cc::RttSample;
 
 use super::*;
-use crate::testing::{MSS, Sender, segments, sender};
+use crate::tests::{MSS, Sender, segments, sender};
 
 const MS: u64 = 1_000_000;
 const RTT: Span = Span::from_millis(100);

@@ -4,7 +4,7 @@ use longhaul_cc::{BuildParams, Granted, SegmentKind, update};
 use longhaul_units::Span;
 
 use super::*;
-use crate::testing::{MSS, Sender, segments, sender};
+use crate::tests::{MSS, Sender, segments, sender};
 
 const RTT: Span = Span::from_millis(100);
 
@@ -310,7 +310,7 @@ fn an_idle_window_refuses() {
 /// A transport that does not pace cannot spread the additional data.
 #[test]
 fn without_pacing_it_is_hystart() {
-    let congestion = crate::testing::spec("suss+cubic");
+    let congestion = crate::tests::spec("suss+cubic");
     let granted = update!(Granted { pacing: false, ..Granted::basic() });
     let sender = Sender::with(congestion.build(&BuildParams::default()), granted);
     assert_eq!((sender.snapshot().phase, sender.control().pace), ("slow-start", None));

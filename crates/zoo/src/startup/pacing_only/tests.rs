@@ -1,5 +1,5 @@
 use super::*;
-use crate::testing::{Sender, segments, sender};
+use crate::tests::{Sender, segments, sender};
 
 /// Sends the flight and processes its first ACK 100 ms later and the second 4 ms after that. Returns the send times of
 /// all further segments in ms after the first ACK.

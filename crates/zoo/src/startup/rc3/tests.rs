@@ -1,7 +1,7 @@
 use longhaul_cc::{TxId, update};
 
 use super::*;
-use crate::testing::Sender;
+use crate::tests::Sender;
 
 const MSS: Bytes = Bytes(1000);
 
@@ -117,7 +117,7 @@ fn without_the_grant_it_is_none() {
 fn the_plan_stands_beside_everything() {
     let granted = update!(Granted { probes: true, ..Granted::basic() });
     let sender = |text: &str| {
-        let congestion = crate::testing::spec(text);
+        let congestion = crate::tests::spec(text);
         Sender::with(congestion.build(&longhaul_cc::BuildParams::default()), granted)
     };
     let mut pair = ["rc3+new-reno", "new-reno"].map(sender);

@@ -1,5 +1,5 @@
 use super::*;
-use crate::testing::{Sender, segments, sender};
+use crate::tests::{Sender, segments, sender};
 
 fn at(begun: Time, millis: u64) -> Time {
     begun + Span::from_millis(millis)

@@ -1,5 +1,5 @@
 use super::*;
-use crate::testing::{MSS, segments};
+use crate::tests::{MSS, segments};
 
 const RTT: Span = Span::from_millis(100);
 

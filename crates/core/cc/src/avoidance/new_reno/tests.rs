@@ -3,7 +3,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::compose::{LossCause, Reason};
-use crate::testing::{MSS, segments};
+use crate::tests::{MSS, segments};
 
 fn algorithm() -> NewReno {
     NewReno::default()

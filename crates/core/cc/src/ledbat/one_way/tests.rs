@@ -6,7 +6,7 @@ use crate::ledbat::DelaySource;
 use crate::ledbat::gauge::Gauge;
 use crate::ledbat::plus_plus::{self, LedbatPlusPlus};
 use crate::ledbat::start::{LedbatStart, Options};
-use crate::testing::MSS;
+use crate::tests::MSS;
 use crate::{AckedSegment, Granted, Path, RttSample, TxId};
 
 /// Clocks of two hosts: the receiver's is ahead by `ahead` nanoseconds, and fast by `ppm`.

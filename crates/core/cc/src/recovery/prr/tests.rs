@@ -3,7 +3,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::TxId;
-use crate::testing::{MSS, segments};
+use crate::tests::{MSS, segments};
 
 /// PRR with a window and the state of the flight, in segments.
 struct Flow {

@@ -2,7 +2,7 @@ use longhaul_units::Time;
 
 use super::*;
 use crate::RttSample;
-use crate::testing::{MSS, segments};
+use crate::tests::{MSS, segments};
 
 /// HyStart++ with RTTs chosen by the test and ACKs of one segment each.
 struct Rounds {

@@ -1,7 +1,7 @@
 use longhaul_units::Time;
 
 use super::*;
-use crate::testing::MSS;
+use crate::tests::MSS;
 
 /// Returns the growth of each round in segments, starting from `window`, with one ACK per segment.
 fn rounds(slow_start: &mut LimitedSlowStart, window: &mut Window, count: usize) -> Vec<f64> {

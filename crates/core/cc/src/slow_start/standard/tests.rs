@@ -2,7 +2,7 @@ use longhaul_units::{Bytes, Time};
 
 use super::*;
 use crate::Episode;
-use crate::testing::{MSS, segments};
+use crate::tests::{MSS, segments};
 
 #[test]
 fn it_ends_exactly_at_the_threshold() {

@@ -1,6 +1,6 @@
 use super::*;
 use crate::slow_start::search::THRESH_SENT;
-use crate::testing::segments;
+use crate::tests::segments;
 
 const RTT: Span = Span::from_millis(100);
 

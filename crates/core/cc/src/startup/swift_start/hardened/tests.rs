@@ -1,7 +1,7 @@
 use super::super::SwiftStart;
 use super::*;
 use crate::compose::{Opening, Stage, Startup, Step};
-use crate::testing::{MSS, segments};
+use crate::tests::{MSS, segments};
 use crate::{AckedSegment, Granted, Quantity, RttSample, SendLimit};
 
 const RTT: Span = Span::from_millis(100);
