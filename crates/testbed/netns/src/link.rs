@@ -75,18 +75,12 @@ impl Link {
     }
 
     /// Returns the index of the interface in its namespace.
-    ///
-    /// # Errors
-    /// Returns the system's error if the interface does not exist.
     pub fn index(&self) -> io::Result<u32> {
         let [a, b, c, d, ..] = self.request(InterfaceCall::GetIndex, &[])?.value;
         Ok(u32::from_ne_bytes([a, b, c, d]))
     }
 
     /// Sets the interface up.
-    ///
-    /// # Errors
-    /// Returns the system's error if the interface does not exist or this is not permitted.
     pub fn set_up(&self) -> io::Result<()> {
         let mut request = self.request(InterfaceCall::GetFlags, &[])?;
         let flags = request.flags() | libc::IFF_UP as i16;
@@ -95,19 +89,12 @@ impl Link {
     }
 
     /// Sets the MTU in bytes.
-    ///
-    /// # Errors
-    /// Returns the system's error if the interface does not exist, this is not permitted, or the MTU is out of range.
     pub fn set_mtu(&self, mtu: u16) -> io::Result<()> {
         self.request(InterfaceCall::SetMtu, &i32::from(mtu).to_ne_bytes())?;
         Ok(())
     }
 
     /// Sets the length of the transmit queue in packets. That of a TUN device holds the packets that were not read yet.
-    ///
-    /// # Errors
-    /// Returns the system's error if the interface does not exist, this is not permitted, or the length is out of
-    /// range.
     pub fn set_queue_len(&self, packets: u32) -> io::Result<()> {
         let packets = i32::try_from(packets).unwrap_or(i32::MAX);
         self.request(InterfaceCall::SetQueueLen, &packets.to_ne_bytes())?;
@@ -117,9 +104,6 @@ impl Link {
     /// Sets for how long after the last packet the driver waits for further packets to coalesce (receive offload). A
     /// batch ends earlier if it is full, or at a tick of the kernel's clock. The interface must belong to the network
     /// namespace of the process's `/sys`.
-    ///
-    /// # Errors
-    /// Returns the system's error if the interface does not exist or this is not permitted.
     pub fn set_receive_hold(&self, hold: Duration) -> io::Result<()> {
         fs::write(format!("/sys/class/net/{}/gro_flush_timeout", self.name), hold.as_nanos().to_string())
     }

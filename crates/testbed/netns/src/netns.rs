@@ -46,26 +46,17 @@ impl NetNs {
 
     /// Creates an anonymous namespace with its loopback interface up. The calling thread stays in its own namespace.
     /// Needs `CAP_SYS_ADMIN`.
-    ///
-    /// # Errors
-    /// Returns the system's error if this is not permitted or there are too many namespaces.
     pub fn anonymous() -> io::Result<Self> {
         in_thread(new_namespace)
     }
 
     /// Moves the calling thread to the namespace. Sockets, devices and child processes that the thread creates
     /// afterwards are in the namespace. Needs `CAP_SYS_ADMIN`.
-    ///
-    /// # Errors
-    /// Returns the system's error if this is not permitted.
     pub fn enter(&self) -> io::Result<()> {
         Ok(move_into_link_name_space(self.file.as_fd(), Some(LinkNameSpaceType::Network))?)
     }
 
     /// Runs `work` on a new thread in the namespace and waits for it. A panic of `work` is propagated.
-    ///
-    /// # Errors
-    /// Returns the system's error if this is not permitted or no thread can be started.
     pub fn run<R: Send>(&self, work: impl FnOnce() -> R + Send) -> io::Result<R> {
         in_thread(|| {
             self.enter()?;

@@ -20,9 +20,6 @@ pub struct Processes;
 
 impl Processes {
     /// Creates the namespace. The calling thread cannot start threads afterwards. Needs `CAP_SYS_ADMIN`.
-    ///
-    /// # Errors
-    /// Returns the system's error if this is not permitted or there are too many namespaces.
     pub fn for_children() -> io::Result<Self> {
         unshare(Namespace::ProcessesOfChildren)?;
         Ok(Self)
@@ -31,18 +28,12 @@ impl Processes {
 
 /// Has the kernel kill this process (`SIGKILL`) when the thread that started it ends. If that thread has ended already,
 /// this has no effect, so callers should check their parent's PID afterwards.
-///
-/// # Errors
-/// Returns the system's error; none is known.
 pub fn die_with_parent() -> io::Result<()> {
     Ok(set_parent_process_death_signal(Some(Signal::KILL))?)
 }
 
 /// Moves the calling thread and its future children to a new mount namespace, and mounts the file systems `fresh`
 /// (pairs of type and directory, such as `proc` and `/proc`) in it. Needs `CAP_SYS_ADMIN`.
-///
-/// # Errors
-/// Returns the system's error if this is not permitted or a directory does not exist.
 pub fn own_mounts(fresh: &[(&str, &str)]) -> io::Result<()> {
     unshare(Namespace::Mounts)?;
     // Later mounts do not propagate to the parent namespace.
@@ -63,9 +54,6 @@ pub fn terminate(process: u32) -> io::Result<()> {
 }
 
 /// Waits until any child process ends, including adopted ones. Returns its PID and exit status.
-///
-/// # Errors
-/// Returns the system's error if there are no children.
 pub fn wait_any() -> io::Result<(u32, ExitStatus)> {
     loop {
         match wait(WaitOptions::empty()) {

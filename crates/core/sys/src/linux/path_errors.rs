@@ -97,9 +97,6 @@ impl UdpSocket {
     }
 
     /// Returns the oldest queued ICMP error, or `None` if there is none.
-    ///
-    /// # Errors
-    /// Returns the system's error; none is known for a valid socket.
     pub fn recv_path_error(&self) -> io::Result<Option<PathError>> {
         let mut slots = [InMessage::default()];
         let mut quoted = vec![0; QUOTED];

@@ -19,9 +19,6 @@ pub struct Poll {
 
 impl Poll {
     /// Creates an empty set.
-    ///
-    /// # Errors
-    /// Returns an error if the process or the system is out of file descriptors or memory.
     pub fn new() -> io::Result<Self> {
         Ok(Self { fd: epoll::create(epoll::CreateFlags::CLOEXEC)? })
     }
@@ -36,9 +33,6 @@ impl Poll {
 
     /// Appends the tokens of up to 64 descriptors that are readable or have failed to `ready`. If `block`, waits until
     /// there is at least one. A signal may end the wait early.
-    ///
-    /// # Errors
-    /// Returns the system's error; none is known for a valid set.
     pub fn wait(&self, block: bool, ready: &mut Vec<u64>) -> io::Result<()> {
         let mut events = [MaybeUninit::uninit(); MAX_EVENTS];
         let timeout = (!block).then(Timespec::default);

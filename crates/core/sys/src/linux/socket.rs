@@ -65,34 +65,22 @@ impl UdpSocket {
 
     /// Requests a send buffer of `bytes`, which may exceed `net.core.wmem_max` if the process is privileged. Returns
     /// the granted size, which may be smaller.
-    ///
-    /// # Errors
-    /// Returns the system's error; none is known for a valid socket.
     pub fn set_send_buffer(&self, bytes: usize) -> io::Result<usize> {
         options::set_buffer(self.as_fd(), libc::SO_SNDBUFFORCE, libc::SO_SNDBUF, bytes)
     }
 
     /// Requests a receive buffer of `bytes`, which may exceed `net.core.rmem_max` if the process is privileged. Returns
     /// the granted size, which may be smaller.
-    ///
-    /// # Errors
-    /// Returns the system's error; none is known for a valid socket.
     pub fn set_recv_buffer(&self, bytes: usize) -> io::Result<usize> {
         options::set_buffer(self.as_fd(), libc::SO_RCVBUFFORCE, libc::SO_RCVBUF, bytes)
     }
 
     /// Returns the size of the send buffer, in the units of [`set_send_buffer`](Self::set_send_buffer).
-    ///
-    /// # Errors
-    /// Returns the system's error; none is known for a valid socket.
     pub fn send_buffer(&self) -> io::Result<usize> {
         options::buffer(self.as_fd(), libc::SO_SNDBUF)
     }
 
     /// Returns the size of the receive buffer, in the units of [`set_recv_buffer`](Self::set_recv_buffer).
-    ///
-    /// # Errors
-    /// Returns the system's error; none is known for a valid socket.
     pub fn recv_buffer(&self) -> io::Result<usize> {
         options::buffer(self.as_fd(), libc::SO_RCVBUF)
     }

@@ -20,9 +20,6 @@ pub struct Timer {
 
 impl Timer {
     /// Creates a timer that is not armed.
-    ///
-    /// # Errors
-    /// Returns an error if the process or the system is out of file descriptors or memory.
     pub fn new() -> io::Result<Self> {
         let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
         Ok(Self { file: File::from(timerfd_create(TimerfdClockId::Monotonic, flags)?) })
@@ -31,9 +28,6 @@ impl Timer {
     /// Sets the deadline, in nanoseconds of [`monotonic_now`](super::monotonic_now), or disarms the timer if it is
     /// `None`. If the deadline has passed, the timer becomes readable immediately. A timer that is readable because of
     /// the previous deadline ceases to be readable.
-    ///
-    /// # Errors
-    /// Returns the system's error; none is known for a valid timer.
     pub fn arm(&self, deadline: Option<u64>) -> io::Result<()> {
         // Zero would disarm the timer.
         let at = deadline.map_or(0, |ns| ns.max(1));
@@ -44,9 +38,6 @@ impl Timer {
     }
 
     /// Clears the readability. Returns whether the timer had expired.
-    ///
-    /// # Errors
-    /// Returns the system's error; none is known for a valid timer.
     pub fn drain(&self) -> io::Result<bool> {
         let mut expirations = [0; 8];
         match (&self.file).read(&mut expirations) {
