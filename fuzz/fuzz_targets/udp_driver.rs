@@ -1,4 +1,4 @@
-//! Checks the parser for the kernel's control messages of received datagrams (crates/core/sys/src/linux/script.rs), and
+//! Checks the parser for the kernel's control messages of received datagrams (crates/core/sys/src/linux/tests/script.rs), and
 //! that the endpoint treats coalesced datagrams like single ones (`merged` of
 //! crates/core/tcp/tests/support/hostile.rs).
 #![no_main]

@@ -12,6 +12,7 @@ mod poll;
 mod recv;
 #[cfg(any(test, feature = "fuzz-internals"))]
 #[doc(hidden)]
+#[path = "linux/tests/script.rs"]
 pub mod script;
 mod send;
 mod socket;

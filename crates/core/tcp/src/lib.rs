@@ -10,6 +10,7 @@
 mod batch;
 #[cfg(feature = "_internals")]
 #[doc(hidden)]
+#[path = "scoreboard/tests/bench.rs"]
 pub mod bench;
 mod config;
 pub mod connection;
