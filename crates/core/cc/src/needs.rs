@@ -1,7 +1,5 @@
 //! Features that a controller requests of the transport and the peer, and those that were granted.
 
-use core::fmt;
-
 use crate::EcnMark;
 
 /// A controller's requests: it cannot work without `required`, and works better with `preferred`.
@@ -194,7 +192,8 @@ impl Granted {
 }
 
 /// Error for a required feature that was not granted; the connection fails.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("congestion controller {controller} needs {need}, which this path or peer does not offer")]
 #[non_exhaustive]
 pub struct NeedError {
     /// The controller's name.
@@ -210,18 +209,6 @@ impl NeedError {
         Self { controller, need }
     }
 }
-
-impl fmt::Display for NeedError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "congestion controller {} needs {}, which this path or peer does not offer",
-            self.controller, self.need
-        )
-    }
-}
-
-impl std::error::Error for NeedError {}
 
 #[cfg(test)]
 mod tests {

@@ -42,17 +42,10 @@ pub struct OwnedWriteHalf {
 }
 
 /// The error for an attempt to reunite halves of different streams; it contains both halves.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("tried to reunite halves that are not from the same stream")]
 #[expect(clippy::exhaustive_structs, reason = "both halves are given back, as by tokio's error")]
 pub struct ReuniteError(pub OwnedReadHalf, pub OwnedWriteHalf);
-
-impl std::fmt::Display for ReuniteError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("tried to reunite halves that are not from the same stream")
-    }
-}
-
-impl std::error::Error for ReuniteError {}
 
 /// Data that a read half has shown to its reader, as a reference to a receive buffer. Until the reader consumes it, it is
 /// unread data of the connection, which counts towards the limits of memory. Dropping it loses nothing.
