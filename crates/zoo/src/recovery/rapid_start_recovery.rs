@@ -85,8 +85,8 @@ pub(crate) struct RapidStartRecovery {
 
 impl RapidStartRecovery {
     /// Creates the recovery with the factor `k`, 0 to 1. The smaller the factor, the longer nothing is sent.
-    pub(crate) const fn new(k: f64) -> Self {
-        Self { k, state: State::Fresh, prr: Prr::new() }
+    pub(crate) fn new(k: f64) -> Self {
+        Self { k, state: State::Fresh, prr: Prr::default() }
     }
 
     fn begin(&self, target: f64, ack: &Ack<'_>, path: &Path, window: &Window) -> First {

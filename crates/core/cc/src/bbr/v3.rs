@@ -111,7 +111,7 @@ impl MaxBw {
 
 /// Upper limits because of recent losses, infinite without losses: `bw_shortterm` in bytes/s, `inflight_shortterm` in
 /// bytes.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct ShortTerm {
     bw: f64,
     inflight: f64,

@@ -57,7 +57,7 @@ impl Default for Stages {
             slow_start: Box::new(HyStartPp::default()),
             avoidance: Box::new(Cubic::new(Default::default())),
             classifier: Box::new(AllCongestion),
-            recovery: Box::new(Prr::new()),
+            recovery: Box::new(Prr::default()),
         }
     }
 }

@@ -62,19 +62,13 @@ const KEPT: usize = 64;
 /// is too high. Undistorted pairs all agree, so that the capacity is a mode of the rates, but often not the largest
 /// one (Dovrolis, Ramanathan, Moore, INFOCOM 2001). The median is correct only while less than half of the pairs are
 /// distorted in either direction. [`CapProbe`](super::cap_probe::CapProbe) uses the delays instead.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct PacketPair {
     rates: Newest<Rate, KEPT>,
     dropped: u64,
 }
 
 impl PacketPair {
-    /// Creates an estimator without samples.
-    #[must_use]
-    pub fn new() -> Self {
-        Self { rates: Newest::default(), dropped: 0 }
-    }
-
     /// Adds a sample, or counts it as dropped if it is invalid.
     pub fn on_pair(&mut self, sample: &PairSample) {
         match sample.rate() {
@@ -129,12 +123,6 @@ impl PacketPair {
     }
 }
 
-impl Default for PacketPair {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 fn mean(rates: &[Rate]) -> Rate {
     let sum: u128 = rates.iter().map(|rate| u128::from(rate.as_bytes_per_sec())).sum();
     let mean = sum.checked_div(rates.len() as u128).unwrap_or(0);
@@ -157,7 +145,7 @@ mod tests {
     }
 
     fn estimator(mbits: &[u64]) -> PacketPair {
-        let mut pairs = PacketPair::new();
+        let mut pairs = PacketPair::default();
         for mbit in mbits {
             pairs.on_pair(&of_rate(*mbit));
         }
@@ -185,7 +173,7 @@ mod tests {
         pairs.on_pair(&PairSample { coalesced: true, ..of_rate(10) });
         pairs.on_pair(&PairSample { bytes: Bytes::ZERO, ..of_rate(10) });
         assert_eq!((pairs.samples(), pairs.dropped()), (1, 3));
-        assert_eq!((PacketPair::new().median(), PacketPair::new().mode(0.1)), (None, None));
+        assert_eq!((PacketPair::default().median(), PacketPair::default().mode(0.1)), (None, None));
     }
 
     /// The mode finds the link if a majority of expanded pairs lowers the median. A larger group of compressed pairs

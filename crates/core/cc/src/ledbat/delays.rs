@@ -25,16 +25,6 @@ pub(crate) struct Delays {
 }
 
 impl Delays {
-    pub(crate) const fn new() -> Self {
-        Self {
-            minutes: [Span::MAX; HISTORY],
-            older: Span::MAX,
-            began: None,
-            recent: [(Time::ZERO, Span::MAX); RECENT],
-            newest: 0,
-        }
-    }
-
     /// Adds a sample of `delay` at `now`, which never decreases. Returns whether it is the first of its minute.
     pub(crate) fn sample(&mut self, now: Time, delay: Span) -> bool {
         let began = *self.began.get_or_insert(now);
@@ -97,6 +87,12 @@ impl Delays {
 
 impl Default for Delays {
     fn default() -> Self {
-        Self::new()
+        Self {
+            minutes: [Span::MAX; HISTORY],
+            older: Span::MAX,
+            began: None,
+            recent: [(Time::ZERO, Span::MAX); RECENT],
+            newest: 0,
+        }
     }
 }

@@ -48,7 +48,7 @@ pub(super) struct Gauge {
 impl Gauge {
     pub(super) fn of(source: DelaySource) -> Self {
         let one_way = (source != DelaySource::RoundTrip).then(Box::default);
-        Self { source, round_trips: Delays::new(), one_way }
+        Self { source, round_trips: Delays::default(), one_way }
     }
 
     pub(super) fn needs(&self) -> Needs {

@@ -33,7 +33,7 @@ fn path(srtt_ms: u64) -> Path {
 fn the_gain_is_by_the_base_round_trip() {
     let rows = [(1, 16), (7, 16), (8, 15), (10, 12), (20, 6), (59, 3), (60, 2), (119, 2), (120, 1), (133, 1), (600, 1)];
     for (base, divisor) in rows {
-        let mut delays = Delays::new();
+        let mut delays = Delays::default();
         delays.sample(at(0), Span::from_millis(base));
         assert_eq!(1.0 / delays.gain(AIM), f64::from(divisor), "{base} ms");
     }
@@ -42,7 +42,7 @@ fn the_gain_is_by_the_base_round_trip() {
 /// RFC 6817: the base is the minimum of ten minutes; a minute without samples counts as infinite.
 #[test]
 fn the_base_is_forgotten_after_ten_minutes() {
-    let mut delays = Delays::new();
+    let mut delays = Delays::default();
     assert_eq!((delays.base(), delays.queueing()), (None, 0.0));
     delays.sample(at(0), Span::from_millis(50));
     for minute in 1..10 {
@@ -58,7 +58,7 @@ fn the_base_is_forgotten_after_ten_minutes() {
 /// The current delay is the minimum of the last four samples, without those older than a round trip.
 #[test]
 fn the_delay_now_is_the_least_of_four() {
-    let mut delays = Delays::new();
+    let mut delays = Delays::default();
     for (n, rtt) in [100, 130, 120, 150, 140, 190].into_iter().enumerate() {
         delays.sample(at(n as u64), Span::from_millis(rtt));
     }

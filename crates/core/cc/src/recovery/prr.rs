@@ -6,7 +6,7 @@ use crate::compose::{Recovery, Stage, Step, Window};
 use crate::describe::Entry;
 use crate::{Ack, Episode, Path, SegmentKind, SendLimit, Sent};
 
-pub(crate) static ENTRY: Entry = Entry::recovery("prr", |_| Box::new(Prr::new()))
+pub(crate) static ENTRY: Entry = Entry::recovery("prr", |_| Box::new(Prr::default()))
     .described("spreads the decrease over the RTT of the recovery", "RFC 9937")
     .tested_in(&["cubic", "new-reno", "hystart-pp+new-reno"])
     .internet_safe();
@@ -29,12 +29,6 @@ pub struct Prr {
 }
 
 impl Prr {
-    /// Creates the recovery, which has no options.
-    #[must_use]
-    pub const fn new() -> Self {
-        Self { target: 0, recover_flight: 1, delivered: 0, out: 0, grown: 0 }
-    }
-
     /// Returns `SndCnt` of RFC 9937, section 6.2, for an ACK that delivered data.
     ///
     /// The RFC assumes that the allowed bytes are sent before the next ACK. With pacing they are not. If ACKs arrive
@@ -85,7 +79,7 @@ impl Prr {
 
 impl Default for Prr {
     fn default() -> Self {
-        Self::new()
+        Self { target: 0, recover_flight: 1, delivered: 0, out: 0, grown: 0 }
     }
 }
 
@@ -105,7 +99,7 @@ impl Recovery for Prr {
     fn enter(&mut self, target: f64, ack: &Ack<'_>, path: &Path, window: &mut Window) {
         // The transport states RecoverFS for a loss. For a mark it is the amount in flight.
         let flight = ack.recover_flight.max(ack.in_flight + ack.delivered);
-        *self = Self { target: Bytes::from_f64(target).0, recover_flight: flight.0.max(1), ..Self::new() };
+        *self = Self { target: Bytes::from_f64(target).0, recover_flight: flight.0.max(1), ..Self::default() };
         if ack.delivered == Bytes::ZERO {
             window.cwnd = ack.prior_in_flight.as_f64(); // discards the allowance from before the decrease
         }

@@ -88,18 +88,12 @@ impl Latest {
 }
 
 /// State to restore if an episode turns out to be spurious.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Undo {
     /// The state that a loss ended, if any.
     pub(super) state: Option<State>,
     short_term: ShortTerm,
     long_term: f64,
-}
-
-impl Default for Undo {
-    fn default() -> Self {
-        Self { state: None, short_term: ShortTerm { bw: 0.0, inflight: 0.0 }, long_term: 0.0 }
-    }
 }
 
 impl Bbr {

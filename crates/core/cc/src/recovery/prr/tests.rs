@@ -26,7 +26,7 @@ impl Flow {
     /// Starts an episode towards `target` segments, with `in_flight` segments in flight before the first ACK.
     fn begin(in_flight: u64, target: u64, says: Says) -> Self {
         let mut flow = Self {
-            prr: Prr::new(),
+            prr: Prr::default(),
             window: Window::new(segments(in_flight).as_f64()),
             in_flight: segments(in_flight),
             sent: 0,
@@ -116,7 +116,7 @@ fn a_mark_forces_nothing() {
     let mut ack = Ack::new(Time::ZERO);
     (ack.prior_in_flight, ack.in_flight, ack.delivered) = (segments(10), segments(9), segments(1));
     let mut window = Window::new(segments(10).as_f64());
-    Prr::new().enter(segments(1).as_f64(), &ack, &Path::new(MSS), &mut window);
+    Prr::default().enter(segments(1).as_f64(), &ack, &Path::new(MSS), &mut window);
     assert!(window.cwnd < (ack.in_flight + MSS).as_f64(), "{}", window.cwnd);
 }
 
