@@ -34,10 +34,6 @@ impl Stage for VenoLoss {
         self.rounds.on_ack(ack);
         true
     }
-
-    fn phase(&self) -> &'static str {
-        "classification"
-    }
 }
 
 impl LossClassifier for VenoLoss {

@@ -31,10 +31,6 @@ impl Stage for NewReno {
         let preferred = update!(Demands { detection: Some(Detection::DuplicateAcks), ..Demands::default() });
         update!(Needs { preferred, ..Needs::default() })
     }
-
-    fn phase(&self) -> &'static str {
-        "recovery"
-    }
 }
 
 impl Recovery for NewReno {

@@ -125,10 +125,6 @@ impl Stage for RapidStartRecovery {
     fn on_sent(&mut self, sent: &Sent, path: &Path) {
         self.prr.on_sent(sent, path);
     }
-
-    fn phase(&self) -> &'static str {
-        "recovery"
-    }
 }
 
 impl Recovery for RapidStartRecovery {

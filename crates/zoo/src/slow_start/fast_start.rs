@@ -40,10 +40,6 @@ impl Stage for FastStart {
         }
         true
     }
-
-    fn phase(&self) -> &'static str {
-        "slow-start"
-    }
 }
 
 impl SlowStart for FastStart {

@@ -42,10 +42,6 @@ impl Stage for HyblaStart {
     fn gain(&self) -> f64 {
         self.max_gain
     }
-
-    fn phase(&self) -> &'static str {
-        "slow-start"
-    }
 }
 
 impl SlowStart for HyblaStart {

@@ -185,11 +185,7 @@ impl HyStart {
     }
 }
 
-impl Stage for HyStart {
-    fn phase(&self) -> &'static str {
-        "slow-start"
-    }
-}
+impl Stage for HyStart {}
 
 impl SlowStart for HyStart {
     fn initial_window(&self, path: &Path) -> Bytes {

@@ -40,10 +40,6 @@ impl Stage for VegasStart {
         self.rounds.on_ack(ack);
         true
     }
-
-    fn phase(&self) -> &'static str {
-        "slow-start"
-    }
 }
 
 impl SlowStart for VegasStart {

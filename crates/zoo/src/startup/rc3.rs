@@ -141,10 +141,6 @@ impl Stage for Rc3 {
         plan.dscp = self.dscp;
         update!(Overlay { background: self.granted.then_some(plan), ..Overlay::default() })
     }
-
-    fn phase(&self) -> &'static str {
-        "handshake"
-    }
 }
 
 impl Startup for Rc3 {

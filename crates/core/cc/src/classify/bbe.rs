@@ -66,10 +66,6 @@ impl Stage for BbeLoss {
         self.level.on_ack(ack);
         true
     }
-
-    fn phase(&self) -> &'static str {
-        "classification"
-    }
 }
 
 impl LossClassifier for BbeLoss {

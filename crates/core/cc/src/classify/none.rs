@@ -13,11 +13,7 @@ pub(crate) static ENTRY: Entry = Entry::loss("none", |_| Box::new(AllCongestion)
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct AllCongestion;
 
-impl Stage for AllCongestion {
-    fn phase(&self) -> &'static str {
-        "classification"
-    }
-}
+impl Stage for AllCongestion {}
 
 impl LossClassifier for AllCongestion {
     fn classify(&mut self, _loss: &LossEvent<'_>, _path: &Path) -> LossCause {

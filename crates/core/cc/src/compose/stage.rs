@@ -76,10 +76,10 @@ pub trait Stage: Debug + Send + Sync {
         let _ = tell;
     }
 
-    /// Returns the phase's name for logs, in kebab-case: `slow-start`, `css`, `recovery`. The default is
-    /// `congestion-avoidance`.
+    /// Returns the phase's name for logs, in kebab-case, such as `css`. The default, an empty name, stands for the usual one
+    /// of the slot: `handshake`, `slow-start`, `congestion-avoidance` or `recovery`.
     fn phase(&self) -> &'static str {
-        "congestion-avoidance"
+        ""
     }
 }
 

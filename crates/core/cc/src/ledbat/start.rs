@@ -57,10 +57,6 @@ impl Stage for LedbatStart {
         self.delays.observe(ack);
         true
     }
-
-    fn phase(&self) -> &'static str {
-        "slow-start"
-    }
 }
 
 impl SlowStart for LedbatStart {

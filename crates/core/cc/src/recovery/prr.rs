@@ -89,10 +89,6 @@ impl Stage for Prr {
             self.out = self.out.saturating_add(sent.bytes.0);
         }
     }
-
-    fn phase(&self) -> &'static str {
-        "recovery"
-    }
 }
 
 impl Recovery for Prr {

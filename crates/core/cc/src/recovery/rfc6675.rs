@@ -27,10 +27,6 @@ impl Stage for Rfc6675 {
         let preferred = Demands { detection: Some(Detection::Sack), ..Demands::default() };
         Needs { preferred, ..Needs::default() }
     }
-
-    fn phase(&self) -> &'static str {
-        "recovery"
-    }
 }
 
 impl Recovery for Rfc6675 {

@@ -33,11 +33,7 @@ pub fn divisor(cwnd: f64, max_ssthresh: f64) -> f64 {
     if cwnd <= max_ssthresh { 1.0 } else { (cwnd / (0.5 * max_ssthresh)).floor().max(1.0) }
 }
 
-impl Stage for LimitedSlowStart {
-    fn phase(&self) -> &'static str {
-        "slow-start"
-    }
-}
+impl Stage for LimitedSlowStart {}
 
 impl SlowStart for LimitedSlowStart {
     fn initial_window(&self, path: &Path) -> Bytes {

@@ -37,11 +37,7 @@ impl StandardSlowStart {
     }
 }
 
-impl Stage for StandardSlowStart {
-    fn phase(&self) -> &'static str {
-        "slow-start"
-    }
-}
+impl Stage for StandardSlowStart {}
 
 impl SlowStart for StandardSlowStart {
     fn initial_window(&self, path: &Path) -> Bytes {

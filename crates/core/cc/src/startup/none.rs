@@ -15,11 +15,7 @@ pub(crate) static ENTRY: Entry = Entry::startup("none", |_| Box::new(NoStartup))
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct NoStartup;
 
-impl Stage for NoStartup {
-    fn phase(&self) -> &'static str {
-        "handshake"
-    }
-}
+impl Stage for NoStartup {}
 
 impl Startup for NoStartup {
     fn begin(&mut self, _opening: Opening, _now: Time, _path: &Path, _window: &mut Window) -> Step {

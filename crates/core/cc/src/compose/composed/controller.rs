@@ -168,6 +168,13 @@ impl Controller for Composed {
             Some(Recovering { kind: RecoveryKind::Ecn, .. }) => "cwr",
             _ => self.active().phase(),
         };
+        let phase = match (phase, self.phase) {
+            ("", _) if self.recovering.is_some() => "recovery",
+            ("", Phase::Startup) => "handshake",
+            ("", Phase::SlowStart) => "slow-start",
+            ("", Phase::Avoidance) => "congestion-avoidance",
+            (own, _) => own,
+        };
         let mut snapshot = Snapshot { startup: self.record.outcome(), ..Snapshot::new(phase) };
         // Two stages may have the same estimator. Later stages have observed more of the path, so they come first.
         for stage in self.stages().into_iter().rev() {
