@@ -86,11 +86,7 @@ enum Load {
     },
 }
 
-impl Payload for Load {
-    fn bytes_mut(&mut self) -> Option<&mut [u8]> {
-        None
-    }
-}
+impl Payload for Load {}
 
 #[derive(Debug)]
 struct Cross {

@@ -15,9 +15,11 @@ pub mod dscp {
 ///
 /// `Clone` is required because links may duplicate packets.
 pub trait Payload: Clone {
-    /// Returns the bytes that a bit error may hit: the UDP payload, or more. Returns `None` if there are none, as in
+    /// Returns the bytes that a bit error may hit: the UDP payload, or more. Returns `None`, the default, if there are none, as in
     /// cross traffic that consists only of sizes.
-    fn bytes_mut(&mut self) -> Option<&mut [u8]>;
+    fn bytes_mut(&mut self) -> Option<&mut [u8]> {
+        None
+    }
 
     /// Lets `edit` read and modify the UDP payload. Returns what `edit` returns: whether it changed the payload, so
     /// that a checksum over it must be updated. `edit` is not called if there is no UDP payload.
@@ -26,18 +28,10 @@ pub trait Payload: Clone {
     }
 }
 
-impl Payload for () {
-    fn bytes_mut(&mut self) -> Option<&mut [u8]> {
-        None
-    }
-}
+impl Payload for () {}
 
-impl Payload for u64 {
-    /// A number is a label and has no bytes on the wire.
-    fn bytes_mut(&mut self) -> Option<&mut [u8]> {
-        None
-    }
-}
+/// A number is a label and has no bytes on the wire.
+impl Payload for u64 {}
 
 impl Payload for Vec<u8> {
     fn bytes_mut(&mut self) -> Option<&mut [u8]> {
