@@ -111,14 +111,14 @@ pub(crate) struct Copa {
     pub(crate) slow_start: bool,
     pub(crate) delays: Delays,
     velocity: Velocity,
-    competition: Competition,
+    pub(crate) competition: Competition,
     losses: HeavyLoss,
-    loss_bound: LossBound,
+    pub(crate) loss_bound: LossBound,
     undo: Option<Undo>,
     /// Queueing delay in seconds up to which slow start continues.
-    tolerated: f64,
+    pub(crate) tolerated: f64,
     /// Fraction of the `1 / delta` segments that is kept in the queue: above 0, at most 1.
-    kept: f64,
+    pub(crate) kept: f64,
 }
 
 impl Copa {
@@ -244,44 +244,10 @@ impl Copa {
         self.delays.is_nearly_empty(self.noise(), self.config.nearly)
     }
 
-    /// Returns whether the queue has not been nearly empty for longer than the patience.
-    pub(crate) const fn is_filled(&self) -> bool {
-        self.competition.is_on()
-    }
-
-    /// Returns the loss rate that a smaller window of this flow did not change at the last test, or zero.
-    pub(crate) const fn lasting_losses(&self) -> f64 {
-        self.loss_bound.link
-    }
-
-    pub(crate) fn forget_losses(&mut self) {
-        self.loss_bound.rest();
-    }
-
-    /// Continues slow start up to a queueing delay of `tolerated` seconds.
-    pub(crate) const fn tolerate(&mut self, tolerated: f64) {
-        self.tolerated = tolerated;
-    }
-
-    /// Keeps this fraction of the usual number of segments in the queue, above 0, at most 1.
-    pub(crate) const fn keep(&mut self, fraction: f64) {
-        self.kept = fraction;
-    }
-
-    /// Returns the number of round trips since the queue was nearly empty.
-    pub(crate) const fn filled_rounds(&self) -> u32 {
-        self.competition.filled
-    }
-
     /// Measures the variation of the delay, which then does not count as a queue.
     pub(crate) fn with_jitter(mut self) -> Self {
         self.delays = self.delays.with_jitter();
         self
-    }
-
-    /// Returns whether a test of the losses runs, or has limited the window.
-    pub(crate) const fn bounds_losses(&self) -> bool {
-        self.loss_bound.is_on()
     }
 
     /// Keeps the window between `least` and `most` bytes.

@@ -9,7 +9,7 @@ const KEEP: f64 = 0.5;
 
 /// The current mode and its delta.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Competition {
+pub(crate) struct Competition {
     /// 1 / delta in the default mode, which is the minimum in the competitive mode.
     least: f64,
     /// Number of complete round trips without a nearly empty queue before the competitive mode.
@@ -17,7 +17,7 @@ pub(super) struct Competition {
     /// 1 / delta in the competitive mode.
     inverse: f64,
     /// Number of round trips that began since the queue was nearly empty.
-    pub(super) filled: u32,
+    pub(crate) filled: u32,
     /// Whether a loss has occurred in this round trip.
     lost: bool,
 }
@@ -34,7 +34,7 @@ impl Competition {
 
     /// Returns whether the competitive mode is active: the queue has not been nearly empty for `patience` complete
     /// round trips.
-    pub(super) const fn is_on(&self) -> bool {
+    pub(crate) const fn is_on(&self) -> bool {
         self.filled > self.patience
     }
 

@@ -128,13 +128,13 @@ struct Question {
 
 /// The loss bound and its state.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct LossBound {
+pub(crate) struct LossBound {
     most: f64,
     state: State,
     counts: Counts,
     round: Counts,
     /// The link's own loss rate, which does not depend on the flow, and when it was measured.
-    pub(super) link: f64,
+    pub(crate) link: f64,
     asked: Time,
     /// The last limit of the window, and the number of round trips for which it applied.
     ceiling: f64,
@@ -162,12 +162,12 @@ impl LossBound {
     }
 
     /// Returns whether the window is reduced because of losses.
-    pub(super) const fn is_on(&self) -> bool {
+    pub(crate) const fn is_on(&self) -> bool {
         !matches!(self.state, State::Free)
     }
 
     /// Ends tests and limits, because other flows fill the queue and also cause losses.
-    pub(super) fn rest(&mut self) {
+    pub(crate) fn rest(&mut self) {
         (self.state, self.counts, self.round) = (State::Free, Counts::default(), Counts::default());
     }
 

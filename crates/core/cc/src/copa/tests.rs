@@ -41,7 +41,7 @@ fn the_target_is_the_inverse_of_price_and_delay() {
         let found = copa.target() / MSS.as_f64() / standing;
         assert!((found / rate - 1.0).abs() < 1e-9, "delta {delta}, {queue_ms} ms: {found}");
         // With half of the segments in the queue, the rate is half as high.
-        copa.keep(0.5);
+        copa.kept = 0.5;
         let half = copa.target() / MSS.as_f64() / standing;
         assert!((half / rate - 0.5).abs() < 1e-9);
     }

@@ -66,7 +66,7 @@ impl CopaCubic {
     /// Returns whether the flow is one of many that lose much, and that only respond to this together.
     pub(super) fn is_crowded(&self, share: Option<f64>) -> bool {
         self.losses.recent() > CROWD.losses
-            && self.copa.lasting_losses() > CROWD.lasting
+            && self.copa.loss_bound.link > CROWD.lasting
             && self.copa.cwnd < CROWD.segments * self.mss.as_f64()
             && share.is_none_or(|share| share < CROWD.share)
     }

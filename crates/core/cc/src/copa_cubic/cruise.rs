@@ -128,7 +128,7 @@ impl CopaCubic {
         // Copa moves the window.
         let (fraction, least, most) = HYSTART;
         let tolerated = (self.base().as_secs_f64() * fraction).clamp(least, most);
-        self.copa.tolerate(if self.capacity.rate().is_some() { 0.0 } else { tolerated });
+        self.copa.tolerated = if self.capacity.rate().is_some() { 0.0 } else { tolerated };
         let (grew, before) = (self.copa.slow_start, self.copa.cwnd);
         self.copa.decide(ack, path);
         if grew && !self.copa.slow_start {
@@ -139,7 +139,7 @@ impl CopaCubic {
         // Losses of slow start or a raised window say nothing about the window that remains.
         if ack.round_start && self.cruise.overshoot > 0 {
             self.cruise.overshoot -= 1;
-            self.copa.forget_losses();
+            self.copa.loss_bound.rest();
         }
         self.cruise.queueing = self.cruise.queueing.max(self.copa.delays.queueing());
         self.cruise.raw = self.cruise.raw.max(self.copa.delays.raw());
@@ -151,7 +151,7 @@ impl CopaCubic {
         if ack.ecn_echo && self.cruise.marked_until.is_none() {
             (self.cruise.marked_until, self.cruise.unused) = (Some(ack.total_delivered + ack.in_flight), 0);
             let window = self.copa.cwnd;
-            self.copa.keep(self.crowd.on_mark(window / self.mss.as_f64()));
+            self.copa.kept = self.crowd.on_mark(window / self.mss.as_f64());
             self.copa.take_over((window * KEEP.1).max(window.min(LEAST_SEGMENTS * self.mss.as_f64())), false);
         }
         self.on_reach_ack(ack, before);
@@ -187,10 +187,10 @@ impl CopaCubic {
         let is_long = queueing > self.usual_queueing().max(least);
         let is_congested = level >= LEVEL.1;
         if is_congested && !is_alone && share.is_some() {
-            self.copa.keep(self.crowd.on_loss(window / self.mss.as_f64()));
+            self.copa.kept = self.crowd.on_loss(window / self.mss.as_f64());
         }
-        let is_full = is_congested && (is_long || share.is_some() && self.copa.bounds_losses());
-        if is_full && !is_alone && (share.is_some() || !self.copa.bounds_losses()) {
+        let is_full = is_congested && (is_long || share.is_some() && self.copa.loss_bound.is_on());
+        if is_full && !is_alone && (share.is_some() || !self.copa.loss_bound.is_on()) {
             self.copa.take_over(window * KEEP.0, false);
         }
     }
@@ -215,18 +215,18 @@ impl CopaCubic {
         }
         self.cruise.since_alone = if is_alone { 0 } else { self.cruise.since_alone.saturating_add(1) };
         self.cruise.since_own_queue = self.cruise.since_own_queue.saturating_add(1);
-        self.copa.keep(self.crowd.on_round(self.copa.cwnd / self.mss.as_f64()));
+        self.copa.kept = self.crowd.on_round(self.copa.cwnd / self.mss.as_f64());
         // The floor was part of every delay of the round trip.
         let floor = self.copa.delays.floor();
         self.copa.delays.set_floor(floor.min(Span::from_secs_f64(raw)));
         if self.config.compete && !self.copa.slow_start && self.is_crowded(share) {
             return self.begin_competition(self.copa.cwnd, ack.now, path);
         }
-        if self.copa.bounds_losses() {
+        if self.copa.loss_bound.is_on() {
             self.cruise.unused = 0;
             return;
         }
-        if self.copa.filled_rounds() <= 1 {
+        if self.copa.competition.filled <= 1 {
             self.cruise.unfilled = self.copa.cwnd;
             self.cruise.unfilled_rate = self.rounds.rate();
         }
@@ -244,7 +244,7 @@ impl CopaCubic {
             self.touched = ack.now;
             let trial = Trial::new(self.copa.cwnd, rate, self.base().as_secs_f64(), queueing, false);
             self.mode = Mode::Trial(trial.looking().waiting(LOOK_ROUNDS));
-        } else if self.copa.is_filled() || is_new {
+        } else if self.copa.competition.is_on() || is_new {
             self.on_filled(share, is_new);
         } else {
             self.look_for_room(ack, queueing);
@@ -256,7 +256,7 @@ impl CopaCubic {
     fn has_lost_out(&mut self, ack: &Ack<'_>) -> Option<f64> {
         let (at, rate) = self.cruise.competed?;
         let is_over = ack.now.since(at) > REGRET;
-        let has_lost = self.copa.filled_rounds() > 1 && self.rounds.rate().is_some_and(|now| now < LOST_OUT * rate);
+        let has_lost = self.copa.competition.filled > 1 && self.rounds.rate().is_some_and(|now| now < LOST_OUT * rate);
         self.cruise.competed.take_if(|_| is_over || has_lost);
         (has_lost && !is_over).then_some(rate)
     }
@@ -272,7 +272,7 @@ impl CopaCubic {
     /// Finds the cause of a queue that remains. A queue of what Copa keeps needs none, unless it remains for long.
     fn on_filled(&mut self, share: Option<f64>, is_new: bool) {
         let queueing = self.copa.delays.queueing();
-        let is_due = is_new || queueing > self.tested_queueing() || self.copa.filled_rounds() > PATIENCE;
+        let is_due = is_new || queueing > self.tested_queueing() || self.copa.competition.filled > PATIENCE;
         let Some(rate) = self.rounds.rate().filter(|_| is_due) else { return };
         let window = self.copa.cwnd;
         if share.is_some_and(|share| share > ALONE) && self.cruise.since_own_queue > OWN_QUEUE_ROUNDS {

@@ -175,7 +175,7 @@ impl CopaCubic {
             || is_cut
             || self.capacity.rate().is_some()
             || self.copa.slow_start
-            || self.copa.bounds_losses()
+            || self.copa.loss_bound.is_on()
         {
             return self.reach.restart();
         }
