@@ -35,7 +35,7 @@ LINKS[ten]="${LINKS[one]}" LINKS[ten-cold]="${LINKS[one]}" LINKS[page]="${LINKS[
 forwarder() { # address
     "$bin/longhaul" forward --accept-new ${CONGESTION:+-C "$CONGESTION"} -L 9000:127.0.0.1:8000 "$1:7443" 2>"$work/forward" &
     forward=$!
-    until grep -q '^listening' "$work/forward"; do sleep 0.05; done
+    until grep -q ' leads to ' "$work/forward"; do sleep 0.05; done
     # The tunnels that are kept ready.
     sleep "${2:-6}"
 }
@@ -91,7 +91,7 @@ server=$!
 "$bin/longhaul" gateway ${CONGESTION:+-C "$CONGESTION"} --allow "$("$bin/longhaul" identity)" --permit 127.0.0.1:8000 2>"$work/gateway" &
 gateway=$!
 trap 'kill $server $gateway; rm -r "$work"' EXIT
-until grep -q '^listening' "$work/gateway" && get http://127.0.0.1:8000/1; do sleep 0.2; done 2>/dev/null
+until grep -q '^Ready' "$work/gateway" && get http://127.0.0.1:8000/1; do sleep 0.2; done 2>/dev/null
 for bar in "${@:-one}"; do
     if [[ $bar == loopback ]]; then
         "$0" --runs "$runs" --inside "$bar" 127.0.0.1

@@ -79,7 +79,7 @@ if [[ $inside ]]; then
         --datashard 10 --parityshard 3 --sndwnd "${WINDOWS[$link]}" --rcvwnd "${WINDOWS[$link]}" 2>"$work/client" &
     client=$!
     trap 'kill $forward $client' EXIT
-    until grep -qs '^listening' "$work/forward"; do
+    until grep -qs ' leads to ' "$work/forward"; do
         kill -0 "$forward" || { cat "$work/forward" >&2; exit 1; }
         sleep 0.05
     done
@@ -101,7 +101,7 @@ zeros=$!
 gateway=$!
 server=''
 trap 'kill $zeros $gateway $server; rm -r "$work"' EXIT
-until grep -qs '^listening' "$work/gateway"; do
+until grep -qs '^Ready' "$work/gateway"; do
     kill -0 "$gateway" || { cat "$work/gateway" >&2; exit 1; }
     sleep 0.2
 done

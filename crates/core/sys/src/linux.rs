@@ -27,5 +27,5 @@ pub use poll::Poll;
 pub use recv::{MAX_RECV_BATCH, Meta, Received, RecvBatch};
 pub use send::{MAX_GSO_SEGMENTS, MAX_SEND_BATCH, MAX_SLICES, Transmit};
 pub use socket::UdpSocket;
-pub use syscall::run_first;
+pub use syscall::{local_time, run_first};
 pub use timer::Timer;

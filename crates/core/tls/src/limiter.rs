@@ -1,46 +1,32 @@
-//! Limit on the log messages that strangers cause: in each second, one per source and ten in total.
+//! Limit on the log messages that strangers cause: one per second and subject.
 
 use std::collections::HashMap;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use tracing::Level;
 
 use crate::TlsError;
-use crate::admission::host;
 
-/// Minimum time between two messages about one source.
+/// Minimum time between two messages about one subject.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// Maximum number of messages in total per [`INTERVAL`].
-const MAX_MESSAGES: usize = 10;
 
 /// The only limiter of the process, because several listeners share one log.
 static LIMITER: LazyLock<Mutex<Limiter>> = LazyLock::new(Mutex::default);
 
-/// Address, and subject of the messages about it.
-type Source = (IpAddr, &'static str);
-
+/// For each subject, the time of the last message, and the number of messages omitted since.
 #[derive(Debug, Default)]
-struct Limiter {
-    /// Start of the current interval, and the number of messages in it.
-    interval: Option<(Instant, usize)>,
-    /// For sources of this interval and the previous one: time of the last message, and number of messages omitted
-    /// since.
-    sources: HashMap<Source, (Instant, u64)>,
-    /// Number of omitted messages about other sources.
-    omitted: u64,
-}
+struct Limiter(HashMap<&'static str, (Instant, u64)>);
 
-/// Returns whether a message about `peer` should be written. The message counts against the limit of its `subject`, so
-/// that messages about different subjects do not hide each other, and against that of the process. If it should be
-/// written, returns a text to append, which tells how many messages were omitted before and is empty if none were;
-/// otherwise, returns `None`.
+/// Returns whether a message should be written. It counts against the limit of its `subject` for all peers together, so
+/// that messages about different subjects do not hide each other. If it should be written, returns a text to append,
+/// which tells how many messages were omitted before and is empty if none were; otherwise, returns `None`.
 #[must_use]
 #[expect(clippy::disallowed_methods, reason = "the rate of log messages is limited in real time")]
-pub fn admit(peer: SocketAddr, subject: &'static str) -> Option<String> {
+pub fn admit(subject: &'static str) -> Option<String> {
     let mut limiter = LIMITER.lock().unwrap_or_else(PoisonError::into_inner);
-    let omitted = limiter.admit((host(peer.ip()), subject), Instant::now())?;
+    let omitted = limiter.admit(subject, Instant::now())?;
     Some(if omitted == 0 { String::new() } else { format!(" ({omitted} more since the last message)") })
 }
 
@@ -49,7 +35,7 @@ pub fn admit(peer: SocketAddr, subject: &'static str) -> Option<String> {
 /// client's next attempt.
 pub(crate) fn report(peer: SocketAddr, error: &TlsError) {
     let level = if matches!(error, TlsError::Refused) { Level::INFO } else { Level::WARN };
-    let Some(more) = admit(peer, level.as_str()) else { return };
+    let Some(more) = admit(level.as_str()) else { return };
     if level == Level::INFO {
         tracing::info!(target: "longhaul::tls", "{peer} has left: {error}{more}");
     } else {
@@ -59,63 +45,33 @@ pub(crate) fn report(peer: SocketAddr, error: &TlsError) {
 
 impl Limiter {
     /// Returns the number of messages omitted before this one if it should be written, otherwise `None`.
-    fn admit(&mut self, source: Source, now: Instant) -> Option<u64> {
-        let is_recent = |then: Instant| now.saturating_duration_since(then) < INTERVAL;
-        if !self.interval.is_some_and(|(start, _)| is_recent(start)) {
-            self.interval = Some((now, 0));
-            let omitted = &mut self.omitted;
-            self.sources.retain(|_, (last, missed)| {
-                let keeps = is_recent(*last);
-                *omitted = omitted.saturating_add(if keeps { 0 } else { *missed });
-                keeps
-            });
-        }
-        let missed = match self.sources.get_mut(&source) {
-            Some((last, missed)) if is_recent(*last) => {
-                *missed += 1;
+    fn admit(&mut self, subject: &'static str, now: Instant) -> Option<u64> {
+        let omitted = match self.0.get_mut(subject) {
+            Some((last, omitted)) if now.saturating_duration_since(*last) < INTERVAL => {
+                *omitted = omitted.saturating_add(1);
                 return None;
             }
-            Some((_, missed)) => std::mem::take(missed),
+            Some((_, omitted)) => *omitted,
             None => 0,
         };
-        let Some((_, written)) = self.interval.as_mut().filter(|(_, written)| *written < MAX_MESSAGES) else {
-            self.omitted = self.omitted.saturating_add(missed.saturating_add(1));
-            return None;
-        };
-        *written += 1;
-        self.sources.insert(source, (now, 0));
-        Some(missed.saturating_add(std::mem::take(&mut self.omitted)))
+        self.0.insert(subject, (now, 0));
+        Some(omitted)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::net::Ipv4Addr;
-
     use super::*;
 
     #[test]
     #[expect(clippy::disallowed_methods, reason = "any time will do as the first one")]
-    fn messages_are_limited_per_source_and_in_all() {
+    fn messages_are_limited_per_subject() {
         let mut limiter = Limiter::default();
         let start = Instant::now();
-        let mut admit = |source: u32, subject, millis| {
-            let source = (Ipv4Addr::from_bits(source).into(), subject);
-            let admitted = limiter.admit(source, start + Duration::from_millis(millis));
-            assert!(limiter.sources.len() <= 2 * MAX_MESSAGES);
-            admitted
-        };
-        assert_eq!(admit(1, "a", 0), Some(0));
-        assert_eq!(admit(1, "a", 10), None);
-        assert_eq!(admit(1, "a", 999), None);
-        assert_eq!(admit(1, "b", 999), Some(0));
-        assert_eq!(admit(2, "a", 999), Some(0));
-        assert_eq!(admit(1, "a", 1000), Some(2));
-        let written = (10..5000).filter(|source| admit(*source, "a", 1001).is_some()).count();
-        assert_eq!(written, MAX_MESSAGES - 1);
-        assert_eq!(admit(1, "a", 2000), Some(4990 - 9));
-        // The number of omitted messages about a source is kept when the source is removed.
-        assert_eq!(admit(1, "a", 2500), None);
-        assert_eq!(admit(3, "a", 5000), Some(1));
+        let mut admit = |subject, millis| limiter.admit(subject, start + Duration::from_millis(millis));
+        assert_eq!([0, 10, 999].map(|millis| admit("a", millis)), [Some(0), None, None]);
+        assert_eq!(admit("b", 999), Some(0));
+        assert_eq!([1000, 1999, 2500].map(|millis| admit("a", millis)), [Some(2), None, Some(1)]);
+        assert_eq!(admit("b", 9999), Some(0));
     }
 }

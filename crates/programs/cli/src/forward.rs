@@ -10,7 +10,7 @@ mod remote;
 mod transparent;
 
 pub(crate) use listen::{DynamicForward, LocalForward, Source, parse_remote};
-pub(crate) use pool::{Connect, Pool, PoolConfig};
+pub(crate) use pool::{Connect, Pool, PoolConfig, unreachable};
 pub(crate) use remote::Remote;
 #[cfg(target_os = "linux")]
 pub(crate) use transparent::rules;

@@ -1,4 +1,4 @@
-//! Observation of a running forwarder or gateway, for metrics and a status page.
+//! Observation of a running forwarder or gateway, for metrics, a status page and a line on the terminal.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
@@ -12,11 +12,13 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
+use crate::progress::Line;
 use crate::sync::lock;
 use crate::tunnel::rate::Limits;
 use crate::tunnel::{self, Ended, Event, Flow, Reason, Target, Traffic, Tunnel, TunnelError, Watch};
 
 pub(crate) mod http;
+mod line;
 mod metrics;
 mod share;
 mod status;
@@ -174,12 +176,13 @@ impl Monitor {
         *lock(&self.state).totals.refused.entry(reason.name()).or_default() += 1;
     }
 
-    /// Takes a sample per [`INTERVAL`]. Does not return.
-    pub(crate) async fn run(&self) {
+    /// Takes a sample per [`INTERVAL`], and shows it on `line`. Does not return.
+    pub(crate) async fn run(&self, line: Line) {
         let mut ticks = interval(INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut last = ticks.tick().await;
         loop {
+            line.show(&self.glance());
             let now = ticks.tick().await;
             lock(&self.state).sample(now - last);
             last = now;

@@ -30,18 +30,3 @@ pub(crate) fn write(text: &str) -> io::Result<()> {
 pub(crate) fn unless_unread(written: io::Result<()>) -> io::Result<()> {
     written.or_else(|error| if error.kind() == io::ErrorKind::BrokenPipe { Ok(()) } else { Err(error) })
 }
-
-/// Standard error for logs, whose writes always succeed.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Log;
-
-impl Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let _ = io::stderr().write_all(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}

@@ -81,7 +81,7 @@ pub fn main() -> ExitCode {
         _ => (Detail::Transport, LevelFilter::TRACE),
     };
     let screen = Screen::stderr(detail, cli.plain);
-    transport::init_log(level);
+    transport::init_log(level, &screen);
     let mut runtime = Builder::new_multi_thread();
     let (name, result) = match cli.command {
         Command::Send(args) => {

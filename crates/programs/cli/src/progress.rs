@@ -1,7 +1,8 @@
-//! What a person sees of transfers on standard error: on a terminal two lines that stay in place, otherwise a line every
-//! 10 s.
+//! What a person sees on standard error. Lines about transfers and tunnels stay in place on a terminal; otherwise there
+//! is a line about a transfer every 10 s.
 
 use std::env;
+use std::io::{self, IsTerminal as _, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -103,6 +104,20 @@ impl Screen {
         }
     }
 
+    /// Writes a line about an event if so much detail is wanted; on a terminal with the time.
+    pub(crate) fn event(&self, detail: Detail, line: &str) {
+        if io::stderr().is_terminal() {
+            self.tell(detail, &format!("{}  {line}", time_of_day()));
+        } else {
+            self.tell(detail, line);
+        }
+    }
+
+    /// Returns whether lines stay in place.
+    pub(crate) fn is_live(&self) -> bool {
+        !self.lines.is_hidden()
+    }
+
     /// Writes a line to standard output.
     ///
     /// If that fails other than by the end of its reader, the first failure is [remembered](Self::is_incomplete) and
@@ -124,11 +139,9 @@ impl Screen {
 
     /// Starts the display of a transfer of `total`, if that is known. `peer` is shown if it is not empty.
     pub(crate) fn begin(&self, total: Option<Total>, peer: &str) -> Progress {
-        let style = ProgressStyle::with_template("{msg}").unwrap_or_else(|_| ProgressStyle::default_spinner());
-        let shown = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden()).with_style(style);
         Progress {
             screen: self.clone(),
-            shown: self.lines.add(shown),
+            shown: self.line(),
             total,
             peer: peer.to_owned(),
             name: String::new(),
@@ -142,6 +155,44 @@ impl Screen {
             rate: 0.0,
         }
     }
+
+    /// Adds an empty line that stays in place.
+    pub(crate) fn line(&self) -> Line {
+        let style = ProgressStyle::with_template("{msg}").unwrap_or_else(|_| ProgressStyle::default_spinner());
+        let shown = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden()).with_style(style);
+        Line(self.lines.add(shown))
+    }
+}
+
+/// A line that stays in place on a terminal, removed when dropped.
+#[derive(Debug)]
+pub(crate) struct Line(ProgressBar);
+
+impl Line {
+    /// Shows as many of these `parts` as fit.
+    pub(crate) fn show(&self, parts: &[String]) {
+        self.0.set_message(joined(parts, columns(io::stderr())));
+    }
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
+}
+
+/// Shows the lines of a log by a method of the screen, and always succeeds.
+pub(crate) struct Log(pub(crate) Screen, pub(crate) fn(&Screen, &str));
+
+impl Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        (self.1)(&self.0, String::from_utf8_lossy(bytes).trim_end());
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// What is to be transferred.
@@ -152,11 +203,11 @@ pub(crate) struct Total {
     pub(crate) bytes: Option<u64>,
 }
 
-/// A transfer over one connection or several in succession. Its lines are removed when this is dropped.
+/// A transfer over one connection or several in succession.
 #[derive(Debug)]
 pub(crate) struct Progress {
     screen: Screen,
-    shown: ProgressBar,
+    shown: Line,
     total: Option<Total>,
     peer: String,
     /// The file under way.
@@ -216,9 +267,9 @@ impl Progress {
         };
         (self.moved, self.bytes) = (now, bytes);
         if !self.screen.is_plain {
-            let columns = columns();
+            let columns = columns(io::stderr());
             let (amount, files) = (self.amount(columns, is_unicode()), self.files(columns));
-            self.shown.set_message(if files.is_empty() { amount } else { format!("{amount}\n{files}") });
+            self.shown.0.set_message(if files.is_empty() { amount } else { format!("{amount}\n{files}") });
         } else if self.screen.shows(Detail::Usual) && now >= self.said.saturating_add(LINE_INTERVAL) {
             self.said = now;
             let parts = self.parts().into_iter().chain([self.files(COLUMNS)]);
@@ -276,21 +327,29 @@ impl Progress {
     }
 }
 
-impl Drop for Progress {
-    fn drop(&mut self) {
-        self.shown.finish_and_clear();
+/// Returns the width of a terminal, or 80 for other files.
+#[cfg(unix)]
+pub(crate) fn columns(terminal: impl std::os::fd::AsFd) -> usize {
+    match rustix::termios::tcgetwinsize(terminal) {
+        Ok(size) if size.ws_col > 0 => size.ws_col.into(),
+        _ => COLUMNS,
     }
 }
 
-/// Returns the width of the terminal.
-fn columns() -> usize {
-    #[cfg(unix)]
-    if let Ok(size) = rustix::termios::tcgetwinsize(std::io::stderr())
-        && size.ws_col > 0
-    {
-        return size.ws_col.into();
-    }
+#[cfg(not(unix))]
+pub(crate) fn columns(_terminal: impl Write) -> usize {
     COLUMNS
+}
+
+/// Returns the time of day: local time on Linux, otherwise UTC, which a `Z` marks.
+#[expect(clippy::disallowed_methods, reason = "people read real time")]
+fn time_of_day() -> String {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default().as_secs();
+    #[cfg(target_os = "linux")]
+    let ([hour, minute, second], zone) = (longhaul_sys::linux::local_time(now), "");
+    #[cfg(not(target_os = "linux"))]
+    let ([hour, minute, second], zone) = ([now / 3600 % 24, now / 60 % 60, now % 60], "Z");
+    format!("{hour:02}:{minute:02}:{second:02}{zone}")
 }
 
 /// Returns whether the terminal shows Unicode (POSIX locale variables).

@@ -129,6 +129,12 @@ pub(crate) fn amount(bytes: u64, moved: u64, took: Duration) -> String {
     if took < LEAST_TIMED { amount } else { format!("{amount}, {}", rate(bits_per_second(moved, took))) }
 }
 
+/// Formats a round-trip time without decimals that nobody needs.
+pub(crate) fn round_trip(rtt: Duration) -> String {
+    let millis = rtt.as_secs_f64() * 1e3;
+    if millis < 9.95 { format!("{millis:.1} ms") } else { format!("{millis:.0} ms") }
+}
+
 /// Formats a time for display, or a question mark if it is unknown.
 pub(crate) fn time(time: Option<Duration>) -> String {
     time.map_or_else(|| "?".to_owned(), |time| text::time(Span::from_nanos(time.as_nanos() as u64)))

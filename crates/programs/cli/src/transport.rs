@@ -16,6 +16,7 @@ use tracing_subscriber::filter::{EnvFilter, LevelFilter};
 
 use crate::memory::Memory;
 use crate::output;
+use crate::progress::{Detail, Log, Screen};
 
 const BACKLOG: u32 = 1024;
 /// Time for a reset to leave if the UDP socket's buffer is full. The TCP stack is part of the process: queued
@@ -371,16 +372,25 @@ pub(crate) async fn finish(
     result.and(saved)
 }
 
-/// Writes the library's messages of at least `level`, or the events that `RUST_LOG` selects, to standard error.
-pub(crate) fn init_log(level: LevelFilter) {
+/// Shows the library's messages of at least `level`, or the events that `RUST_LOG` selects. Warnings are sentences for
+/// people, unless more is wanted.
+pub(crate) fn init_log(level: LevelFilter, screen: &Screen) {
+    let is_detailed = level > LevelFilter::WARN || std::env::var_os(EnvFilter::DEFAULT_ENV).is_some();
     let filter = EnvFilter::builder().with_default_directive(level.into());
     let filter = filter.from_env().unwrap_or_else(|error| {
         output::say(&format!("RUST_LOG is ignored: {error}"));
         EnvFilter::default().add_directive(level.into())
     });
+    let screen = screen.clone();
     // Failures of the subscriber itself would be reported by a macro that panics.
     let log = tracing_subscriber::fmt().with_env_filter(filter).log_internal_errors(false);
-    log.with_writer(output::Log::default).init();
+    if is_detailed {
+        log.with_writer(move || Log(screen.clone(), Screen::warn)).init();
+    } else {
+        let warn = |screen: &Screen, line: &str| screen.event(Detail::Quiet, line);
+        let log = log.without_time().with_target(false).with_level(false);
+        log.with_writer(move || Log(screen.clone(), warn)).init();
+    }
 }
 
 #[cfg(test)]

@@ -213,6 +213,16 @@ pub(super) fn option(fd: BorrowedFd<'_>, level: c_int, name: c_int) -> io::Resul
     Ok(value)
 }
 
+/// Returns the hour, minute and second of local time at `time`, seconds since 1970.
+#[must_use]
+pub fn local_time(time: u64) -> [i32; 3] {
+    // SAFETY: zero is a valid value of all fields of this struct.
+    let mut local: libc::tm = unsafe { mem::zeroed() };
+    // SAFETY: the function reads one time, and writes one struct.
+    unsafe { libc::localtime_r(&(time as _), &mut local) };
+    [local.tm_hour, local.tm_min, local.tm_sec]
+}
+
 /// Gives the calling thread, but not its children, real-time priority (`SCHED_RR`), so that it runs before all threads of
 /// ordinary priority. Use this for a thread that must wake up on time and is mostly idle. By default, Linux limits real-time
 /// threads to 95 % of CPU time. Needs `CAP_SYS_NICE` or an `RLIMIT_RTPRIO`.

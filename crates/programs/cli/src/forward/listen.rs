@@ -120,14 +120,22 @@ impl Source {
         self.listener.local_addr()
     }
 
-    /// Describes in messages what the connections are for.
-    pub(crate) fn purpose(&self) -> String {
-        match &self.targets {
-            Targets::One(target) => target.to_string(),
-            Targets::Named => "SOCKS5 and HTTP CONNECT".to_owned(),
+    /// Returns a sentence about where connections to this port lead.
+    pub(crate) fn purpose(&self) -> io::Result<String> {
+        let address = self.address()?;
+        Ok(match &self.targets {
+            Targets::One(target) => {
+                let scheme = match target.port() {
+                    80 => "http://",
+                    443 => "https://",
+                    _ => "",
+                };
+                format!("{scheme}{address} leads to {target}")
+            }
+            Targets::Named => format!("{address} leads to any target, by SOCKS5 or HTTP CONNECT"),
             #[cfg(target_os = "linux")]
-            Targets::Original(_) => "diverted connections".to_owned(),
-        }
+            Targets::Original(_) => format!("{address} leads diverted connections to their targets"),
+        })
     }
 
     /// Accepts connections and forwards them through `pool`. Does not return.

@@ -1,8 +1,9 @@
 //! Attempts to reach the gateway, repeated until one succeeds.
 
+use std::io;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use tokio::time::{sleep, timeout};
 
 /// Minimum and maximum pause after a failed attempt.
@@ -38,9 +39,10 @@ async fn series<T, F: Future<Output = Result<T>>>(
 ) -> T {
     let (longest, mut backoff) = (LONGEST.max(patience), BACKOFF.0);
     loop {
-        match timeout(patience, attempt()).await.context("it does not answer") {
+        match timeout(patience, attempt()).await {
             Ok(Ok(done)) => return done,
-            Ok(Err(error)) | Err(error) => failed(error),
+            Ok(Err(error)) => failed(error),
+            Err(_) => failed(io::Error::from(io::ErrorKind::TimedOut).into()),
         }
         sleep(backoff).await;
         backoff = (backoff * 2).min(BACKOFF.1);

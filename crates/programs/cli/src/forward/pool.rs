@@ -1,20 +1,21 @@
 //! Pool of tunnels to a gateway.
 
+use std::io;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anyhow::Result;
-use longhaul_tls::SecureStream;
+use longhaul_tls::{SecureStream, TlsError};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, sleep};
 
 use super::persist::persist;
 use crate::monitor::{Monitor, PoolState};
-use crate::progress::Screen;
-use crate::report::Stopwatch;
+use crate::progress::{Detail, Screen};
+use crate::report::{Stopwatch, count, duration};
 use crate::sync::lock;
 use crate::tunnel::jobs::{Job, Jobs};
 use crate::tunnel::rate::Limits;
@@ -77,8 +78,7 @@ pub(crate) struct Pool {
     /// Numbers of tunnels that are open and that are being built.
     tunnels: AtomicUsize,
     building: AtomicUsize,
-    /// Whether the latest attempt to reach the gateway failed.
-    failing: AtomicBool,
+    outage: Mutex<Outage>,
     /// Number of consecutive tunnels, up to the latest, that ended soon and carried nothing.
     useless: AtomicU32,
     /// Smoothed round-trip time of the latest tunnel in microseconds.
@@ -99,7 +99,7 @@ impl Pool {
             next: AtomicUsize::new(0),
             tunnels: AtomicUsize::new(0),
             building: AtomicUsize::new(0),
-            failing: AtomicBool::new(false),
+            outage: Mutex::default(),
             useless: AtomicU32::new(0),
             rtt: AtomicU64::new(0),
             used: Mutex::new(Stopwatch::start()),
@@ -118,7 +118,8 @@ impl Pool {
     pub(crate) async fn forward(&self, local: TcpStream, target: Target) {
         *lock(&self.used) = Stopwatch::start();
         if let Some(late) = self.jobs.submit(Job { local, target }).await {
-            self.screen.say(&format!("{late}: reset, because no tunnel was ready in time"));
+            let what = format!("{late}: reset, because no tunnel was ready in time");
+            self.screen.event(Detail::Usual, &what);
         }
     }
 
@@ -149,7 +150,10 @@ impl Pool {
             }
             tokio::select! {
                 () = self.jobs.changed.notified() => {}
-                _ = ticks.tick() => self.probe_next(),
+                _ = ticks.tick() => {
+                    self.probe_next();
+                    self.report_cut();
+                }
                 Some(_) = building.join_next() => {}
             }
         }
@@ -159,6 +163,14 @@ impl Pool {
     fn probe_next(&self) {
         if lock(&self.used).elapsed() <= PROBED {
             self.jobs.probe_next();
+        }
+    }
+
+    /// Reports the streams that were cut without an outage. Otherwise, the end of the outage does.
+    fn report_cut(&self) {
+        let mut outage = lock(&self.outage);
+        if outage.cut > 0 && !outage.is_reported {
+            self.screen.event(Detail::Usual, &cut(std::mem::take(&mut outage.cut)));
         }
     }
 
@@ -176,7 +188,7 @@ impl Pool {
     /// Returns whether another tunnel is needed, and counts it as being built if so.
     fn begin_building(&self) -> bool {
         let PoolState { idle, busy, building, waiting } = self.observe();
-        let limit = if self.failing.load(Ordering::Relaxed) { 1 } else { BUILDING };
+        let limit = if lock(&self.outage).is_reported { 1 } else { BUILDING };
         let missing = idle + building < self.config.warm + waiting;
         let begin = missing && building < limit && idle + busy + building < self.config.max;
         self.building.fetch_add(begin.into(), Ordering::Relaxed);
@@ -190,13 +202,20 @@ impl Pool {
             Ok(Tunnel::start((self.connect)(number).await?).await?)
         };
         let failed = |error: anyhow::Error| {
-            if !self.failing.swap(true, Ordering::Relaxed) {
-                self.screen.warn(&format!("the gateway cannot be reached, trying again: {error:#}"));
+            let mut outage = lock(&self.outage);
+            outage.since.get_or_insert_with(Stopwatch::start);
+            if !std::mem::replace(&mut outage.is_reported, true) {
+                self.screen.event(Detail::Quiet, &unreachable(&self.config.gateway, &error));
             }
         };
         let tunnel = persist(HEDGE.max(self.rtt() * HEDGE_ROUND_TRIPS), attempt, failed).await;
-        if self.failing.swap(false, Ordering::Relaxed) {
-            self.screen.warn("the gateway can be reached again");
+        let mut outage = lock(&self.outage);
+        let since = outage.since.take();
+        if std::mem::take(&mut outage.is_reported) {
+            let after = since.map_or(0.0, |since| since.elapsed().as_secs_f64());
+            let streams = Some(std::mem::take(&mut outage.cut)).filter(|streams| *streams > 0);
+            let streams = streams.map(|streams| format!("; {}", cut(streams))).unwrap_or_default();
+            self.screen.event(Detail::Quiet, &format!("connected again after {}{streams}", duration(after)));
         }
         tunnel
     }
@@ -246,6 +265,7 @@ impl Pool {
                 Ok(Some(job)) => job,
                 Ok(None) => break,
                 Err(_) => {
+                    lock(&self.outage).since.get_or_insert_with(Stopwatch::start);
                     seen.failed();
                     return None;
                 }
@@ -256,9 +276,12 @@ impl Pool {
             match relayed {
                 Ok(Ended::Orderly) => {}
                 Ok(Ended::Here(reason)) => tracing::debug!(target: "longhaul::forward", "{target}: {reason}"),
-                Ok(Ended::There(reason)) => self.screen.say(&format!("{target}: {reason}")),
+                Ok(Ended::There(reason)) => self.screen.event(Detail::Usual, &format!("{target}: {reason}")),
                 Err(error) => {
-                    self.screen.say(&format!("{target}: reset, because the tunnel failed: {error}"));
+                    tracing::info!(target: "longhaul::forward", "{target}: reset, because the tunnel failed: {error}");
+                    let mut outage = lock(&self.outage);
+                    outage.since.get_or_insert_with(Stopwatch::start);
+                    outage.cut += 1;
                     seen.failed();
                     return None;
                 }
@@ -266,6 +289,28 @@ impl Pool {
         }
         tunnel.into_inner()
     }
+}
+
+/// Time without a connection to the gateway, and what it has cost.
+#[derive(Debug, Default)]
+struct Outage {
+    /// Runs since a tunnel failed, or the first attempt to build one, after which none was built.
+    since: Option<Stopwatch>,
+    /// Whether the latest attempt to reach the gateway failed, and was reported.
+    is_reported: bool,
+    /// Streams that were cut since the last report.
+    cut: u64,
+}
+
+fn cut(streams: u64) -> String {
+    format!("{} {} cut", count(streams, "stream"), if streams == 1 { "was" } else { "were" })
+}
+
+/// Returns a sentence about a failed attempt to reach the gateway.
+pub(crate) fn unreachable(gateway: &str, error: &anyhow::Error) -> String {
+    let silent = error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::TimedOut)
+        || matches!(error.downcast_ref(), Some(TlsError::TimedOut));
+    if silent { format!("{gateway} does not answer; trying again") } else { format!("{error:#}; trying again") }
 }
 
 /// Returns the pause before the next tunnel, if the last `useless` ones were not useful.
@@ -292,6 +337,15 @@ impl Drop for Counted {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_outage_has_a_cause() {
+        let silent = anyhow::Error::from(io::Error::from(io::ErrorKind::TimedOut)).context("cannot connect to h:1");
+        assert_eq!(unreachable("h", &silent), "h does not answer; trying again");
+        assert_eq!(unreachable("h", &TlsError::TimedOut.into()), "h does not answer; trying again");
+        assert_eq!(unreachable("h", &anyhow::anyhow!("cannot find h")), "cannot find h; trying again");
+        assert_eq!([1, 3].map(cut), ["1 stream was cut", "3 streams were cut"]);
+    }
 
     #[test]
     fn pauses_grow_up_to_a_limit() {

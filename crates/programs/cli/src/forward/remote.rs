@@ -12,7 +12,7 @@ use tokio::time::{sleep, timeout};
 use super::listen::LocalForward;
 use super::pool::{Connect, PoolConfig};
 use crate::monitor::TunnelGuard;
-use crate::progress::Screen;
+use crate::progress::{Detail, Screen};
 use crate::tunnel::{self, Ended, Event, Frame, Group, Listen, Lookups, Reason, Target, Tunnel, TunnelError};
 
 /// Number of idle tunnels that are offered to the gateway.
@@ -93,7 +93,7 @@ impl Remote {
             };
             match tunnel.next().await? {
                 Some(Frame::Listening(port)) => {
-                    screen.warn(&format!("the gateway listens on {} for {target}", place(port)));
+                    screen.warn(&format!("{} of {} leads to {target}", place(port), self.config.gateway));
                 }
                 Some(Frame::Reset { reason, .. }) => {
                     let why = match reason {
@@ -129,7 +129,7 @@ impl Remote {
             };
             let mut ended = ending.clone();
             tokio::select! {
-                () = session => self.screen.warn("the gateway does not listen any more, trying again"),
+                () = session => self.screen.event(Detail::Quiet, "the gateway does not listen any more; trying again"),
                 _ = ended.wait_for(|ending| *ending) => break,
             }
         }
@@ -265,7 +265,7 @@ impl Remote {
             }
         };
         let event = |event: Event<'_>| match event {
-            Event::Refused(target, reason) => self.screen.say(&format!("{target}: {reason}")),
+            Event::Refused(target, reason) => self.screen.event(Detail::Usual, &format!("{target}: {reason}")),
             Event::Ended(target, Ended::Here(reason) | Ended::There(reason)) => {
                 tracing::debug!(target: "longhaul::forward", "{target}: {reason}");
             }

@@ -115,7 +115,7 @@ async fn rates_and_the_history_are_those_of_the_last_samples() {
     let monitor = Monitor::new(Role::Gateway);
     let running = tokio::spawn({
         let monitor = monitor.clone();
-        async move { monitor.run().await }
+        async move { monitor.run(crate::progress::Screen::hidden().line()).await }
     });
     sleep(INTERVAL / 2).await;
     let (here, _there) = tunnel().await;
@@ -143,6 +143,28 @@ async fn rates_and_the_history_are_those_of_the_last_samples() {
     sleep(INTERVAL * 2 * HISTORY as u32).await;
     assert_eq!(crate::sync::lock(&monitor.state).history.len(), HISTORY);
     running.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_line_tells_the_state_at_a_glance() {
+    let forwarder = Monitor::new(Role::Forward);
+    assert_eq!(forwarder.glance(), ["not connected", "0.0 s"]);
+    let gateway = Monitor::new(Role::Gateway);
+    let (here, _there) = tunnel().await;
+    for (monitor, expected) in [
+        (forwarder, &["1 stream", "8.0 kb/s down", "16.0 kb/s up", "2.0 % lost", "0.0 s"][..]),
+        (gateway, &["1 forwarder", "1 stream", "16.0 kb/s down", "8.0 kb/s up", "0.0 s"]),
+    ] {
+        let seen = [(); 2].map(|()| monitor.tunnel("ship", "192.0.2.1:9".parse().unwrap(), &here));
+        let traffic = Arc::default();
+        let _stream = seen[0].stream(&"192.0.2.2:80".parse().unwrap(), &traffic);
+        pass(&traffic, 2000, 1000);
+        let mut state = crate::sync::lock(&monitor.state);
+        state.totals.retransmitted_bytes = 41;
+        state.sample(Duration::from_secs(1));
+        drop(state);
+        assert_eq!(monitor.glance(), expected);
+    }
 }
 
 #[tokio::test(start_paused = true)]

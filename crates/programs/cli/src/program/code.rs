@@ -18,6 +18,7 @@ use super::dial::Dialer;
 use super::home::Home;
 use super::lists::{AllowedPeers, Permission};
 use crate::code::{self, Answerer, Code, CodeError, ParseCodeError};
+use crate::progress::Detail;
 use crate::transport::rtt;
 
 /// Maximum length of the line with a code in bytes.
@@ -133,8 +134,8 @@ impl CodeDesk {
                         return Ok((stream, peer));
                     }
                     Ok(Err((peer, error))) => {
-                        if let Some(more) = limiter::admit(peer, "code") {
-                            self.screen.warn(&format!("{peer}: {error}{more}"));
+                        if let Some(more) = limiter::admit("code") {
+                            self.screen.event(Detail::Quiet, &format!("{peer} is refused: {error}{more}"));
                         }
                         if self.answerer.is_spent() {
                             return Err(io::Error::other("there were too many attempts with a wrong code; start again"));

@@ -47,6 +47,11 @@ impl Target {
         Ok(Self { host: host.to_lowercase(), port })
     }
 
+    /// Returns the target without its port if that is `port`.
+    pub(super) fn short(&self, port: u16) -> String {
+        if self.port == port { self.host.clone() } else { self.to_string() }
+    }
+
     /// Looks up the addresses, which may have changed since the last time.
     pub(super) async fn lookup(&self) -> Result<Vec<SocketAddr>> {
         address::lookup(&self.host, self.port).await.with_context(|| format!("cannot find {}", self.host))

@@ -16,8 +16,10 @@ use super::args::{ForwardArgs, GATEWAY_PORT};
 use super::dial::{self, Dialer, Target, is_outage};
 use super::home::Home;
 use super::{Screen, WrongUse};
-use crate::forward::{Connect, Pool, PoolConfig, Remote, Source};
+use crate::forward::{Connect, Pool, PoolConfig, Remote, Source, unreachable};
 use crate::monitor::{Monitor, Role};
+use crate::progress::Detail;
+use crate::report::round_trip;
 use crate::transport::TransportArgs;
 use crate::tunnel::rate::Limits;
 use crate::tunnel::{Tunnel, TunnelError};
@@ -52,7 +54,7 @@ pub(super) async fn run(args: &ForwardArgs, screen: &Screen) -> Result<()> {
         })?;
         let address = source.address()?;
         if !address.ip().is_loopback() {
-            screen.warn(&format!("warning: anyone who reaches {address} can use it ({})", source.purpose()));
+            screen.warn(&format!("warning: anyone who reaches {address} can use it"));
         }
         sources.push(source);
     }
@@ -91,11 +93,14 @@ pub(super) async fn run(args: &ForwardArgs, screen: &Screen) -> Result<()> {
         max: args.max_connections.into(),
         idle: Duration::from_secs(args.idle.into()),
         patience: transport.patience(),
-        gateway: gateway.to_string(),
+        gateway: gateway.short(GATEWAY_PORT),
         limits: Limits::default().and(args.max_rate),
         monitor,
     };
     let connect = connect(&transport, gateway.clone(), connector);
+    let rtt = tunnel.inspect(|stream| stream.info().ok()?.rtt).flatten();
+    let rtt = rtt.map(|rtt| format!(" ({})", round_trip(rtt))).unwrap_or_default();
+    let through = format!("through {}{rtt}", config.gateway);
     let pool = Pool::new(config.clone(), Arc::clone(&connect), screen.clone());
     pool.add(tunnel);
     let (end, ending) = watch::channel(false);
@@ -104,7 +109,7 @@ pub(super) async fn run(args: &ForwardArgs, screen: &Screen) -> Result<()> {
         let ports = Remote::new(args.remote.clone(), connect, FIRST_REMOTE, config, screen.clone())?;
         let listeners = match ports.listen().await {
             Err(error) if error.is_outage() => {
-                screen.warn(&format!("the gateway does not listen yet, trying again: {error}"));
+                screen.event(Detail::Quiet, &format!("the gateway does not listen yet; trying again: {error}"));
                 None
             }
             listeners => Some(listeners?),
@@ -113,7 +118,7 @@ pub(super) async fn run(args: &ForwardArgs, screen: &Screen) -> Result<()> {
     }
     let mut tasks = JoinSet::new();
     for source in sources {
-        screen.warn(&format!("listening on {} for {}", source.address()?, source.purpose()));
+        screen.warn(&format!("{}, {through}", source.purpose()?));
         tasks.spawn(source.run(Arc::clone(&pool)));
     }
     let mut maintain = pin!(pool.maintain());
@@ -169,7 +174,7 @@ async fn reach(
             result => return result,
         };
         if !std::mem::replace(&mut said, true) {
-            screen.warn(&format!("the gateway cannot be reached, trying again: {error:#}"));
+            screen.event(Detail::Quiet, &unreachable(&dialer.target.short(GATEWAY_PORT), &error));
         }
         sleep(pause).await;
         pause = (pause * 2).min(PAUSE.1);

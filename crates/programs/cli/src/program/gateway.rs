@@ -27,6 +27,7 @@ use crate::gateway::permit::Permits;
 use crate::gateway::remote::Groups;
 use crate::gateway::{Gateway, Peer};
 use crate::monitor::{Monitor, Role};
+use crate::progress::Detail;
 use crate::transport::rtt;
 use crate::tunnel::rate::Limits as RateLimits;
 use crate::tunnel::{self, Ended, Event, Lookups};
@@ -168,8 +169,8 @@ impl Service {
         let Some((ticket, place)) = self.admission.admit(address.ip(), rtt(stream.tcp())).zip(place) else {
             stream.abort();
             self.gateway.monitor.refuse_tunnel();
-            if let Some(more) = limiter::admit(address, "crowded") {
-                self.screen.warn(&format!("{from}: refused: too many connections{more}"));
+            if let Some(more) = limiter::admit("crowded") {
+                self.screen.event(Detail::Quiet, &format!("{from} is refused: too many connections{more}"));
             }
             return;
         };
@@ -191,7 +192,7 @@ impl Service {
             let served = tokio::select! {
                 served = gateway.serve(stream, &peer, ending, log) => served,
                 () = access.revoked(&key, &held), if !vouched => {
-                    screen.say(&format!("{from}: reset: the key is not allowed any more"));
+                    screen.event(Detail::Usual, &format!("{from}: reset: the key is not allowed any more"));
                     Ok(None)
                 }
             };
@@ -206,12 +207,13 @@ impl Service {
 }
 
 fn report(screen: &Screen, from: &str, event: &Event<'_>) {
+    let say = |what: String| screen.event(Detail::Usual, &format!("{from}: {what}"));
     match event {
         Event::Opened(target) => tracing::debug!(target: "longhaul::gateway", "{from}: {target}: connected"),
-        Event::Refused(target, reason) => screen.say(&format!("{from}: {target}: {reason}")),
+        Event::Refused(target, reason) => say(format!("{target}: {reason}")),
         Event::Ended(target, Ended::Orderly) => tracing::debug!(target: "longhaul::gateway", "{from}: {target}: ended"),
-        Event::Listening(address, target) => screen.say(&format!("{from}: listening on {address} for {target}")),
-        Event::NotListening(target, reason) => screen.say(&format!("{from}: not listening for {target}: {reason}")),
+        Event::Listening(address, target) => say(format!("{address} leads to {target} there")),
+        Event::NotListening(target, reason) => say(format!("not listening for {target}: {reason}")),
         Event::Ended(target, ended) => tracing::debug!(target: "longhaul::gateway", "{from}: {target}: {ended:?}"),
     }
 }

@@ -17,7 +17,9 @@ pub(super) struct MonitorArgs {
     /// Serve metrics in the text format of Prometheus at http://ADDR/metrics
     #[arg(long, value_name = "ADDR", value_parser = address::parse)]
     metrics: Option<SocketAddr>,
-    /// Serve a page for browsers at http://ADDR/ with the connections: who, where to, rate, round trip, and what limits them
+    /// Serve a page for browsers at http://ADDR/ with the connections
+    ///
+    /// It shows who, where to, rate, round trip, and what limits them.
     #[arg(long, value_name = "ADDR", value_parser = address::parse)]
     status: Option<SocketAddr>,
     /// Serve the page to anyone who reaches the address of --status, which may then be another one than loopback
@@ -26,7 +28,7 @@ pub(super) struct MonitorArgs {
 }
 
 impl MonitorArgs {
-    /// Starts the requested servers, which end when the result is dropped.
+    /// Starts the requested servers and the line on the terminal, which end when the result is dropped.
     pub(super) async fn start(&self, monitor: &Arc<Monitor>, screen: &Screen) -> Result<JoinSet<()>> {
         if let Some(address) = self.status.filter(|address| !address.ip().to_canonical().is_loopback())
             && !self.status_anyone
@@ -50,9 +52,9 @@ impl MonitorArgs {
             }
             tasks.spawn(server.run());
         }
-        if !tasks.is_empty() {
-            let monitor = Arc::clone(monitor);
-            tasks.spawn(async move { monitor.run().await });
+        if !tasks.is_empty() || screen.is_live() {
+            let (monitor, line) = (Arc::clone(monitor), screen.line());
+            tasks.spawn(async move { monitor.run(line).await });
         }
         Ok(tasks)
     }

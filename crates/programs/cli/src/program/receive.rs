@@ -255,7 +255,7 @@ async fn serve(mut door: impl Door, server: &Arc<Server>, until: Until) -> Resul
                 let ticket = admission.admit(peer.ip(), rtt(stream.tcp()));
                 let Some(ticket) = ticket.filter(|_| !matches!(place, Some(None))) else {
                     stream.tcp().abort();
-                    if let Some(more) = limiter::admit(peer, "crowded") {
+                    if let Some(more) = limiter::admit("crowded") {
                         screen.warn(&format!("{peer}: refused: too many connections{more}"));
                     }
                     continue;
@@ -279,7 +279,7 @@ async fn serve(mut door: impl Door, server: &Arc<Server>, until: Until) -> Resul
                 connections.spawn(async move {
                     let Err(error) = allowed.await else { return true };
                     // Limits messages about connections without a key, because anyone can cause them.
-                    let more = if key.is_some() { Some(String::new()) } else { limiter::admit(peer, "plaintext") };
+                    let more = if key.is_some() { Some(String::new()) } else { limiter::admit("plaintext") };
                     if let Some(more) = more {
                         screen.warn(&format!("{error:#}{more}"));
                     }

@@ -148,8 +148,8 @@ fn tunnels_use_the_address_that_answers() {
     let forward =
         ["forward", "--accept-new", "-L", "8001:two.example:8000", "-R", "8002:two.example:8000", "two.example"];
     let mut forward = space.start(&here, &[&forward[..], &HOUR].concat());
-    forward.wait_for("the gateway listens on port 8002");
-    forward.wait_for("listening on ");
+    forward.wait_for("port 8002 of two.example leads to two.example:8000");
+    forward.wait_for("127.0.0.1:8001 leads to two.example:8000, through two.example (");
     for port in ["8001", "8002"] {
         let answer = space.within().args(["python3", "-c", ask, port]).output().unwrap();
         assert_eq!(String::from_utf8_lossy(&answer.stdout), "b'question'\n", "{port}: {answer:?}");
@@ -198,7 +198,7 @@ fn link_local_addresses_have_zones() {
     // The target answers with a reset, because nothing listens there.
     let forward = ["forward", "--accept-new", "-L", "[fe80::7%dead]:8001:[fe80::7%dead]:8000", "fe80::7%dead"];
     let mut forward = space.start(&here, &forward);
-    forward.wait_for("listening on ");
+    forward.wait_for("leads to");
     space.shell("echo > /dev/tcp/fe80::7%dead/8001 || curl --max-time 10 'http://[fe80::7%25dead]:8001/'");
     forward.wait_for("[fe80::7%dead]:8000: the target refused the connection");
 }

@@ -4,7 +4,7 @@ use std::net::TcpStream;
 
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, PKCS_ED25519, date_time_ymd};
 
-use crate::machine::{Machine, Receiver, failed};
+use crate::machine::{Machine, Receiver, failed, first_word};
 
 struct Authority {
     issuer: Issuer<'static, KeyPair>,
@@ -143,7 +143,7 @@ fn tunnels_of_one_authority_need_no_keys_of_each_other() {
     let mut gateway = there.gateway(&["--ca", &ca(&there), "--permit", &target]);
     let arguments = ["forward", "--ca", &ca(&here), "-L", &local, "-L", "0:127.0.0.1:9", &gateway.address];
     let mut forward = here.start(&arguments).listening();
-    let second = forward.wait_for("listening on ");
+    let second = first_word(&forward.wait_for(" leads to "));
     // With more connections than the first tunnel carries, the pool opens tunnels, which are trusted in the same way.
     let opened: Vec<_> = (0..20).map(|_| TcpStream::connect(&forward.address).unwrap()).collect();
     for stream in opened {
@@ -151,7 +151,7 @@ fn tunnels_of_one_authority_need_no_keys_of_each_other() {
     }
     assert!(!here.data("known-peers").exists(), "the authority vouches, and the key is not remembered");
     // Only targets of --permit are allowed, and the log names the forwarder.
-    let refused = TcpStream::connect(second.split_whitespace().nth(2).unwrap()).unwrap();
+    let refused = TcpStream::connect(second).unwrap();
     let line = gateway.wait_for("127.0.0.1:9: ");
     assert!(line.contains(" (--ca): 127.0.0.1:9: "), "{line}");
     drop(refused);
@@ -212,7 +212,7 @@ fn an_authority_permits_to_listen_if_keys_of_the_command_line_may() {
     for (permit, listens) in [(&["--permit-listen", "any:any"][..], true), (&["--permit", "any"], false)] {
         let mut gateway = there.gateway(&[&["--ca", &ca(&there)], permit].concat());
         let forward = here.start(&["forward", "--ca", &ca(&here), "-R", &remote, &gateway.address]);
-        let line = gateway.wait_for(&format!("for {target}"));
+        let line = gateway.wait_for(&target.to_string());
         assert_eq!(line.contains("not listening"), !listens, "{line}");
         drop(forward);
     }

@@ -3,7 +3,7 @@ use std::fs;
 use std::io::Write as _;
 use std::process::Stdio;
 
-use crate::machine::{Machine, Receiver, failed};
+use crate::machine::{Machine, Receiver, failed, first_word};
 
 pub(crate) fn code(receiver: &mut Receiver) -> String {
     let line = receiver.wait_for("the code is ");
@@ -125,12 +125,12 @@ fn a_code_admits_a_forwarder() {
         let ports = ["forward", "-L", &local, "-L", "0:127.0.0.1:9"];
         let start = [&ports[..], &["--code", &code, &gateway.address], option].concat();
         let mut forward = here.start(&start).listening();
-        let forbidden = forward.wait_for("listening on ");
+        let forbidden = first_word(&forward.wait_for(" leads to "));
         let opened: Vec<_> = (0..20).map(|_| std::net::TcpStream::connect(&forward.address).unwrap()).collect();
         for stream in opened {
             assert_eq!(crate::forward::exchange(stream, b"through"), b"through");
         }
-        let _refused = std::net::TcpStream::connect(forbidden.split_whitespace().nth(2).unwrap()).unwrap();
+        let _refused = std::net::TcpStream::connect(forbidden).unwrap();
         let line = gateway.wait_for("127.0.0.1:9: ");
         assert!(line.contains(" (--code): 127.0.0.1:9: "), "{line}");
         // The code is used up, and strangers are refused again.

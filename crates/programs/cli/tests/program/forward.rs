@@ -5,7 +5,7 @@ use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
-use crate::machine::{Machine, Receiver, failed};
+use crate::machine::{Machine, Receiver, failed, first_word};
 
 /// Machines of a forwarder and of a gateway that allows it, with their programs.
 struct Pair {
@@ -36,8 +36,7 @@ impl Pair {
         let mut forward = here.forward(&gateway.address, ports);
         let mut dynamic = String::new();
         if ports.len() > 2 {
-            let line = forward.wait_for("listening on ");
-            line.split_whitespace().nth(2).unwrap().clone_into(&mut dynamic);
+            dynamic = first_word(&forward.wait_for(" leads to "));
         }
         Self { there, here, gateway, forward, dynamic }
     }
@@ -310,7 +309,7 @@ fn serve_pages(listener: TcpListener, body: Vec<u8>) {
     });
 }
 
-/// A killed gateway restarts on the same port. The client in between is reset.
+/// A killed gateway restarts on the same port. The client in between is reset, and the outage is reported.
 #[cfg(unix)]
 #[test]
 fn a_gateway_that_returns_is_used_again() {
@@ -324,9 +323,18 @@ fn a_gateway_that_returns_is_used_again() {
     let address = pair.gateway.address.clone();
     pair.gateway.signal("-KILL");
     pair.gateway.child.wait().unwrap();
+    let mut said = String::new();
+    let mut until = |forward: &mut Receiver, text: &str| {
+        while !said.contains(text) {
+            said += &forward.wait_for("");
+        }
+    };
+    until(&mut pair.forward, "; trying again\n");
     let key = pair.here.key();
     pair.gateway = pair.there.gateway(&["--listen", &address, "--allow", &key, "--permit", &target.to_string()]);
+    until(&mut pair.forward, "connected again after ");
     assert!(is_reset(&mut client));
+    until(&mut pair.forward, "1 stream was cut\n");
     // Until the forwarder has noticed that its tunnels are lost, connections may be reset.
     let works = || {
         let mut client = pair.connect();
@@ -416,8 +424,9 @@ fn a_forwarder_waits_for_its_gateway() {
     let arguments = ["forward", "--accept-new", &address, "-L", &format!("0:{target}")];
     let mut forward = here.start(&arguments);
     let mut nameless = here.start(&["forward", "--accept-new", "no-such-name.invalid", "-L", "0:h.example:80"]);
-    forward.wait_for("the gateway cannot be reached, trying again: ");
-    nameless.wait_for("the gateway cannot be reached, trying again: cannot find no-such-name.invalid");
+    forward.wait_for("; trying again");
+    let reason = nameless.wait_for("; trying again");
+    assert!(reason.starts_with("cannot find no-such-name.invalid"), "{reason}");
     let gateway = there.gateway(&["--listen", &address, "--allow", &here.key(), "--permit", &target.to_string()]);
     let forward = forward.listening();
     assert_eq!(exchange(TcpStream::connect(&forward.address).unwrap(), b"at last"), b"at last");

@@ -162,10 +162,9 @@ impl Receiver {
     /// Reads the address on which the program listens.
     pub(crate) fn listening(mut self) -> Self {
         loop {
-            let line = self.wait_for(" on ");
-            let address = line.strip_prefix("Ready on UDP ").or_else(|| line.strip_prefix("listening on "));
-            if let Some(address) = address.and_then(|rest| rest.split_whitespace().next()) {
-                address.clone_into(&mut self.address);
+            let line = self.wait_for("");
+            if let Some(address) = line.strip_prefix("Ready on UDP ").or(line.contains(" leads ").then_some(&line)) {
+                self.address = first_word(address);
                 return self;
             }
         }
@@ -205,6 +204,11 @@ impl Receiver {
         self.said.read_to_string(&mut stderr).unwrap();
         (self.child.wait().unwrap().code(), stderr, stdout)
     }
+}
+
+/// Returns the address with which a line begins, without a scheme.
+pub(crate) fn first_word(line: &str) -> String {
+    line.split_whitespace().next().unwrap_or_default().trim_start_matches("http://").to_owned()
 }
 
 /// Returns the standard error of a program that ended with `code`.

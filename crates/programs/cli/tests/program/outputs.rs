@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::process::Stdio;
 
 use crate::forward::{close, echo, exchange, is_reset, listen};
-use crate::machine::{Machine, failed, json_lines};
+use crate::machine::{Machine, failed, first_word, json_lines};
 use crate::process::Watchdog;
 
 /// The reader of standard error, to which the library also logs, has exited.
@@ -37,8 +37,7 @@ fn a_forwarder_whose_messages_nobody_reads_goes_on() {
     let mut gateway = there.gateway(&["--allow", &here.key(), "--permit", "127.0.0.0/8:any"]);
     let ports = ["-L", &format!("0:{refusing}"), "-L", &format!("0:{target}")];
     let mut forward = here.forward(&gateway.address, &ports);
-    let line = forward.wait_for("listening on ");
-    let works = line.split_whitespace().nth(2).unwrap();
+    let works = first_word(&forward.wait_for(" leads to "));
     gateway.stop_reading();
     forward.stop_reading();
     for _ in 0..70 {

@@ -20,8 +20,8 @@ fn gateway(permission: &str, arguments: &[&str]) -> (Machine, Machine, Receiver)
 /// Starts a forwarder with one port of the gateway. The address of the forwarder is that of this port.
 fn forward(here: &Machine, gateway: &Receiver, remote: &str) -> Receiver {
     let mut forward = here.forward_to(&gateway.address, &["-R", remote]);
-    let line = forward.wait_for("the gateway listens on port ");
-    let port = line.split_whitespace().nth(5).unwrap();
+    let line = forward.wait_for("port ");
+    let port = line.split_whitespace().nth(1).unwrap();
     forward.address = format!("127.0.0.1:{port}");
     forward
 }
@@ -32,7 +32,7 @@ fn connections_to_the_gateway_reach_targets_near_the_forwarder() {
     echo(listener);
     let (_there, here, mut gateway) = gateway("listen", &["--permit", "any"]);
     let forward = forward(&here, &gateway, &format!("0:{target}"));
-    assert!(gateway.wait_for("listening on 127.0.0.1:").contains(&target.to_string()));
+    assert!(gateway.wait_for(": 127.0.0.1:").contains(&target.to_string()));
     for round in 0..12 {
         let data = contents(round, 1000 * round as usize);
         assert!(exchange(TcpStream::connect(&forward.address).unwrap(), &data) == data, "round {round}");
@@ -163,8 +163,8 @@ fn a_gateway_that_returns_listens_again() {
     gateway.signal("-KILL");
     gateway.child.wait().unwrap();
     let gateway = there.gateway(&["--listen", &address, "--permit", "any"]);
-    let line = forward.wait_for("the gateway listens on port ");
-    let port: u16 = line.split_whitespace().nth(5).unwrap().parse().unwrap();
+    let line = forward.wait_for(" leads to ");
+    let port: u16 = line.split_whitespace().nth(1).unwrap().parse().unwrap();
     assert_eq!(exchange(TcpStream::connect(("127.0.0.1", port)).unwrap(), b"again"), b"again");
     drop(gateway);
 }
