@@ -26,7 +26,15 @@ const UDP_RATE: u64 = 1_000_000;
 /// One end is the server, the other the client, which determines the test. Both ends must be this program: it does
 /// not interoperate with iperf3.
 #[derive(Clone, Debug, Parser)]
-#[command(name = "perf", version, disable_version_flag = true)]
+#[command(
+    name = "perf",
+    version,
+    disable_version_flag = true,
+    after_help = "Examples:
+  longhaul perf -s
+  longhaul perf -c 192.0.2.7 -t 30 -C bbr
+  longhaul perf -c 192.0.2.7 -R -J"
+)]
 pub struct Options {
     /// Run as the server
     #[arg(short, long, conflicts_with = "client")]
@@ -50,7 +58,7 @@ pub struct Options {
     /// Local address
     #[arg(short = 'B', long, value_name = "ADDRESS", value_parser = address::parse_host)]
     pub(crate) bind: Option<SocketAddr>,
-    /// Also report processor and memory use, and congestion control
+    /// Also report processor use, congestion control and start-up scheme
     #[arg(short = 'V')]
     pub(crate) details: bool,
     /// Report in JSON
@@ -98,8 +106,9 @@ struct TestOptions {
     /// Use plain UDP instead of longhaul
     #[arg(short, long, conflicts_with_all = ["server", "congestion"])]
     udp: bool,
-    /// Bits per second of each stream, with a suffix K, M, G (of 1000); 0 is unlimited. After a slash, the number of
-    /// blocks sent as one burst [default: 1M for UDP, otherwise 0]
+    /// Bits per second of each stream, with a suffix K, M, G [default: 1M for UDP, otherwise 0]
+    ///
+    /// 0 is unlimited. After a slash, the number of blocks sent as one burst. Suffixes are powers of 1000.
     #[arg(short, long, value_name = "RATE[/BURST]", conflicts_with = "server", value_parser = parse_bitrate)]
     bitrate: Option<(u64, u32)>,
     /// Send datagrams at exponentially distributed intervals instead of equal ones

@@ -14,7 +14,7 @@ const LINE: &str = "-----------------------------------------------------------"
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Style {
     pub(super) scale: Scale,
-    /// Whether processor use and congestion control are shown.
+    /// Whether processor use, congestion control and start-up scheme are shown.
     pub(super) details: bool,
 }
 
@@ -136,11 +136,6 @@ pub(super) fn summary(report: &Report, ours: &Results, theirs: &Results, style: 
     }
     let senders =
         || pairs.iter().enumerate().filter_map(|(nth, pair)| Some((stream_id(nth), pair.sender.tcp.as_ref()?)));
-    for (id, tcp) in senders() {
-        if let Some(why) = &tcp.startup_given_up {
-            lines.push(format!("[{id:3}] {}: the start-up scheme was given up: {why}", tcp.congestion));
-        }
-    }
     if style.details {
         let role = |streams: &[StreamResult]| match streams.first() {
             Some(stream) if stream.sender => "sender",
@@ -156,6 +151,7 @@ pub(super) fn summary(report: &Report, ours: &Results, theirs: &Results, style: 
             let limits = tcp.limited_by.iter().filter(|(_, seconds)| **seconds >= 0.005);
             let limits: String = limits.map(|(name, seconds)| format!(" {name} {seconds:.2} s")).collect();
             lines.push(format!("[{id:3}] {}, {rtt}, limited by{limits}", tcp.congestion));
+            lines.extend(tcp.startup_given_up.as_ref().map(|why| format!("[{id:3}] start-up scheme given up: {why}")));
         }
     }
     lines.extend(report.server_output.iter().map(|output| format!("\nServer output:\n{}", output.trim_end())));
