@@ -9,9 +9,10 @@ use clap::builder::PossibleValue;
 use clap::{Parser, ValueEnum};
 use longhaul::TcpStream;
 use longhaul_probe::MethodKind;
-use longhaul_probe::sockets::{Application, Error, Measurement, Prober, Report, TCP_PROBE};
+use longhaul_probe::sockets::{Application, Error, Measurement, Note, Prober, Report, TCP_PROBE};
 use longhaul_units::Span;
 
+use crate::progress::{Detail, Screen};
 use crate::protocol::{self, FileHeader, Kind, Reply, Timestamp};
 use crate::{address, output, report};
 use tokio::io::AsyncReadExt as _;
@@ -19,6 +20,11 @@ use tokio::io::AsyncReadExt as _;
 fn more() -> String {
     format!(
         "\
+Examples:
+  longhaul probe 192.0.2.7:7000
+  longhaul probe 192.0.2.7:7000 --method all
+  longhaul probe 192.0.2.7:7000 --method tcpprobe --hops
+
 tcpprobe needs `longhaul receive --plaintext` there, the other methods `longhaul receive --reflect`; `all` makes do with
 what there is. tcpprobe sends a file that it breaks off: the receiver keeps nothing of it, and says that it was interrupted.
 
@@ -31,9 +37,9 @@ The exit code is 0 if a method found a rate or --hops a hop.",
 
 /// Measures a path to `longhaul receive`: capacity, available bandwidth, round trip, buffer and loss.
 ///
-/// Rates count IP packets, and are those of the way to the receiver. Progress goes to standard error. A method has
-/// converged if its own criterion is met and its confidence is a half or more. Where findings exclude each other, or
-/// this machine was too busy to send in time, the report says so and the confidence is less than that.
+/// A sentence says what was found, and -v adds the results of each method. Rates count IP packets, and are those of the
+/// way to the receiver. A method has converged if its own criterion is met and its confidence is a half or more. If
+/// results exclude each other, or this machine was too busy to send in time, the sentence says so instead of a rate.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "probe", version, after_help = more())]
 pub(crate) struct Options {
@@ -43,15 +49,18 @@ pub(crate) struct Options {
     /// How to measure
     #[arg(long, value_enum, value_name = "METHOD", default_value_t = Choice::One(MethodKind::CapProbe))]
     pub(crate) method: Choice,
-    /// Look for the hop where packets queue, by packets of rising TTL: during tcpprobe's transfer, else for 15 s after
-    /// the other methods, while something else loads the path (Linux)
+    /// Look for the hop where packets queue (Linux)
+    ///
+    /// Packets of rising TTL are sent during tcpprobe's transfer, else for 15 s after the other methods, while something
+    /// else loads the path.
     #[arg(long)]
     pub(crate) hops: bool,
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
-    /// Seconds that a method may take; what it knows by then is reported. tcpprobe takes 10 at most [default: 60,
-    /// pathrate 300]
+    /// Seconds that a method may take [default: 60, pathrate 300]
+    ///
+    /// What it knows by then is reported. tcpprobe takes 10 at most.
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=86_400))]
     pub(crate) time: Option<u32>,
 }
@@ -116,7 +125,7 @@ pub(crate) async fn first_that_answers(addresses: Vec<SocketAddr>) -> SocketAddr
         return first;
     }
     let ask = |address| async move {
-        let asked = tokio::task::spawn_blocking(move || Prober::connect(address, &|_| {}).map(drop));
+        let asked = tokio::task::spawn_blocking(move || Prober::connect(address, &|_, _| {}).map(drop));
         match asked.await.map_err(io::Error::other)? {
             Ok(()) | Err(Error::NoReflector(_)) => Ok(address),
             Err(error) => Err(error),
@@ -160,15 +169,27 @@ impl Application for EndlessFile {
     }
 }
 
-/// Measures what the command line asks for, and prints the report.
+/// Measures what the command line asks for, and prints what was found.
 /// Fails if the address is unknown, no part of the measurement succeeded, or no rate was found.
-pub(crate) fn run(options: &Options) -> Result<()> {
+pub(crate) fn run(options: &Options, screen: &Screen) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
     let address = runtime.block_on(options.resolve())?;
     // Addresses that have not answered yet are still being asked.
     runtime.shutdown_background();
-    let report = options.measurement(address).run(&EndlessFile, &output::say)?;
-    let text = if options.json { report::json_line(&report) + "\n" } else { report.to_string() };
+    let line = screen.line();
+    let progress = |note: Note, text: &str| match note {
+        Note::Progress if screen.shows(Detail::Files) => screen.say(text),
+        Note::Progress => line.show(&[text.to_owned()]),
+        _ => screen.warn(text),
+    };
+    let report = options.measurement(address).run(&EndlessFile, &progress)?;
+    drop(line);
+    let hops = report.hops.as_ref().map(ToString::to_string).unwrap_or_default();
+    let text = match () {
+        () if options.json => report::json_line(&report) + "\n",
+        () if screen.shows(Detail::Files) => format!("{}\n\n{report}", report.verdict()),
+        () => format!("{}\n{hops}", report.verdict()),
+    };
     output::print(&text)?;
     if !report.found_anything() {
         bail!("no method has found a rate: --time gives them longer, --method names another");

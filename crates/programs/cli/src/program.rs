@@ -106,7 +106,7 @@ pub fn main() -> ExitCode {
         Command::Doctor(args) => ("doctor", run_to_end(&mut runtime, signals::ended(), || doctor::run(&args, &screen))),
         Command::Perf(options) => ("perf", perf::run(&options, &screen)),
         Command::Plot(args) => ("plot", plot(&args)),
-        Command::Probe(options) => ("probe", crate::probe::run(&options)),
+        Command::Probe(options) => ("probe", crate::probe::run(&options, &screen)),
         #[cfg(target_os = "linux")]
         Command::Link(command) => return command.run(&["link"]),
         Command::Identity(args) => ("identity", identity(&args)),

@@ -16,10 +16,11 @@ mod report;
 mod socket;
 mod text;
 mod transfer;
+mod verdict;
 
 pub use error::Error;
 pub use hops::{HopFound, Hops};
-pub use measurement::{Measurement, Progress};
+pub use measurement::{Measurement, Note, Progress};
 pub use path::Facts;
 pub use prober::Prober;
 pub use report::{Found, Outcome, Range, Report};

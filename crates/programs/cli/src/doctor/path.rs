@@ -39,7 +39,7 @@ pub(crate) struct Path {
 /// packets is sent to an address that does not answer probes.
 pub(crate) async fn check(peer: SocketAddr, max_rate: u64) -> Result<Path> {
     const CHECK: &str = "udp";
-    let reach = tokio::task::spawn_blocking(move || sockets::Prober::connect(peer, &|_| {}).map(drop));
+    let reach = tokio::task::spawn_blocking(move || sockets::Prober::connect(peer, &|_, _| {}).map(drop));
     match reach.await.context("cannot look for the reflector")? {
         Ok(()) => {}
         Err(error @ (Error::Refused(_) | Error::NoReflector(_) | Error::Silent(_))) => {

@@ -66,7 +66,7 @@ fn is_trusted(report: &Value) -> bool {
 fn capacity_and_round_trip_of_a_link_are_found() {
     let receiver = Receiver::start(&["--reflect"]);
     let relay = relay("--rate 20mbit --rtt 40ms", receiver.address);
-    let output = probe(&relay.local_addr().to_string(), &["--json", "--time", "20"]);
+    let output = probe(&relay.local_addr().to_string(), &["-v", "--json", "--time", "20"]);
     let report = json(&output);
     let found = &report["methods"][0];
     assert_eq!(found["method"], "capprobe");
@@ -91,9 +91,10 @@ fn capacity_and_round_trip_of_a_link_are_found() {
 fn every_method_ends_when_its_time_is_up_and_reports_for_people() {
     let receiver = Receiver::start(&["--reflect"]);
     let relay = relay("--rate 20mbit --rtt 40ms", receiver.address);
-    let output = probe(&relay.local_addr().to_string(), &["--method", "all", "--time", "1"]);
+    let output = probe(&relay.local_addr().to_string(), &["-v", "--method", "all", "--time", "1"]);
     assert!(output.status.success(), "{output:?}");
     let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.starts_with("The path ") || text.starts_with("No rate "), "{text}");
     for method in ["capprobe", "pathrate", "pathload", "pathchirp", "tcpprobe"] {
         assert!(text.contains(&format!("{method}: ")), "{method} in {text}");
     }
@@ -107,7 +108,7 @@ fn every_method_ends_when_its_time_is_up_and_reports_for_people() {
 fn a_transfer_to_a_plain_receiver_measures_the_link() {
     let receiver = Receiver::start(&[]);
     let relay = relay("--rate 20mbit --rtt 40ms --queue 60kB", receiver.address);
-    let output = probe(&relay.local_addr().to_string(), &["--method", "tcpprobe", "--json"]);
+    let output = probe(&relay.local_addr().to_string(), &["-v", "--method", "tcpprobe", "--json"]);
     let report = json(&output);
     let found = &report["methods"][0];
     assert_eq!((&found["method"], &found["arrival_times"]), (&"tcpprobe".into(), &true.into()));

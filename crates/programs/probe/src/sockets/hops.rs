@@ -7,10 +7,10 @@ use std::net::{IpAddr, SocketAddr};
 use longhaul_units::{Span, Time, text};
 use serde::Serialize;
 
-use super::Progress;
 use super::error::{Error, fill_random};
 use super::socket::{Event, Socket};
 use super::text::{known, micros, time};
+use super::{Note, Progress};
 
 /// Size of the packets (IP) in bytes.
 const SIZE: u32 = 128;
@@ -97,7 +97,7 @@ impl Scanner {
             )));
         }
         let list: Vec<_> = scanner.hops.iter().map(|hop| known(hop.address)).collect();
-        progress(&format!("hops: {}", list.join(", ")));
+        progress(Note::Progress, &format!("hops: {}", list.join(", ")));
         Ok(scanner)
     }
 
@@ -214,7 +214,7 @@ impl Scanner {
             self.shown = now;
             let queueing = |hop: &Hop| hop.queueing().map_or("?".to_owned(), text::time);
             let list: Vec<_> = self.hops.iter().map(queueing).collect();
-            progress(&format!("hops: {} packets, queueing {}", self.probes.len(), list.join(", ")));
+            progress(Note::Progress, &format!("hops: {} packets, queueing {}", self.probes.len(), list.join(", ")));
         }
     }
 

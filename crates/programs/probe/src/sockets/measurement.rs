@@ -18,7 +18,17 @@ use crate::MethodKind;
 const USUAL: Span = Span::from_secs(60);
 
 /// Receiver of progress and warnings, one line of text per call.
-pub type Progress<'a> = &'a (dyn Fn(&str) + Sync);
+pub type Progress<'a> = &'a (dyn Fn(Note, &str) + Sync);
+
+/// Meaning of a line for a [`Progress`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Note {
+    /// State of a method or of the hops, which the next line replaces.
+    Progress,
+    /// Part of the measurement that fails, or that can do less.
+    Warning,
+}
 
 /// The parts of a measurement of the path to one host.
 #[derive(Clone, Debug)]
@@ -51,7 +61,7 @@ impl Findings {
     /// Keeps the error of a part. If other parts follow, it is reported at once.
     fn failed(&mut self, part: &str, error: Error, others: bool, progress: Progress<'_>) {
         if others {
-            progress(&format!("{part}: {}", error.chain()));
+            progress(Note::Warning, &format!("{part}: {}", error.chain()));
         }
         self.failure.get_or_insert(error);
     }

@@ -6,13 +6,13 @@ use std::net::SocketAddr;
 use longhaul_units::{Bytes, Span, Time};
 use longhaul_wire::probe::Answer;
 
-use super::Progress;
 use super::doubts::Own;
 use super::error::Error;
 use super::path::Path;
 use super::reach;
 use super::report::{Outcome, Watch};
 use super::socket::{Event, Sent, Socket};
+use super::{Note, Progress};
 use crate::{Arrived, Method, Next, Train, TrainReport, missing_from};
 
 /// Shortest time after its last packet for which a train without answers is awaited.
@@ -73,7 +73,7 @@ impl Prober {
         let mut socket = Socket::connect(address)?;
         let reached = reach::check(&mut socket, address)?;
         if let Some(note) = reached.note() {
-            progress(&note);
+            progress(Note::Warning, &note);
         }
         let mut path = Path::default();
         path.on_sent(reached.largest);

@@ -6,16 +6,16 @@ use std::net::SocketAddr;
 use longhaul_units::{Rate, Span, text};
 use serde::Serialize;
 
-use super::Progress;
 use super::doubts::Own;
 use super::hops::Hops;
 use super::path::Facts;
 use super::text::{known, time};
+use super::{Note, Progress};
 use crate::{Estimate, RateRange};
 
 const SHOWN: Span = Span::from_secs(1);
 /// Least confidence of a converged estimate.
-const CONFIDENT: f64 = 0.5;
+pub(super) const CONFIDENT: f64 = 0.5;
 
 /// Result and cost of one method.
 #[derive(Clone, Debug)]
@@ -76,7 +76,7 @@ impl Watch {
         self.converged_after = believed(estimate).then(|| self.converged_after.unwrap_or(after));
         if after >= self.show_at {
             self.show_at = after + SHOWN;
-            progress(&self.line(after, estimate, packets));
+            progress(Note::Progress, &self.line(after, estimate, packets));
         }
         self.show_at
     }
@@ -302,7 +302,7 @@ mod tests {
             (4, true, 0.9, Some(4)),
             (5, true, 0.9, Some(4)),
         ] {
-            watch.follow(Span::from_secs(second), &estimate(converged, confidence), 1, &|_| {});
+            watch.follow(Span::from_secs(second), &estimate(converged, confidence), 1, &|_, _| {});
             assert_eq!(watch.converged_after, after.map(Span::from_secs), "{second}");
         }
         let outcome = Outcome::new("capprobe", estimate(true, 0.4), Span::from_secs(3), Facts::default());

@@ -12,12 +12,12 @@ use longhaul_units::{Bytes, Rate, Span, Time};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::{interval, sleep, timeout};
 
-use super::Progress;
 use super::answers::Clock;
 use super::doubts::Own;
 use super::error::Error;
 use super::path::{Facts, Path};
 use super::report::{Outcome, Watch};
+use super::{Note, Progress};
 use crate::{Estimate, RateRange};
 
 /// Name of TCPProbe in reports and on command lines.
@@ -102,7 +102,10 @@ async fn attempts(plan: Transfer, application: &impl Application, progress: Prog
         if let Some(outcome) = transfer(stream, plan, application, progress).await? {
             return Ok(outcome);
         }
-        progress(&format!("{address} takes a transfer, but nothing of it arrives: the path drops its packets"));
+        progress(
+            Note::Warning,
+            &format!("{address} takes a transfer, but nothing of it arrives: the path drops its packets"),
+        );
     }
     Err(Error::failed(format!("{address} takes a transfer, but the path drops packets of {SMALL} bytes")))
 }
@@ -146,10 +149,13 @@ async fn transfer(
         return Err(Error::failed(format!("{address} {reason}")));
     }
     if !info.experiments().arrival_times {
-        progress(&format!(
-            "{address} does not tell when segments arrive: the capacity will be that of the spacing of its \
+        progress(
+            Note::Warning,
+            &format!(
+                "{address} does not tell when segments arrive: the capacity will be that of the spacing of its \
              acknowledgments, which the way back may change, and is not counted as converged"
-        ));
+            ),
+        );
     }
     let mut meter = Meter::new(headers(address));
     let preamble = application.preamble()?;
