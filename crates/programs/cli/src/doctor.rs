@@ -62,20 +62,65 @@ impl Finding {
     }
 }
 
-impl fmt::Display for Finding {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let verdict = match self.verdict {
-            Verdict::Ok => "ok",
-            Verdict::Note => "note",
-            Verdict::Wrong => "WRONG",
-            Verdict::Unknown => "unknown",
-        };
-        write!(f, "{verdict:<8}{:<16}{}", self.check, self.found)?;
-        match &self.command {
-            Some(command) => write!(f, "; mend it with: {command}"),
-            None => Ok(()),
+impl Finding {
+    /// Returns what is known about a finding without a command.
+    fn advice(&self) -> &'static str {
+        match (self.check, self.verdict, &self.command) {
+            ("ecn", Verdict::Wrong, _) => " Nothing to do: connections go on without ECN.",
+            ("dscp", Verdict::Note, _) => " Nothing to do: longhaul needs no priorities.",
+            ("dscp", Verdict::Wrong, _) => " Do not set a DSCP.",
+            ("path-mtu", Verdict::Wrong, _) => " Raise the MTU of the tunnel or link on the way.",
+            ("udp-rate", Verdict::Note, _) => " Nothing to do: longhaul adapts.",
+            ("udp", Verdict::Wrong, Some(_)) => " There:",
+            _ => "",
         }
     }
+}
+
+/// Returns the findings for people: numbered, and what is wrong first. What is fine is a number, unless `all` is wanted.
+pub(crate) fn summary(findings: &[Finding], all: bool, columns: usize) -> String {
+    let (fine, mut others): (Vec<_>, Vec<_>) =
+        findings.iter().partition(|finding: &&Finding| finding.verdict == Verdict::Ok);
+    others.sort_by_key(|finding| finding.verdict != Verdict::Wrong);
+    let mut text = String::new();
+    for (number, finding) in (1..).zip(&others) {
+        let sentence = format!("{}: {}.{}", finding.check, finding.found, finding.advice());
+        text += &wrapped(&format!("{number}. "), &sentence, columns);
+        // The command is not wrapped, so that it can be copied.
+        text.extend(finding.command.as_ref().map(|command| format!("     {command}\n")));
+    }
+    text += if others.is_empty() { "" } else { "\n" };
+    if all {
+        for finding in fine {
+            text += &wrapped("ok ", &format!("{}: {}.", finding.check, finding.found), columns);
+        }
+        return text;
+    }
+    let more = if others.is_empty() { "" } else { "more " };
+    match fine.len() {
+        0 => text,
+        1 => text + &format!("1 {more}check is fine (-v).\n"),
+        fine => text + &format!("{fine} {more}checks are fine (-v).\n"),
+    }
+}
+
+/// Breaks a text into lines. The first one begins with `mark`, and the others are indented by its width.
+fn wrapped(mark: &str, text: &str, columns: usize) -> String {
+    let mut lines = String::new();
+    let mut line = mark.to_owned();
+    let mut is_empty = true;
+    for word in text.split(' ') {
+        if !is_empty && line.chars().count() + 1 + word.chars().count() > columns {
+            lines += &line;
+            lines.push('\n');
+            line = " ".repeat(mark.len());
+            is_empty = true;
+        }
+        line += if is_empty { "" } else { " " };
+        line += word;
+        is_empty = false;
+    }
+    lines + &line + "\n"
 }
 
 /// Rate and round-trip time of the path that the machine is to fill.
@@ -114,14 +159,30 @@ mod tests {
     }
 
     #[test]
-    fn a_finding_is_a_line() {
+    fn what_is_wrong_comes_first_and_lines_are_wrapped() {
+        let findings = [
+            Finding::ok("gso", "works"),
+            Finding::note("dscp", "priorities end on the way"),
+            Finding::wrong("timer-slack", "timers may be late by 5000 us").mend("echo 50000 > /proc/x/timerslack_ns"),
+            Finding::ok("gro", "works"),
+        ];
+        assert_eq!(
+            summary(&findings, false, 30),
+            "1. timer-slack: timers may be\n   late by 5000 us.\n     echo 50000 > /proc/x/timerslack_ns\n\
+             2. dscp: priorities end on the\n   way. Nothing to do:\n   longhaul needs no\n   priorities.\n\n\
+             2 more checks are fine (-v).\n"
+        );
+        assert_eq!(summary(&findings[..1], false, 30), "1 check is fine (-v).\n");
+        assert_eq!(summary(&findings[..1], true, 30), "ok gso: works.\n");
+    }
+
+    #[test]
+    fn a_finding_is_an_object() {
         let finding = Finding::wrong("timer-slack", "it is 1 ms").mend("echo 50000 > x");
-        assert_eq!(finding.to_string(), "WRONG   timer-slack     it is 1 ms; mend it with: echo 50000 > x");
         let json = serde_json::to_string(&finding).unwrap();
         assert_eq!(
             json,
             r#"{"check":"timer-slack","verdict":"wrong","found":"it is 1 ms","command":"echo 50000 > x"}"#
         );
-        assert_eq!(Finding::ok("gso", "works").to_string(), "ok      gso             works");
     }
 }

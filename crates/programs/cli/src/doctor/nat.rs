@@ -103,8 +103,8 @@ mod tests {
             (&[(1, Lost)], Verdict::Unknown, "no probe"),
         ] {
             let finding = judge(fates.to_vec());
-            assert_eq!(finding.verdict, verdict, "{finding}");
-            assert!(finding.found.contains(part), "{finding}");
+            assert_eq!(finding.verdict, verdict, "{finding:?}");
+            assert!(finding.found.contains(part), "{finding:?}");
         }
         let finding = judge(vec![(1, Kept), (2, Kept), (5, Changed)]);
         assert_eq!(finding.command.as_deref(), Some("longhaul send --timeout 6 ..."));

@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use longhaul_probe::sockets::{self, Error};
 
 use super::prober::Prober;
-use super::{Finding, ramp};
+use super::{Finding, Verdict, ramp};
 use crate::report;
 
 /// Largest IP packet that longhaul sends by default, in bytes.
@@ -33,6 +33,18 @@ pub(crate) struct Path {
     pub(crate) rtt: Option<Duration>,
     /// Highest rate that the path carried, in bit/s.
     pub(crate) rate: Option<u64>,
+}
+
+impl Path {
+    /// Returns a sentence about the path to `host`, with an empty line below, if the host answers.
+    pub(crate) fn sentence(&self, host: &str) -> String {
+        let Some(rtt) = self.rtt else { return String::new() };
+        // The check of the rate is not fine if it has found a limit.
+        let is_limited = self.findings.last().is_some_and(|finding| finding.verdict != Verdict::Ok);
+        let more = if is_limited { "" } else { ", and more was not tried" };
+        let rate = self.rate.map(|rate| format!("; {} pass{more}", report::rate(rate as f64))).unwrap_or_default();
+        format!("{} to {host}{rate}.\n\n", report::round_trip(rtt))
+    }
 }
 
 /// Checks the path to the reflector at `peer`, with packets at rates up to `max_rate` bit/s. Nothing but a few small

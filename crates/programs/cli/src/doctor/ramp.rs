@@ -159,7 +159,7 @@ mod tests {
         assert_eq!(finding.command.as_deref(), Some("longhaul send --limit 4000K ..."));
         let queued: Vec<_> = (0..60).map(|index| answer(index, 40 + u64::from(index) * 2)).collect();
         let finding = judge("udp-rate", Some(4_000_000), &summary(&queued, 100, 8_000_000, rtt));
-        assert_eq!((finding.verdict, finding.command.is_none()), (Verdict::Note, true), "{finding}");
+        assert_eq!((finding.verdict, finding.command.is_none()), (Verdict::Note, true), "{finding:?}");
     }
 
     #[test]
