@@ -25,6 +25,7 @@ mod doctor;
 mod forward;
 mod gateway;
 mod generate;
+mod help;
 mod home;
 mod lists;
 mod monitoring;

@@ -50,10 +50,12 @@ Exit codes: 0 success, 1 failure, 2 wrong use, 130 interrupted."
 pub(super) struct Cli {
     #[command(subcommand)]
     pub(super) command: Command,
-    /// Show a line per file sent or received, or the log of other commands; given twice, also what the transport did
+    /// Show more: a line per file, details of doctor and probe, or the log
+    ///
+    /// Given twice, also what the transport did, and the log of transfers.
     #[arg(short, long, global = true, action = ArgAction::Count)]
     pub(super) verbose: u8,
-    /// Write a line every ten seconds instead of lines that change in place
+    /// Do not change lines in place: a transfer writes a line every ten seconds
     #[arg(long, global = true)]
     pub(super) plain: bool,
     /// Show only warnings, errors, and the address on which a receiver listens
@@ -130,12 +132,11 @@ pub(super) enum Command {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   longhaul send user@host.example:incoming photos  By ssh, which starts the receiver
-  longhaul send 192.0.2.7 big.iso                  To `longhaul receive` at the default port, 7000
-  longhaul send --to relay.example:7100 a b c -C bbr
-  longhaul send 192.0.2.7 photos --links           A directory
-  tar c data | longhaul send 192.0.2.7 -           Standard input, as a file named `stdin`
-  longhaul send 192.0.2.7 big.iso --accept-new     Trust the receiver's key without a question
+  longhaul send 192.0.2.7 big.iso photos           A file and a directory
   longhaul send 192.0.2.7 big.iso --code 4821-harbor-violet
+  tar c data | longhaul send 192.0.2.7 -           Standard input (file `stdin`)
+  longhaul send 192.0.2.7 big.iso --accept-new     Trust the receiver's key without a question
+  longhaul send --to relay.example:7100 a b c -C bbr
 
 The keys of receivers are in ~/.local/share/longhaul/known-peers.")]
 pub(super) struct SendArgs {
@@ -152,9 +153,10 @@ pub(super) struct SendArgs {
     /// Also trust a receiver whose certificate the authority in this file (PEM) has signed for HOST
     #[arg(long, value_name = "FILE", conflicts_with_all = ["plaintext", "code"])]
     pub(super) ca: Option<PathBuf>,
-    /// Authenticate both ends by the one-time code that `longhaul receive --code` shows, instead of their keys. With
-    /// `-`, or as the last word without CODE, it is asked for or read from standard input: other users can see the command
-    /// line
+    /// Authenticate both ends by the one-time code that `longhaul receive --code` shows
+    ///
+    /// Keys are then not needed. With `-`, or as the last word without CODE, the code is asked for or read from standard
+    /// input: other users can see the command line.
     #[arg(long, value_name = "CODE", num_args = 0..=1, default_missing_value = "-",
         conflicts_with_all = ["plaintext", "accept_new"])]
     pub(super) code: Option<CodeArg>,
@@ -182,7 +184,7 @@ pub(super) struct SendArgs {
     /// Send at most this many bits per second, with a suffix K, M, G (of 1000)
     #[arg(long, value_name = "RATE", value_parser = units::parse_rate)]
     pub(super) limit: Option<Rate>,
-    /// After the connection has failed, try to connect again for this long, such as 90s, 5m or 1h; 0 does not try
+    /// Try for this long to connect again, such as 90s, 5m or 1h; 0 does not try
     #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = units::parse_duration)]
     pub(super) retry: Duration,
     /// Draw the transfer into this file, as SVG: rate, round trip, windows and losses over time, and what limited the sender
@@ -220,10 +222,10 @@ impl SendArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   longhaul receive user@host.example:photos        Fetch by ssh, which starts the sender
+  longhaul receive --code                          Accept a sender by a code
   longhaul receive --allow SHA256:... --out incoming
+  longhaul receive --out - | tar x                 The files of one connection
   longhaul receive --listen [::]:7100 --once --json
-  longhaul receive --code                          Accept a sender without exchanging keys before
-  longhaul receive --out - | tar x                 The contents of the files of one connection
 
 Keys of senders that are always allowed are in ~/.local/share/longhaul/allowed-peers, one per line:
   SHA256:... NAME send")]
@@ -234,7 +236,9 @@ pub(super) struct ReceiveArgs {
     /// Address and UDP port to listen on
     #[arg(long, value_name = "ADDR", default_value_t = SocketAddr::from(([0, 0, 0, 0], PORT)), value_parser = address::parse)]
     pub(super) listen: SocketAddr,
-    /// Directory for the received files, which is created if it does not exist; `-` is standard output, for one connection
+    /// Directory for the received files, or `-` for standard output
+    ///
+    /// A directory that does not exist is created. Standard output takes the files of one connection.
     #[arg(long, value_name = "DIR", default_value = ".")]
     pub(super) out: PathBuf,
     /// Accept the sender with this key; may be given several times
@@ -243,20 +247,23 @@ pub(super) struct ReceiveArgs {
     /// Also accept senders whose certificate the authority in this file (PEM) has signed
     #[arg(long, value_name = "FILE", conflicts_with_all = ["plaintext", "code"])]
     pub(super) ca: Option<PathBuf>,
-    /// Show a one-time code, and accept one connection of a sender that knows it, within ten minutes and three attempts;
-    /// keys are not needed
+    /// Show a one-time code, and accept one connection of a sender that knows it
+    ///
+    /// The code is valid for ten minutes and three attempts. Keys are not needed.
     #[arg(long, conflicts_with_all = ["plaintext", "allow"])]
     pub(super) code: bool,
     /// Add the key of a sender that knows the code to `allowed-peers`
     #[arg(long, requires = "code")]
     pub(super) remember: bool,
-    /// End after the first connection of an accepted sender, with an exit code that says whether it succeeded
+    /// End after the first connection of an accepted sender, with its success as the exit code
     #[arg(long)]
     pub(super) once: bool,
     #[command(flatten)]
     pub(super) existing: ExistingArgs,
-    /// Accept at most this many bytes in total, with a suffix K, M, G, T (of 1024), until the receiver ends; a file counts
-    /// as at least 4K, as do a directory and a link, and bytes of interrupted files that can be continued count, too
+    /// Accept at most this many bytes in total, with a suffix K, M, G, T (of 1024)
+    ///
+    /// The limit holds until the receiver ends. A file counts as at least 4K, as do a directory and a link, and bytes of
+    /// interrupted files that can be continued count, too.
     #[arg(long, value_name = "BYTES", value_parser = parse_size)]
     pub(super) max_bytes: Option<u64>,
     /// Accept at most this many bytes from each key
@@ -289,8 +296,10 @@ pub(super) struct ReceiveArgs {
 #[derive(Debug, Args)]
 #[group(multiple = false)]
 pub(super) struct ExistingArgs {
-    /// Replace existing files, and change the attributes of existing directories; without this option, --rename or --skip,
-    /// existing files are kept, and the new ones are left out
+    /// Replace existing files
+    ///
+    /// The attributes of existing directories change, too. Without this option, --rename or --skip, existing files are
+    /// kept, and the new ones are left out.
     #[arg(long)]
     overwrite: bool,
     /// Add a number to the names of files that exist already
@@ -341,26 +350,29 @@ pub(super) enum Plaintext {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   longhaul forward -L 8080:intranet.example:80 192.0.2.7
-  curl http://127.0.0.1:8080/                      Use it
-  longhaul forward -D 1080 192.0.2.7
+  longhaul forward -D 1080 192.0.2.7               A SOCKS5 and HTTP proxy
+  longhaul forward -R 8080:localhost:80 192.0.2.7  Port 8080 there leads here
+  curl http://127.0.0.1:8080/                      Use the first one
   curl --proxy socks5h://127.0.0.1:1080 http://intranet.example/
-  longhaul forward -R 8080:localhost:80 192.0.2.7  Show a server of this machine at port 8080 of the gateway
 
 The keys of gateways are in ~/.local/share/longhaul/known-peers.")]
 pub(super) struct ForwardArgs {
     /// The gateway; without a port, 7443
     #[arg(value_name = "GATEWAY[:PORT]")]
     pub(super) gateway: Option<String>,
-    /// Forward connections to PORT on this machine to HOST:HOSTPORT, which the gateway resolves; may be given several
-    /// times. Without BIND, only this machine can connect
+    /// Forward connections to PORT on this machine to HOST:HOSTPORT
+    ///
+    /// May be given several times. The gateway resolves HOST. Without BIND, only this machine can connect.
     #[arg(short = 'L', value_name = "[BIND:]PORT:HOST:HOSTPORT")]
     pub(super) local: Vec<LocalForward>,
-    /// Forward connections to PORT on this machine to targets that the programs name by SOCKS version 5 or HTTP CONNECT;
-    /// may be given several times. Names are resolved by the gateway
+    /// Forward connections to PORT on this machine to targets named by SOCKS5 or HTTP CONNECT
+    ///
+    /// May be given several times. Names are resolved by the gateway.
     #[arg(short = 'D', value_name = "[BIND:]PORT")]
     pub(super) dynamic: Vec<DynamicForward>,
-    /// Forward connections that the packet filter diverts to this port of the loopback addresses, by REDIRECT or TPROXY, to
-    /// their original destinations; --print-rules prints the rules
+    /// Forward connections that nftables diverts to this port to their destinations
+    ///
+    /// The packet filter diverts them to the loopback addresses by REDIRECT or TPROXY; --print-rules prints the rules.
     #[cfg(target_os = "linux")]
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     pub(super) transparent: Option<u16>,
@@ -368,8 +380,10 @@ pub(super) struct ForwardArgs {
     #[cfg(target_os = "linux")]
     #[arg(long, requires = "transparent")]
     pub(super) print_rules: bool,
-    /// Let the gateway listen on PORT, and forward the connections to HOST:HOSTPORT, which this machine connects to; may be
-    /// given several times. Without BIND, only programs on the gateway's machine can connect. The gateway has to permit it
+    /// Forward connections to PORT of the gateway to HOST:HOSTPORT near this machine
+    ///
+    /// May be given several times. Without BIND, only programs on the gateway's machine can connect. The gateway has to
+    /// permit it.
     #[arg(short = 'R', value_name = "[BIND:]PORT:HOST:HOSTPORT", value_parser = parse_remote)]
     pub(super) remote: Vec<LocalForward>,
     /// Trust the key of a gateway that is not known yet, and remember it
@@ -378,9 +392,10 @@ pub(super) struct ForwardArgs {
     /// Also trust a gateway whose certificate the authority in this file (PEM) has signed for its name or address
     #[arg(long, value_name = "FILE", conflicts_with = "code")]
     pub(super) ca: Option<PathBuf>,
-    /// Authenticate both ends by the one-time code that `longhaul gateway --code` shows, instead of their keys. With
-    /// `-`, or as the last word without CODE, it is asked for or read from standard input: other users can see the command
-    /// line
+    /// Authenticate both ends by the one-time code that `longhaul gateway --code` shows
+    ///
+    /// Keys are then not needed. With `-`, or as the last word without CODE, the code is asked for or read from standard
+    /// input: other users can see the command line.
     #[arg(long, value_name = "CODE", num_args = 0..=1, default_missing_value = "-", conflicts_with = "accept_new")]
     pub(super) code: Option<CodeArg>,
     /// Remember the key of a gateway that knows the code
@@ -393,7 +408,7 @@ pub(super) struct ForwardArgs {
     /// Reset connections on which nothing has been transferred for this many seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 3600, value_parser = clap::value_parser!(u32).range(1..=604_800))]
     pub(super) idle: u32,
-    /// Limit the rate of all connections together, in each direction, in bits per second, such as 20M
+    /// Limit the rate of all connections together in each direction, such as 20M (bit/s)
     #[arg(long, value_name = "RATE", value_parser = units::parse_rate)]
     pub(super) max_rate: Option<Rate>,
     #[command(flatten)]
@@ -409,10 +424,10 @@ pub(super) struct ForwardArgs {
 /// loopback or link-local address, unless a rule names such addresses.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  longhaul gateway --allow SHA256:... --permit intranet.example:80 --permit 10.0.0.0/8:443
-  longhaul gateway --permit any --listen [::]:7443
-  longhaul gateway --permit any --code             Accept a forwarder without exchanging keys before
-  longhaul gateway --permit-listen 8080            Let forwarders show a server at this port of this machine
+  longhaul gateway --permit any --code             Accept a forwarder by a code
+  longhaul gateway --permit intranet.example:80 --allow SHA256:...
+  longhaul gateway --permit-listen 8080            Let forwarders listen here
+  longhaul gateway --permit 10.0.0.0/8:443 --listen [::]:7443
 
 Keys of forwarders that are always allowed are in ~/.local/share/longhaul/allowed-peers, one per line:
   SHA256:... NAME forward
@@ -421,13 +436,17 @@ pub(super) struct GatewayArgs {
     /// Address and UDP port to listen on
     #[arg(long, value_name = "ADDR", default_value_t = SocketAddr::from(([0, 0, 0, 0], GATEWAY_PORT)), value_parser = address::parse)]
     pub(super) listen: SocketAddr,
-    /// Permit connections to this target; may be given several times. HOST is a name, an address, a prefix such as
-    /// 10.0.0.0/8, or `any`; PORT is a number, a range such as 8000-8099, or `any`. `any` alone permits all targets
+    /// Permit connections to this target, or with `any` to all
+    ///
+    /// May be given several times. HOST is a name, an address, a prefix such as 10.0.0.0/8, or `any`; PORT is a number, a
+    /// range such as 8000-8099, or `any`.
     #[arg(long, value_name = "HOST:PORT")]
     pub(super) permit: Vec<Permit>,
-    /// Permit forwarders to let this machine listen here; may be given several times. ADDR is an address, `localhost` or
-    /// `any`; PORT is a number, a range such as 8000-8099, or `any`. Without this option, keys with the permission `listen` in
-    /// `allowed-peers` may use loopback addresses, from port 1024 on. With it, keys of --allow have the permission, too
+    /// Permit forwarders to let this machine listen here
+    ///
+    /// May be given several times. ADDR is an address, `localhost` or `any`; PORT is a number, a range such as 8000-8099,
+    /// or `any`. Without this option, keys with the permission `listen` in `allowed-peers` may use loopback addresses, from
+    /// port 1024 on. With it, keys of --allow have the permission, too.
     #[arg(long, value_name = "[ADDR:]PORT")]
     pub(super) permit_listen: Vec<ListenPermit>,
     /// Accept the forwarder with this key; may be given several times
@@ -436,8 +455,9 @@ pub(super) struct GatewayArgs {
     /// Also accept forwarders whose certificate the authority in this file (PEM) has signed, as those of --allow
     #[arg(long, value_name = "FILE", conflicts_with = "code")]
     pub(super) ca: Option<PathBuf>,
-    /// Show a one-time code, and accept a forwarder that knows it until this program ends. The code is valid for ten minutes
-    /// and three attempts
+    /// Show a one-time code, and accept a forwarder that knows it until this program ends
+    ///
+    /// The code is valid for ten minutes and three attempts.
     #[arg(long)]
     pub(super) code: bool,
     /// Add the key of a forwarder that knows the code to `allowed-peers`
@@ -450,7 +470,7 @@ pub(super) struct GatewayArgs {
     /// Reset connections on which nothing has been transferred for this many seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 3600, value_parser = clap::value_parser!(u32).range(1..=604_800))]
     pub(super) idle: u32,
-    /// Limit the rate of the connections of each forwarder, in each direction, in bits per second, such as 20M
+    /// Limit the rate of each forwarder in each direction, such as 20M (bit/s)
     #[arg(long, value_name = "RATE", value_parser = units::parse_rate)]
     pub(super) max_rate: Option<Rate>,
     /// Limit the rate of all connections together, in each direction
@@ -488,7 +508,7 @@ pub(super) struct IdentityArgs {
 
 /// Finds settings of this machine, and properties of a path, that slow longhaul down.
 ///
-/// Prints a line per finding, with the command that mends it. With HOST, where `longhaul receive --reflect` has to run, the
+/// Prints what is wrong, with the command that mends it; -v adds what is fine. With HOST, where `longhaul receive --reflect` has to run, the
 /// path is checked too: whether it passes UDP, changes ECN or DSCP, its MTU, and whether it limits the rate of UDP. For
 /// that, packets are sent for a few seconds, at up to --bandwidth, and only if HOST answers probes.
 ///
@@ -496,15 +516,16 @@ pub(super) struct IdentityArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   longhaul doctor                                  This machine only
-  longhaul doctor --bandwidth 100M --rtt 600ms     Its buffers, for a path of this bandwidth-delay product
+  longhaul doctor --bandwidth 100M --rtt 600ms     Its buffers, for such a path
   longhaul doctor 192.0.2.7                        Also the path to `longhaul receive --reflect`
   longhaul doctor 192.0.2.7 --nat 2m               Also the lifetime of a NAT's binding, which takes two minutes")]
 pub(super) struct DoctorArgs {
     /// The reflector; without a port, 7000
     #[arg(value_name = "HOST[:PORT]")]
     pub(super) host: Option<String>,
-    /// Rate of the path in bit/s, with a suffix K, M, G (of 1000). Without it, the highest rate that was seen to pass, which
-    /// is looked for up to 64M
+    /// Rate of the path in bit/s, with a suffix K, M, G (of 1000)
+    ///
+    /// Without it, the highest rate that was seen to pass, which is looked for up to 64M.
     #[arg(long, value_name = "RATE", value_parser = units::parse_rate)]
     pub(super) bandwidth: Option<Rate>,
     /// Round-trip time of the path, such as 600ms. Without it, that to HOST

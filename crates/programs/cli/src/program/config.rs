@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use clap::error::{ContextKind, ContextValue};
 use clap::parser::ValueSource;
-use clap::{Arg, ArgAction, ArgMatches, Command, CommandFactory, Parser};
+use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches as _};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -27,12 +27,15 @@ const CONFIG: &str = "config";
 /// line is not valid.
 pub(super) fn parse() -> Result<Cli> {
     let given: Vec<_> = std::env::args_os().collect();
-    let command = Cli::command();
+    let command = super::help::command(given.iter().any(|word| word == "--help" || word == "help"));
     let matches = command.clone().get_matches_from(&given);
-    let Some((file, text)) = read(matches.get_one::<PathBuf>(CONFIG))? else { return Ok(Cli::parse()) };
+    let cli = |matches: ArgMatches| Cli::from_arg_matches(&matches);
+    let Some((file, text)) = read(matches.get_one::<PathBuf>(CONFIG))? else {
+        return Ok(cli(matches).unwrap_or_else(|error| error.exit()));
+    };
     let settings = Settings::parse(&text, &command).map_err(|fault| fault.at(&file))?;
     let arguments = settings.arguments(&command, &matches, given);
-    Cli::try_parse_from(arguments).map_err(|error| match settings.line_of(&error) {
+    command.try_get_matches_from(arguments).and_then(cli).map_err(|error| match settings.line_of(&error) {
         Some(line) => super::WrongUse(format!("{}, line {line}: {}", file.display(), plain(&error))).into(),
         None => error.exit(),
     })

@@ -3,22 +3,20 @@
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use clap::CommandFactory;
 use clap_complete::Shell;
 
-use super::WrongUse;
-use super::args::Cli;
+use super::{WrongUse, help};
 use crate::output::print;
 
 pub(super) fn completions(shell: Shell) -> Result<()> {
     let mut text = Vec::new();
-    clap_complete::generate(shell, &mut Cli::command(), "longhaul", &mut text);
+    clap_complete::generate(shell, &mut help::command(true), "longhaul", &mut text);
     print(&String::from_utf8(text).context("the completions are not text")?)
 }
 
 /// Prints the man page of a sub-command or of the program, or writes all pages into the directory `out`.
 pub(super) fn man(command: Option<&str>, out: Option<&Path>) -> Result<()> {
-    let mut program = Cli::command();
+    let mut program = help::command(true);
     if let Some(out) = out {
         return clap_mangen::generate_to(program, out).with_context(|| format!("cannot write into {}", out.display()));
     }

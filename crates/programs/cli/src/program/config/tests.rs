@@ -1,3 +1,5 @@
+use clap::{CommandFactory as _, Parser as _};
+
 use super::*;
 
 fn arguments(file: &str, line: &str) -> String {

@@ -1,0 +1,121 @@
+//! What `-h` and `--help` show: the options that people use, or all in groups.
+
+use clap::{Arg, Command, CommandFactory as _};
+
+use super::args::Cli;
+use crate::progress::columns;
+
+/// Help of `longhaul -h`, which fits on a screen of 24 lines.
+const START: &str = "\
+Transfers files and forwards TCP connections over long, lossy links, encrypted.
+
+Usage: longhaul COMMAND ...
+
+  send      Send files and directories to a machine where `receive` runs
+  receive   Receive them
+  forward   Open ports of this machine that lead to others beyond the link
+  gateway   Run the far end of `forward`, which connects to them
+  doctor    Find out what slows down a path or this machine
+  perf      Measure the throughput of a path, as iperf3 does
+
+Examples:
+  longhaul receive --code                     The receiver shows a code,
+  longhaul send 192.0.2.7 photos --code CODE  which the sender has to know
+  longhaul forward -L 8080:intranet.example:80 192.0.2.7
+  longhaul doctor 192.0.2.7
+
+`longhaul COMMAND -h` shows examples and the options that people use,
+`longhaul COMMAND --help` all options, and `longhaul --help` all commands.";
+
+const TEMPLATE: &str = "{about-with-newline}\n{usage-heading} {usage}{after-help}\n\n{all-args}\n";
+/// Lines with examples in short help, below their heading.
+const EXAMPLES: usize = 3;
+
+/// Options in short help besides operands, by command. Commands that are not listed show all.
+const SHOWN: [(&str, &[&str]); 5] = [
+    ("send", &["accept_new", "code", "limit", "compress", "links", "retry", "no_resume", "json", "congestion"]),
+    ("receive", &["out", "code", "allow", "once", "overwrite", "rename", "skip", "listen", "max_bytes"]),
+    ("forward", &["local", "dynamic", "remote", "accept_new", "code", "max_rate", "status", "congestion"]),
+    ("gateway", &["permit", "permit_listen", "allow", "code", "listen", "max_rate", "status", "congestion"]),
+    ("perf", &["server", "client", "port", "time", "parallel", "reverse", "udp", "bitrate", "json", "congestion"]),
+];
+
+/// Groups of options in long help. Others stand first.
+const GROUPS: [(&str, &[&str]); 5] = [
+    ("Who may connect", &["allow", "accept_new", "ca", "code", "remember", "plaintext"]),
+    (
+        "Files",
+        &["links", "no_attributes", "compress", "resume", "no_resume", "overwrite", "rename", "skip", "allow_hidden"],
+    ),
+    (
+        "Limits",
+        &["limit", "retry", "max_bytes", "max_bytes_per_peer", "max_rate", "max_total_rate", "max_connections", "idle"],
+    ),
+    ("Reports", &["json", "plot", "metrics", "status", "status_anyone", "verbose", "plain", "quiet", "config"]),
+    (
+        "Transport",
+        &["congestion", "pcap", "qlog", "path_cache", "allow_unsafe_congestion", "routers_answer", "no_ecn", "timeout"],
+    ),
+];
+
+/// Returns the command line, with all options in groups if `grouped`.
+pub(super) fn command(grouped: bool) -> Command {
+    let mut command = Cli::command().term_width(columns(std::io::stdout()).min(100));
+    if !grouped {
+        command = command.override_help(START);
+    }
+    for global in ["plain", "quiet", "config"] {
+        command = command.mut_arg(global, |arg| arg.hide_short_help(true));
+    }
+    command = command.mut_args(|arg| if grouped { in_group(arg) } else { arg });
+    command.mut_subcommands(|command| {
+        let shown = SHOWN.iter().find(|(name, _)| *name == command.get_name()).map(|(_, shown)| *shown);
+        let is_shown = |arg: &Arg| arg.is_positional() || shown.is_none_or(|all| all.contains(&arg.get_id().as_str()));
+        let command = command.mut_args(|arg| {
+            let hidden = !is_shown(&arg);
+            let arg = arg.hide_short_help(hidden);
+            if grouped { in_group(arg) } else { arg }
+        });
+        match command.get_after_help().map(ToString::to_string) {
+            Some(text) if text.starts_with("Examples:") => {
+                let examples: Vec<_> = text.lines().take(1 + EXAMPLES).collect();
+                command.help_template(TEMPLATE).after_help(examples.join("\n")).after_long_help(text)
+            }
+            _ => command,
+        }
+    })
+}
+
+fn in_group(arg: Arg) -> Arg {
+    let group = GROUPS.iter().find(|(_, all)| all.contains(&arg.get_id().as_str()));
+    match group {
+        Some((name, _)) if arg.get_help_heading().is_none() => arg.help_heading(*name),
+        _ => arg,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A name that no option has would be ignored.
+    #[test]
+    fn the_lists_name_options_that_exist() {
+        let command = Cli::command();
+        for (name, shown) in SHOWN {
+            let below = command.find_subcommand(name).unwrap();
+            let has = |id: &str| below.get_arguments().any(|arg| arg.get_id() == id);
+            assert!(shown.iter().all(|id| has(id)), "{name}");
+            assert!(shown.len() <= 10 && START.contains(&format!("  {name} ")), "{name}");
+        }
+        let all: Vec<_> = command.get_subcommands().chain([&command]).flat_map(Command::get_arguments).collect();
+        for id in GROUPS.iter().flat_map(|(_, ids)| *ids) {
+            assert!(all.iter().any(|arg| arg.get_id() == id), "{id}");
+        }
+    }
+
+    #[test]
+    fn the_first_help_fits_on_a_screen() {
+        assert!(START.lines().count() < 24 && START.lines().all(|line| line.chars().count() <= 80));
+    }
+}
