@@ -65,13 +65,12 @@ impl Finding {
 impl Finding {
     /// Returns what is known about a finding without a command.
     fn advice(&self) -> &'static str {
-        match (self.check, self.verdict, &self.command) {
-            ("ecn", Verdict::Wrong, _) => " Nothing to do: connections go on without ECN.",
-            ("dscp", Verdict::Note, _) => " Nothing to do: longhaul needs no priorities.",
-            ("dscp", Verdict::Wrong, _) => " Do not set a DSCP.",
-            ("path-mtu", Verdict::Wrong, _) => " Raise the MTU of the tunnel or link on the way.",
-            ("udp-rate", Verdict::Note, _) => " Nothing to do: longhaul adapts.",
-            ("udp", Verdict::Wrong, Some(_)) => " There:",
+        match (self.check, self.verdict) {
+            ("ecn", Verdict::Wrong) => " Nothing to do: connections go on without ECN.",
+            ("dscp", Verdict::Note) => " Nothing to do: longhaul needs no priorities.",
+            ("dscp", Verdict::Wrong) => " Do not set a DSCP.",
+            ("path-mtu", Verdict::Wrong) => " Raise the MTU of the tunnel or link on the way.",
+            ("udp-rate", Verdict::Note) => " Nothing to do: longhaul adapts.",
             _ => "",
         }
     }

@@ -22,6 +22,8 @@ const BACKLOG: u32 = 1024;
 /// Time for a reset to leave if the UDP socket's buffer is full. The TCP stack is part of the process: queued
 /// segments are lost when the process ends.
 const LEAVING: Duration = Duration::from_millis(100);
+/// Directive for messages about each connection whose peer does not respond: the programs say it themselves.
+const SAID: &str = "longhaul::observe=error";
 
 /// Options of every program that opens connections.
 #[derive(Clone, Debug, clap::Args)]
@@ -377,7 +379,8 @@ pub(crate) async fn finish(
 pub(crate) fn init_log(level: LevelFilter, screen: &Screen) {
     let is_detailed = level > LevelFilter::WARN || std::env::var_os(EnvFilter::DEFAULT_ENV).is_some();
     let filter = EnvFilter::builder().with_default_directive(level.into());
-    let filter = filter.from_env().unwrap_or_else(|error| {
+    let filter = if is_detailed { filter.from_env() } else { Ok(filter.parse_lossy(SAID)) };
+    let filter = filter.unwrap_or_else(|error| {
         output::say(&format!("RUST_LOG is ignored: {error}"));
         EnvFilter::default().add_directive(level.into())
     });

@@ -9,6 +9,9 @@ use super::{Monitor, Role};
 use crate::report::{count, duration, rate, round_trip};
 use crate::sync::lock;
 
+/// Bytes from which on a share of lost ones is shown. A retransmitted handshake would be most of less.
+const LEAST: u64 = 100_000;
+
 impl Monitor {
     /// Returns what a person wants to know at a glance, the most important first. Data from tunnels goes down to
     /// clients of a forwarder, and up to targets of a gateway.
@@ -18,7 +21,7 @@ impl Monitor {
         let state = lock(&self.state);
         let streams = count(state.streams().count() as u64, "stream");
         let last = state.history.back().copied().unwrap_or_default();
-        let [sent, received] =
+        let [sent_rate, received] =
             [last.sent_bytes_per_second, last.received_bytes_per_second].map(|bytes| rate(bytes * 8.0));
         let mut parts = match self.role {
             Role::Forward if state.tunnels.is_empty() => vec!["not connected".to_owned()],
@@ -26,17 +29,19 @@ impl Monitor {
                 let mut times: Vec<Duration> = state.tunnels.values().filter_map(|tunnel| tunnel.link.rtt).collect();
                 times.sort_unstable();
                 let rtt = times.get(times.len() / 2).map(|rtt| round_trip(*rtt));
-                let links = state.tunnels.values().map(|tunnel| tunnel.link.retransmitted_bytes);
-                let lost = (state.totals.retransmitted_bytes + links.sum::<u64>()) as f64;
-                let share = 100.0 * lost / (lost + state.sums().0 as f64).max(1.0);
-                let rates = [streams, format!("{received} down"), format!("{sent} up")];
-                rates.into_iter().chain(rtt).chain([format!("{share:.1} % lost")]).collect()
+                let links = || state.tunnels.values().map(|tunnel| &tunnel.link);
+                let lost = links().map(|link| link.retransmitted_bytes).sum::<u64>();
+                let sent = lost + links().map(|link| link.acked_bytes).sum::<u64>();
+                let share = 100.0 * lost as f64 / sent as f64;
+                let lost = (sent >= LEAST).then(|| format!("{share:.1} % lost"));
+                let rates = [streams, format!("{received} down"), format!("{sent_rate} up")];
+                rates.into_iter().chain(rtt).chain(lost).collect()
             }
             Role::Gateway => {
                 let peers: BTreeSet<_> =
                     state.tunnels.values().map(|tunnel| (&tunnel.peer, tunnel.address.ip())).collect();
                 let peers = count(peers.len() as u64, "forwarder");
-                vec![peers, streams, format!("{sent} down"), format!("{received} up")]
+                vec![peers, streams, format!("{sent_rate} down"), format!("{received} up")]
             }
         };
         parts.push(duration(uptime));

@@ -160,7 +160,9 @@ async fn a_line_tells_the_state_at_a_glance() {
         let _stream = seen[0].stream(&"192.0.2.2:80".parse().unwrap(), &traffic);
         pass(&traffic, 2000, 1000);
         let mut state = crate::sync::lock(&monitor.state);
-        state.totals.retransmitted_bytes = 41;
+        for tunnel in state.tunnels.values_mut() {
+            (tunnel.link.acked_bytes, tunnel.link.retransmitted_bytes) = (49_000, 1000);
+        }
         state.sample(Duration::from_secs(1));
         drop(state);
         assert_eq!(monitor.glance(), expected);

@@ -43,8 +43,12 @@ mod remote;
 #[cfg(target_os = "linux")]
 mod resume;
 #[cfg(target_os = "linux")]
+mod screens;
+#[cfg(target_os = "linux")]
 mod ssh;
 mod strangers;
+#[cfg(target_os = "linux")]
+mod terminal;
 mod transfer;
 #[cfg(target_os = "linux")]
 mod transparent;
