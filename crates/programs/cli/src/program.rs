@@ -29,6 +29,7 @@ mod help;
 mod home;
 mod lists;
 mod monitoring;
+mod near;
 mod perf;
 mod places;
 mod receive;

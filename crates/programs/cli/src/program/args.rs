@@ -386,6 +386,27 @@ pub(super) struct ForwardArgs {
     /// permit it.
     #[arg(short = 'R', value_name = "[BIND:]PORT:HOST:HOSTPORT", value_parser = parse_remote)]
     pub(super) remote: Vec<LocalForward>,
+    #[command(flatten)]
+    pub(super) access: AccessArgs,
+    /// Forward at most this many connections at the same time in each direction; further ones wait, and are reset after the
+    /// time of --timeout. The gateway has a limit, too
+    #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u16).range(1..=4096))]
+    pub(super) max_connections: u16,
+    /// Reset connections on which nothing has been transferred for this many seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 3600, value_parser = clap::value_parser!(u32).range(1..=604_800))]
+    pub(super) idle: u32,
+    /// Limit the rate of all connections together in each direction, such as 20M (bit/s)
+    #[arg(long, value_name = "RATE", value_parser = units::parse_rate)]
+    pub(super) max_rate: Option<Rate>,
+    #[command(flatten)]
+    pub(super) monitor: MonitorArgs,
+    #[command(flatten)]
+    pub(super) transport: TransportArgs,
+}
+
+/// How a gateway and this machine authenticate each other.
+#[derive(Debug, Args)]
+pub(super) struct AccessArgs {
     /// Trust the key of a gateway that is not known yet, and remember it
     #[arg(long)]
     pub(super) accept_new: bool,
@@ -401,20 +422,6 @@ pub(super) struct ForwardArgs {
     /// Remember the key of a gateway that knows the code
     #[arg(long, requires = "code")]
     pub(super) remember: bool,
-    /// Forward at most this many connections at the same time in each direction; further ones wait, and are reset after the
-    /// time of --timeout. The gateway has a limit, too
-    #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u16).range(1..=4096))]
-    pub(super) max_connections: u16,
-    /// Reset connections on which nothing has been transferred for this many seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = 3600, value_parser = clap::value_parser!(u32).range(1..=604_800))]
-    pub(super) idle: u32,
-    /// Limit the rate of all connections together in each direction, such as 20M (bit/s)
-    #[arg(long, value_name = "RATE", value_parser = units::parse_rate)]
-    pub(super) max_rate: Option<Rate>,
-    #[command(flatten)]
-    pub(super) monitor: MonitorArgs,
-    #[command(flatten)]
-    pub(super) transport: TransportArgs,
 }
 
 /// Opens TCP connections for `longhaul forward`.

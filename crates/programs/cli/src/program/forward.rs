@@ -1,28 +1,26 @@
 //! `longhaul forward`.
 
-use std::io;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow};
-use longhaul_tls::{Fingerprint, SecureConnector, SecureStream, TlsError, tls_error};
+use anyhow::{Context, Result};
+use longhaul_tls::{Fingerprint, SecureConnector, SecureStream, TlsError};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use super::args::{ForwardArgs, GATEWAY_PORT};
-use super::dial::{self, Dialer, Target, is_outage};
-use super::home::Home;
-use super::{Screen, WrongUse};
+use super::dial::{Dialer, Target, is_outage};
+use super::{Screen, WrongUse, near};
 use crate::forward::{Connect, Pool, PoolConfig, Remote, Source, unreachable};
 use crate::monitor::{Monitor, Role};
 use crate::progress::Detail;
 use crate::report::round_trip;
 use crate::transport::TransportArgs;
+use crate::tunnel::Tunnel;
 use crate::tunnel::rate::Limits;
-use crate::tunnel::{Tunnel, TunnelError};
 
 /// Number of idle tunnels that are kept ready.
 const WARM: usize = 8;
@@ -68,20 +66,9 @@ pub(super) async fn run(args: &ForwardArgs, screen: &Screen) -> Result<()> {
         return Err(WrongUse(what.to_owned()).into());
     }
     let transport = args.transport.clone();
-    let (identity, home) = Home::open(args.code.is_some(), screen)?;
     // Fails before the program waits for the gateway if a capture or log cannot be written.
     drop(transport.socket(SocketAddr::from(([0, 0, 0, 0], 0)))?);
-    let dialer = Dialer {
-        transport: &transport,
-        target: &gateway,
-        name: gateway.to_string(),
-        role: "gateway",
-        identity,
-        known: Home::known_peers(home.as_ref())?,
-        accept_new: args.accept_new,
-        attempts: dial::ATTEMPTS,
-        authority: dial::authority(args.ca.as_deref(), &gateway)?,
-    };
+    let dialer = near::dialer(&gateway, &args.access, &transport, screen)?;
     let reached = tokio::select! {
         () = &mut terminated => return Ok(()),
         reached = reach(&dialer, args, screen) => reached,
@@ -168,9 +155,9 @@ async fn reach(
 ) -> Result<(Fingerprint, Tunnel<SecureStream>)> {
     let (mut pause, mut said) = (PAUSE.0, false);
     loop {
-        let error = match open(dialer, args, screen).await {
+        let error = match near::open(dialer, &args.access, screen).await {
             // A gateway creates its code at the start, and the code cannot be used again.
-            Err(error) if args.code.is_none() && is_outage(&error) => error,
+            Err(error) if args.access.code.is_none() && is_outage(&error) => error,
             result => return result,
         };
         if !std::mem::replace(&mut said, true) {
@@ -178,20 +165,6 @@ async fn reach(
         }
         sleep(pause).await;
         pause = (pause * 2).min(PAUSE.1);
-    }
-}
-
-async fn open(dialer: &Dialer<'_>, args: &ForwardArgs, screen: &Screen) -> Result<(Fingerprint, Tunnel<SecureStream>)> {
-    let stream = match &args.code {
-        Some(code) => dialer.connect_by_code(&code.get().await?, args.remember, screen).await?,
-        None => dialer.connect(screen).await?,
-    };
-    let key = stream.peer();
-    let tunnel = timeout(dialer.transport.patience(), Tunnel::start(stream)).await;
-    match tunnel.unwrap_or_else(|_| Err(io::Error::from(io::ErrorKind::TimedOut).into())) {
-        Ok(tunnel) => Ok((key, tunnel)),
-        Err(TunnelError::Connection(error)) if tls_error(&error).is_none() => Err(error.into()),
-        Err(error) => Err(explain(error, dialer.identity.fingerprint())),
     }
 }
 
@@ -208,15 +181,4 @@ fn connect(transport: &TransportArgs, gateway: Target, connector: SecureConnecto
             Ok(timeout(transport.patience(), connector.connect(stream)).await.unwrap_or(Err(TlsError::TimedOut))?)
         })
     })
-}
-
-/// Adds advice for the user to an error. `ours` is the key that was presented.
-fn explain(error: TunnelError, ours: Fingerprint) -> anyhow::Error {
-    match &error {
-        TunnelError::Connection(failed) if matches!(tls_error(failed), Some(TlsError::Refused)) => anyhow!(
-            "the gateway does not allow this machine to forward; its key is {ours}, for `longhaul gateway --allow` or \
-             a line in the gateway's allowed-peers"
-        ),
-        _ => error.into(),
-    }
 }
