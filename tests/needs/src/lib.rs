@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Programs whose Debian package has another name, and that name.
-const PACKAGES: [(&str, &str); 13] = [
+const PACKAGES: [(&str, &str); 14] = [
     ("c++", "g++"),
     ("ip", "iproute2"),
     ("nft", "nftables"),
@@ -32,6 +32,7 @@ const PACKAGES: [(&str, &str); 13] = [
     ("promtool", "prometheus"),
     ("psql", "postgresql-client"),
     ("runuser", "util-linux"),
+    ("scp", "openssh-client"),
     ("script", "bsdutils"),
     ("setpriv", "util-linux"),
     ("ssh", "openssh-client"),

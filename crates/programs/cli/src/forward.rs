@@ -1,6 +1,8 @@
 //! Near end of tunnels: accepts connections and sends them through a pool of tunnels, and connects to targets near it for
 //! connections that the gateway accepts.
 
+#[cfg(unix)]
+mod control;
 mod listen;
 mod persist;
 mod pool;
@@ -9,6 +11,8 @@ mod remote;
 #[cfg(target_os = "linux")]
 mod transparent;
 
+#[cfg(unix)]
+pub(crate) use control::{Control, Forwarder, Place, Terms};
 pub(crate) use listen::{DynamicForward, LocalForward, Source, parse_remote};
 pub(crate) use pool::{Connect, Pool, PoolConfig, unreachable};
 pub(crate) use remote::Remote;

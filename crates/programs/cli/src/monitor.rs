@@ -15,7 +15,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 use crate::progress::Line;
 use crate::sync::lock;
 use crate::tunnel::rate::Limits;
-use crate::tunnel::{self, Ended, Event, Flow, Reason, Target, Traffic, Tunnel, TunnelError, Watch};
+use crate::tunnel::{self, Ended, Event, Flow, Local, Reason, Target, Traffic, Tunnel, TunnelError, Watch};
 
 pub(crate) mod http;
 mod line;
@@ -283,7 +283,7 @@ impl TunnelGuard {
     pub(crate) async fn relay<S: Observed>(
         &self,
         tunnel: &mut Tunnel<S>,
-        local: TcpStream,
+        local: impl Local,
         (target, opens): (&Target, bool),
         (idle, limits): (Duration, &Limits),
     ) -> Result<Ended, TunnelError> {

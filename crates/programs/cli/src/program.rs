@@ -36,6 +36,8 @@ mod receive;
 mod send;
 mod signals;
 mod ssh;
+#[cfg(unix)]
+mod stdio;
 mod tally;
 mod units;
 
@@ -101,6 +103,10 @@ pub fn main() -> ExitCode {
             "forward",
             transfer(&mut runtime, &args.transport, &screen, signals::interrupted(), || forward::run(&args, &screen)),
         ),
+        #[cfg(unix)]
+        Command::Stdio(args) => {
+            ("stdio", transfer(&mut runtime, &args.transport, &screen, signals::ended(), || stdio::run(&args, &screen)))
+        }
         Command::Gateway(args) => (
             "gateway",
             transfer(&mut runtime, &args.transport, &screen, signals::interrupted(), || gateway::run(&args, &screen)),

@@ -119,6 +119,18 @@ impl TransportArgs {
         flags.chain(congestion).chain([format!("--timeout={}", self.timeout)]).collect()
     }
 
+    /// Returns the options that change what a connection is like, or `None` if all have their defaults.
+    pub(crate) fn kind(&self) -> Option<String> {
+        let flags = [self.allow_unsafe_congestion, self.routers_answer, self.no_ecn];
+        let congestion = self.congestion_name();
+        (congestion.is_some() || flags.contains(&true)).then(|| format!("{congestion:?} {flags:?}"))
+    }
+
+    /// Returns whether a capture or log of the connection is asked for on the command line.
+    pub(crate) fn is_logged(&self) -> bool {
+        self.pcap.is_some() || self.qlog.is_some()
+    }
+
     /// Returns the options without captures and logs.
     pub(crate) fn unlogged(&self) -> Self {
         Self { pcap: None, qlog: None, qlog_environment: QlogEnvironment::default(), ..self.clone() }
@@ -379,7 +391,7 @@ pub(crate) async fn finish(
 pub(crate) fn init_log(level: LevelFilter, screen: &Screen) {
     let is_detailed = level > LevelFilter::WARN || std::env::var_os(EnvFilter::DEFAULT_ENV).is_some();
     let filter = EnvFilter::builder().with_default_directive(level.into());
-    let filter = if is_detailed { filter.from_env() } else { Ok(filter.parse_lossy(SAID)) };
+    let filter = if is_detailed { filter.from_env() } else { Ok(EnvFilter::new(format!("{level},{SAID}"))) };
     let filter = filter.unwrap_or_else(|error| {
         output::say(&format!("RUST_LOG is ignored: {error}"));
         EnvFilter::default().add_directive(level.into())

@@ -45,13 +45,17 @@ pub(crate) mod jobs;
 pub(crate) mod rate;
 mod relay;
 mod shared;
+#[cfg(unix)]
+mod stdio;
 mod target;
 
 pub(crate) use connect::Lookups;
 pub(crate) use connect::connect;
 pub use frame::{Frame, Group, Listen, Reason};
-pub(crate) use relay::{Ended, Flow, Traffic, prepare, relay};
+pub(crate) use relay::{Client, Ended, Flow, Local, Owner, Traffic, prepare, relay};
 pub(crate) use shared::Watch;
+#[cfg(unix)]
+pub(crate) use stdio::{Standard, Stdio};
 pub use target::{ParseTargetError, Target};
 
 /// First bytes of a tunnel; the last byte is the version.

@@ -169,7 +169,7 @@ async fn forward(mut client: TcpStream, targets: Targets, pool: &Pool, places: &
         }
     };
     tunnel::prepare(&client)?;
-    pool.forward(client, target).await;
+    pool.forward(Box::new(client), target).await;
     Ok(())
 }
 

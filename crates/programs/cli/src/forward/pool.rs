@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use anyhow::Result;
 use longhaul_tls::{SecureStream, TlsError};
-use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, sleep};
 
@@ -19,7 +18,7 @@ use crate::report::{Stopwatch, count, duration};
 use crate::sync::lock;
 use crate::tunnel::jobs::{Job, Jobs};
 use crate::tunnel::rate::Limits;
-use crate::tunnel::{self, Ended, Target, Tunnel};
+use crate::tunnel::{self, Client, Ended, Local as _, Owner, Target, Tunnel};
 
 /// Maximum number of tunnels that are being built. A gateway admits few handshakes per address, and each tunnel that is
 /// being built makes up to two [attempts](persist) at the same time.
@@ -113,13 +112,27 @@ impl Pool {
         self.config.patience
     }
 
-    /// Forwards a connection, which was [prepared](tunnel::prepare), to `target`. If no tunnel becomes free in time,
-    /// the connection is reset.
-    pub(crate) async fn forward(&self, local: TcpStream, target: Target) {
+    /// Forwards a connection to `target`. If no tunnel becomes free in time, the connection is reset.
+    pub(crate) async fn forward(&self, local: Client, target: Target) {
         *lock(&self.used) = Stopwatch::start();
-        if let Some(late) = self.jobs.submit(Job { local, target }).await {
-            let what = format!("{late}: reset, because no tunnel was ready in time");
-            self.screen.event(Detail::Usual, &what);
+        if let Some(Job { local, target }) = self.jobs.submit(Job { local, target }).await {
+            self.tell(&target, local.owner(), Err("no tunnel was ready in time".to_owned())).await;
+        }
+    }
+
+    /// Says why a connection has not ended in order, to the process that has handed it over if there is one.
+    async fn tell(&self, target: &Target, owner: Option<Owner>, ended: Result<Ended, String>) {
+        #[cfg(unix)]
+        if let Some(owner) = owner {
+            return super::control::tell(&owner, &ended).await;
+        }
+        #[cfg(not(unix))]
+        let _: Option<Owner> = owner;
+        match ended {
+            Ok(Ended::Orderly) => {}
+            Ok(Ended::Here(reason)) => tracing::debug!(target: "longhaul::forward", "{target}: {reason}"),
+            Ok(Ended::There(reason)) => self.screen.event(Detail::Usual, &format!("{target}: {reason}")),
+            Err(error) => self.screen.event(Detail::Usual, &format!("{target}: reset, because {error}")),
         }
     }
 
@@ -271,20 +284,26 @@ impl Pool {
                 }
             };
             let terms = (self.config.idle, &self.config.limits);
+            let owner = local.owner();
             let relayed = seen.relay(&mut tunnel, local, (&target, true), terms).await;
             *carried |= relayed.is_ok();
+            let failed = relayed.is_err();
             match relayed {
-                Ok(Ended::Orderly) => {}
-                Ok(Ended::Here(reason)) => tracing::debug!(target: "longhaul::forward", "{target}: {reason}"),
-                Ok(Ended::There(reason)) => self.screen.event(Detail::Usual, &format!("{target}: {reason}")),
-                Err(error) => {
+                // The end of the outage tells how many streams were cut.
+                Err(error) if owner.is_none() => {
                     tracing::info!(target: "longhaul::forward", "{target}: reset, because the tunnel failed: {error}");
-                    let mut outage = lock(&self.outage);
-                    outage.since.get_or_insert_with(Stopwatch::start);
-                    outage.cut += 1;
-                    seen.failed();
-                    return None;
                 }
+                relayed => {
+                    let ended = relayed.map_err(|error| format!("the tunnel failed: {error}"));
+                    self.tell(&target, owner, ended).await;
+                }
+            }
+            if failed {
+                let mut outage = lock(&self.outage);
+                outage.since.get_or_insert_with(Stopwatch::start);
+                outage.cut += 1;
+                seen.failed();
+                return None;
             }
         }
         tunnel.into_inner()

@@ -150,7 +150,7 @@ async fn accept(listener: TcpListener, target: Target, jobs: Arc<Jobs>) {
         let (jobs, target) = (Arc::clone(&jobs), target.clone());
         async move {
             if tunnel::prepare(&local).is_ok() {
-                jobs.submit(Job { local, target }).await;
+                jobs.submit(Job { local: Box::new(local), target }).await;
             }
         }
     };
@@ -246,7 +246,7 @@ mod tests {
     async fn choose_while_it_ends(frames: Vec<u8>) -> (bool, usize) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let local = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
-        let job = Job { local, target: "h.example:80".parse().unwrap() };
+        let job = Job { local: Box::new(local), target: "h.example:80".parse().unwrap() };
         let jobs = Queue::new(Duration::from_secs(15), &Monitor::new(Role::Gateway)).jobs;
         let stream = Coincidence { jobs: Arc::clone(&jobs), job: Some(job), frames, begun: false };
         let mut tunnel = Tunnel::start(stream).await.unwrap();

@@ -21,6 +21,8 @@ use crate::probe;
 use crate::receiver::Existing;
 use crate::sender::Options;
 use crate::transport::TransportArgs;
+#[cfg(unix)]
+use crate::tunnel::{ParseTargetError, Target};
 
 /// UDP port of receivers.
 pub(super) const PORT: u16 = 7000;
@@ -75,6 +77,9 @@ pub(super) enum Command {
     Receive(Box<ReceiveArgs>),
     /// Forward TCP connections of this machine through `longhaul gateway`
     Forward(Box<ForwardArgs>),
+    /// Connect standard input and output to a target through `longhaul gateway`, for ssh, rsync and git
+    #[cfg(unix)]
+    Stdio(Box<StdioArgs>),
     /// Open TCP connections for `longhaul forward`
     Gateway(Box<GatewayArgs>),
     /// Find settings of this machine, and properties of a path, that slow longhaul down
@@ -416,12 +421,52 @@ pub(super) struct AccessArgs {
     /// Authenticate both ends by the one-time code that `longhaul gateway --code` shows
     ///
     /// Keys are then not needed. With `-`, or as the last word without CODE, the code is asked for or read from standard
-    /// input: other users can see the command line.
+    /// input: other users can see the command line. `stdio` cannot ask.
     #[arg(long, value_name = "CODE", num_args = 0..=1, default_missing_value = "-", conflicts_with = "accept_new")]
     pub(super) code: Option<CodeArg>,
     /// Remember the key of a gateway that knows the code
     #[arg(long, requires = "code")]
     pub(super) remember: bool,
+}
+
+/// Connects standard input and output to a target through `longhaul gateway`.
+///
+/// For programs that run a command in place of a connection, as ssh does for its option ProxyCommand. Each end may end its
+/// direction first. If `longhaul forward` runs for the same user and gateway, it carries the connection over one that is
+/// ready, unless -C, another option of the transport, --ca or --code demands one of its own.
+///
+/// The exit code is 0 if both directions have ended in order.
+#[cfg(unix)]
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  ssh -o ProxyCommand='longhaul stdio 192.0.2.7 %h:%p' intranet.example
+
+In ~/.ssh/config, for ssh, scp, sftp, git and rsync:
+  Host *.example
+    ProxyCommand longhaul stdio 192.0.2.7 %h:%p
+
+OpenSSH has at most 2 MiB in flight, which slows it down on long paths. rsync without ssh is faster:
+  RSYNC_CONNECT_PROG='longhaul stdio 192.0.2.7 %H:873' rsync -a photos rsync://intranet.example/photos")]
+pub(super) struct StdioArgs {
+    /// The gateway; without a port, 7443
+    #[arg(value_name = "GATEWAY[:PORT]")]
+    pub(super) gateway: String,
+    /// The target, whose name the gateway resolves
+    #[arg(value_name = "HOST:PORT", value_parser = parse_target)]
+    pub(super) target: Target,
+    #[command(flatten)]
+    pub(super) access: AccessArgs,
+    #[command(flatten)]
+    pub(super) transport: TransportArgs,
+}
+
+/// Parses a target. An IPv6 address may have no brackets, as in `%h:%p` of ssh.
+#[cfg(unix)]
+fn parse_target(text: &str) -> Result<Target, ParseTargetError> {
+    text.parse().or_else(|_| {
+        let (host, port) = text.rsplit_once(':').ok_or(ParseTargetError)?;
+        Target::new(host, port.parse().map_err(|_| ParseTargetError)?)
+    })
 }
 
 /// Opens TCP connections for `longhaul forward`.
@@ -544,4 +589,23 @@ pub(super) struct DoctorArgs {
     /// Print a JSON object per finding, each on a line
     #[arg(long)]
     pub(super) json: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[cfg(unix)]
+    #[test]
+    fn targets_are_as_ssh_writes_them() {
+        for (text, host, port) in
+            [("h.example:22", "h.example", 22), ("::1:22", "::1", 22), ("[2001:db8::1]:2222", "2001:db8::1", 2222)]
+        {
+            let target = parse_target(text).unwrap();
+            assert_eq!((target.host(), target.port()), (host, port));
+        }
+        for bad in ["", "h.example", "h.example:", ":22", "a:b:22", "[h.example]:22", "h.example:0"] {
+            assert_eq!(parse_target(bad), Err(ParseTargetError), "{bad}");
+        }
+    }
 }

@@ -15,6 +15,8 @@ use super::args::{ForwardArgs, GATEWAY_PORT};
 use super::dial::{Dialer, Target, is_outage};
 use super::{Screen, WrongUse, near};
 use crate::forward::{Connect, Pool, PoolConfig, Remote, Source, unreachable};
+#[cfg(unix)]
+use crate::forward::{Control, Terms};
 use crate::monitor::{Monitor, Role};
 use crate::progress::Detail;
 use crate::report::round_trip;
@@ -104,6 +106,14 @@ pub(super) async fn run(args: &ForwardArgs, screen: &Screen) -> Result<()> {
         remote.spawn(ports.run(listeners, ending));
     }
     let mut tasks = JoinSet::new();
+    #[cfg(unix)]
+    if let Some(place) = near::place(&dialer) {
+        let options = near::options(&args.access, &transport).unwrap_or_else(|| "-".to_owned());
+        match Control::listen(place).await {
+            Ok(control) => _ = tasks.spawn(control.run(Arc::clone(&pool), Terms { gateway: key, options })),
+            Err(error) => tracing::info!(target: "longhaul::forward", "not open for `longhaul stdio`: {error}"),
+        }
+    }
     for source in sources {
         screen.warn(&format!("{}, {through}", source.purpose()?));
         tasks.spawn(source.run(Arc::clone(&pool)));

@@ -87,6 +87,13 @@ impl Home {
     }
 }
 
+/// Returns the directory for control sockets: `$XDG_RUNTIME_DIR/longhaul`, or `run` beside the key.
+#[cfg(unix)]
+pub(super) fn runtime_directory() -> Option<PathBuf> {
+    let given = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_absolute());
+    given.map(|path| path.join(DIRECTORY)).or_else(|| Home::find().ok().map(|home| home.0.join("run")))
+}
+
 pub(super) fn config_directory() -> Option<PathBuf> {
     directory("XDG_CONFIG_HOME", ".config", |name| std::env::var_os(name))
 }

@@ -9,7 +9,9 @@ use tokio::time::timeout;
 use super::Screen;
 use super::args::AccessArgs;
 use super::dial::{self, Dialer, Target};
-use super::home::Home;
+use super::home::{self, Home};
+#[cfg(unix)]
+use crate::forward::Place;
 use crate::transport::TransportArgs;
 use crate::tunnel::{Tunnel, TunnelError};
 
@@ -53,6 +55,20 @@ pub(super) async fn open(
         }
         Err(error) => Err(explain(error, dialer.identity.fingerprint())),
     }
+}
+
+/// Returns the place of the control socket of forwarders with the same key and gateway, if there is a directory for it.
+#[cfg(unix)]
+pub(super) fn place(dialer: &Dialer<'_>) -> Option<Place> {
+    Some(Place::new(&home::runtime_directory()?, &dialer.name, dialer.identity.fingerprint()))
+}
+
+/// Returns a digest of the options of connections, or `None` if they have their defaults.
+#[cfg(unix)]
+pub(super) fn options(access: &AccessArgs, transport: &TransportArgs) -> Option<String> {
+    let (kind, ca) = (transport.kind(), &access.ca);
+    let given = kind.is_some() || ca.is_some();
+    given.then(|| blake3::hash(format!("{kind:?} {ca:?}").as_bytes()).to_hex().to_string())
 }
 
 /// Adds advice for the user to an error. `ours` is the key that was presented.

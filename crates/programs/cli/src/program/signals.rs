@@ -58,6 +58,17 @@ impl Hangups {
     }
 }
 
+/// Waits for SIGHUP, which no longer ends the program, and then for the time `patience`.
+#[cfg(unix)]
+pub(super) async fn hung_up(patience: Duration) {
+    use tokio::signal::unix::{SignalKind, signal};
+    match signal(SignalKind::hangup()) {
+        Ok(mut signals) => signals.recv().await,
+        Err(_) => std::future::pending().await,
+    };
+    tokio::time::sleep(patience).await;
+}
+
 /// Waits for SIGINT or SIGTERM.
 pub(super) async fn ended() {
     tokio::select! {

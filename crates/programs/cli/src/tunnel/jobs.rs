@@ -7,18 +7,16 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::sleep;
 
-use super::{Frame, Reason, Target, Tunnel, TunnelError};
+use super::{Client, Frame, Reason, Target, Tunnel, TunnelError};
 use crate::monitor::Monitor;
 use crate::sync::lock;
 
-/// A connection to be forwarded, which was [prepared](super::prepare).
-#[derive(Debug)]
+/// A connection to be forwarded.
 pub(crate) struct Job {
-    pub(crate) local: TcpStream,
+    pub(crate) local: Client,
     pub(crate) target: Target,
 }
 
@@ -34,7 +32,7 @@ pub(crate) struct Jobs {
     pub(crate) changed: Notify,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct State {
     idle: Vec<Idle>,
     waiting: VecDeque<(u64, Job)>,
@@ -43,7 +41,6 @@ struct State {
     is_closed: bool,
 }
 
-#[derive(Debug)]
 struct Idle {
     jobs: oneshot::Sender<Job>,
     probe: Arc<Notify>,
@@ -66,9 +63,9 @@ impl Jobs {
         *lock(&self.state) = State { is_closed: true, ..State::default() };
     }
 
-    /// Gives a connection to an idle tunnel, or lets it wait for one. If none becomes free in time, the connection is reset,
-    /// and its target is returned.
-    pub(crate) async fn submit(&self, mut job: Job) -> Option<Target> {
+    /// Gives a connection to an idle tunnel, or lets it wait for one. If none becomes free in time, the connection is
+    /// returned.
+    pub(crate) async fn submit(&self, mut job: Job) -> Option<Job> {
         let number = {
             let mut state = lock(&self.state);
             while let Some(idle) = state.idle.pop() {
@@ -99,7 +96,7 @@ impl Jobs {
             at.and_then(|at| state.waiting.remove(at))?
         };
         self.monitor.refuse(Reason::Crowded);
-        Some(late.target)
+        Some(late)
     }
 
     /// Waits for a connection. Returns `None` if the tunnel ends in order, or when `leave` completes. If the peer does not

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, Interest, ReadBuf};
 use tokio::net::TcpStream;
 
@@ -28,10 +29,49 @@ pub(crate) trait Local {
     /// Ends our direction of the connection.
     fn end(&self) -> io::Result<()>;
     /// Completes when the connection has failed, even while it is neither read nor written.
-    fn failed(&self) -> impl Future<Output = ()> + Send;
+    fn failed(&self) -> BoxFuture<'_, ()>;
     /// Lets the connection end in order when dropped.
     fn finish(&self);
+    /// Returns who is told how the stream ended, if the forwarder is not.
+    fn owner(&self) -> Option<Owner> {
+        None
+    }
 }
+
+/// A forwarded connection that waits for a tunnel. A TCP connection was [prepared](prepare).
+pub(crate) type Client = Box<dyn Local + Send + Sync>;
+
+impl Local for Client {
+    fn poll_read(&self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        (**self).poll_read(cx, buf)
+    }
+
+    fn poll_write(&self, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
+        (**self).poll_write(cx, data)
+    }
+
+    fn end(&self) -> io::Result<()> {
+        (**self).end()
+    }
+
+    fn failed(&self) -> BoxFuture<'_, ()> {
+        (**self).failed()
+    }
+
+    fn finish(&self) {
+        (**self).finish();
+    }
+
+    fn owner(&self) -> Option<Owner> {
+        (**self).owner()
+    }
+}
+
+/// Connection to the process that has handed over standard input and output.
+#[cfg(unix)]
+pub(crate) type Owner = std::sync::Arc<tokio::net::UnixStream>;
+#[cfg(not(unix))]
+pub(crate) type Owner = std::convert::Infallible;
 
 /// Prepares a TCP connection for [`relay`]: it is reset when dropped, even if the process is killed.
 pub(crate) fn prepare(stream: &TcpStream) -> io::Result<()> {
@@ -68,10 +108,12 @@ impl Local for TcpStream {
         socket2::SockRef::from(self).shutdown(std::net::Shutdown::Write)
     }
 
-    async fn failed(&self) {
-        if self.ready(Interest::ERROR).await.is_err() {
-            std::future::pending::<()>().await;
-        }
+    fn failed(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async {
+            if self.ready(Interest::ERROR).await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        })
     }
 
     fn finish(&self) {

@@ -27,6 +27,7 @@ fn programs_without_a_home_say_what_to_do_or_do_without() {
             &["receive", "--listen", "127.0.0.1:0", "--allow", "SHA256:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8"],
             &["gateway", "--listen", "127.0.0.1:0", "--permit", "any"],
             &["forward", "-D", "0", "127.0.0.1:9"],
+            &["stdio", "127.0.0.1:9", "127.0.0.1:22"],
         ] {
             let said = failed(&run(arguments), 1);
             assert!(said.contains("set XDG_DATA_HOME to a directory that this user can write"), "{home:?}: {said}");

@@ -32,7 +32,7 @@ impl Machine {
         let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
         command.env("XDG_DATA_HOME", self.path("data")).env("HOME", self.directory.path());
         command.env_remove("XDG_CONFIG_HOME");
-        for variable in ["QLOGFILE", "QLOGDIR", "RUST_LOG"] {
+        for variable in ["QLOGFILE", "QLOGDIR", "RUST_LOG", "XDG_RUNTIME_DIR"] {
             command.env_remove(variable);
         }
         command.args(arguments).stdin(Stdio::null());

@@ -46,6 +46,8 @@ mod resume;
 mod screens;
 #[cfg(target_os = "linux")]
 mod ssh;
+#[cfg(unix)]
+mod stdio;
 mod strangers;
 #[cfg(target_os = "linux")]
 mod terminal;

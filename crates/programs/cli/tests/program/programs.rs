@@ -56,36 +56,63 @@ fn local_port(forward: &Receiver) -> &str {
     forward.address.rsplit_once(':').unwrap().1
 }
 
+/// A server of OpenSSH that lets root in with a key of its own.
+pub(crate) struct Sshd {
+    directory: TempDir,
+    pub(crate) port: u16,
+    _server: Server,
+}
+
+impl Sshd {
+    /// Starts a server, if the machine has what it needs.
+    #[track_caller]
+    pub(crate) fn start() -> Option<Self> {
+        let sshd = "/usr/sbin/sshd";
+        if !needs::programs(&[sshd, "/usr/bin/ssh"]) || !needs::root() {
+            return None;
+        }
+        let directory = TempDir::new().unwrap();
+        let path = |name: &str| directory.path().join(name).into_os_string().into_string().unwrap();
+        for name in ["host", "user"] {
+            let made = Command::new("ssh-keygen").args(["-q", "-t", "ed25519", "-N", "", "-f", &path(name)]).status();
+            assert!(made.unwrap().success());
+        }
+        // sshd needs this directory to drop its privileges.
+        fs::create_dir_all("/run/sshd").unwrap();
+        let port = free_port();
+        let config = format!(
+            "Port {port}\nListenAddress 127.0.0.1\nHostKey {}\nAuthorizedKeysFile {}\nStrictModes no\nPidFile none\n\
+             PermitRootLogin yes\nUsePAM no\nSubsystem sftp internal-sftp\n",
+            path("host"),
+            path("user.pub")
+        );
+        fs::write(path("config"), config).unwrap();
+        let server = serve(Command::new(sshd).args(["-D", "-f", &path("config")]), port);
+        Some(Self { directory, port, _server: server })
+    }
+
+    /// Writes a configuration file for ssh that has this line, too; returns its path.
+    pub(crate) fn config(&self, line: &str) -> String {
+        let path = |name: &str| self.directory.path().join(name).into_os_string().into_string().unwrap();
+        let config = format!(
+            "User root\nIdentityFile {}\nIdentitiesOnly yes\nBatchMode yes\nLogLevel ERROR\n\
+             StrictHostKeyChecking no\nUserKnownHostsFile /dev/null\n{line}\n",
+            path("user")
+        );
+        fs::write(path("ssh"), config).unwrap();
+        path("ssh")
+    }
+}
+
 #[test]
 fn ssh_runs_a_command_and_copies_its_input() {
-    let (sshd, ssh) = ("/usr/sbin/sshd", "/usr/bin/ssh");
-    if !needs::programs(&[sshd, ssh]) || !needs::root() {
-        return;
-    }
-    let directory = TempDir::new().unwrap();
-    let path = |name: &str| directory.path().join(name).into_os_string().into_string().unwrap();
-    for name in ["host", "user"] {
-        let made = Command::new("ssh-keygen").args(["-q", "-t", "ed25519", "-N", "", "-f", &path(name)]).status();
-        assert!(made.unwrap().success());
-    }
-    // sshd needs this directory to drop its privileges.
-    fs::create_dir_all("/run/sshd").unwrap();
-    let port = free_port();
-    let config = format!(
-        "Port {port}\nListenAddress 127.0.0.1\nHostKey {}\nAuthorizedKeysFile {}\nStrictModes no\nPidFile none\n\
-         PermitRootLogin yes\nUsePAM no\n",
-        path("host"),
-        path("user.pub")
-    );
-    fs::write(path("config"), config).unwrap();
-    let _server = serve(Command::new(sshd).args(["-D", "-f", &path("config")]), port);
-    let (_there, _here, _gateway, forward) = forward(port);
-    let input = path("input");
+    let Some(sshd) = Sshd::start() else { return };
+    let (_there, here, _gateway, forward) = forward(sshd.port);
+    let input = here.path("input");
     fs::write(&input, crate::forward::contents(1, 2_000_000)).unwrap();
-    let output = Command::new(ssh)
-        .args(["-i", &path("user"), "-o", "IdentitiesOnly=yes", "-o", "StrictHostKeyChecking=no"])
-        .args(["-o", "UserKnownHostsFile=/dev/null", "-o", "BatchMode=yes", "-F", "none", "-p", local_port(&forward)])
-        .args(["root@127.0.0.1", "cat; echo done >&2; exit 7"])
+    let output = Command::new("ssh")
+        .args(["-F", &sshd.config(&format!("Port {}", local_port(&forward)))])
+        .args(["127.0.0.1", "cat; echo done >&2; exit 7"])
         .stdin(File::open(&input).unwrap())
         .output()
         .unwrap();

@@ -43,8 +43,8 @@ impl Local for &Pipe {
         Ok(())
     }
 
-    async fn failed(&self) {
-        self.failed.notified().await;
+    fn failed(&self) -> BoxFuture<'_, ()> {
+        Box::pin(self.failed.notified())
     }
 
     fn finish(&self) {
