@@ -29,6 +29,14 @@ pub(crate) mod parts;
 #[cfg(unix)]
 mod unix;
 
+#[cfg(unix)]
+pub(crate) use unix::Latest;
+
+/// Only systems with directory handles keep the latest directory open.
+#[cfg(not(unix))]
+#[derive(Debug, Default)]
+pub(crate) struct Latest;
+
 /// Name prefix of private directories.
 const DIRECTORY: &str = "incoming-";
 /// Name prefix of files in private directories.
@@ -114,9 +122,28 @@ impl Staging {
     /// Returns the system's error, also if a component of the path is not a directory.
     pub(crate) fn exists(&self, path: &Name) -> io::Result<bool> {
         #[cfg(unix)]
-        return self.opened.exists(path);
+        return self.opened.exists(path, &mut Latest::default());
         #[cfg(not(unix))]
         Ok(self.out.join(path.to_local()).symlink_metadata().is_ok())
+    }
+
+    /// Returns whether the target directory has an entry of any kind at this path. Also [checks](Self::check) the path,
+    /// unless its parent is the latest directory, where another file was placed.
+    pub(crate) fn prepare(&self, path: &Name, latest: &mut Latest) -> io::Result<bool> {
+        #[cfg(unix)]
+        {
+            let is_latest = unix::Opened::is_latest(path, latest);
+            let exists = self.opened.exists(path, latest)?;
+            if !exists && !is_latest {
+                self.opened.check(path)?;
+            }
+            Ok(exists)
+        }
+        #[cfg(not(unix))]
+        {
+            let _ = latest;
+            self.exists(path)
+        }
     }
 
     /// Checks whether a file can be created or replaced at this path.
@@ -267,8 +294,14 @@ impl TempFile {
     /// Moves the file to `name` in the target directory.
     /// Returns `AlreadyExists` if the name is taken and `overwrite` is false, otherwise the system's error. The file
     /// is removed in both cases.
-    pub(crate) fn persist(mut self, name: &Name, overwrite: bool, owner: &Owner) -> io::Result<()> {
-        let persisted = self.place(name, overwrite, owner);
+    pub(crate) fn persist(
+        mut self,
+        name: &Name,
+        overwrite: bool,
+        owner: &Owner,
+        latest: &mut Latest,
+    ) -> io::Result<()> {
+        let persisted = self.place(name, overwrite, owner, latest);
         self.forget();
         persisted
     }
@@ -277,11 +310,11 @@ impl TempFile {
     /// `NAME (1).EXT`, `NAME (2).EXT` and so on. Returns the final name.
     /// Returns `AlreadyExists` if 10,000 such names are taken, otherwise the system's error. The file is removed in
     /// both cases.
-    pub(crate) fn persist_beside(mut self, name: &Name, owner: &Owner) -> io::Result<Name> {
+    pub(crate) fn persist_beside(mut self, name: &Name, owner: &Owner, latest: &mut Latest) -> io::Result<Name> {
         let mut placed = Err(io::ErrorKind::AlreadyExists.into());
         for copy in 0..=MAX_COPIES {
             let name = numbered(name, copy);
-            placed = self.place(&name, false, owner).map(|()| name);
+            placed = self.place(&name, false, owner, latest).map(|()| name);
             if !matches!(&placed, Err(error) if error.kind() == io::ErrorKind::AlreadyExists) {
                 break;
             }
@@ -291,12 +324,14 @@ impl TempFile {
     }
 
     #[cfg(unix)]
-    fn place(&self, name: &Name, overwrite: bool, owner: &Owner) -> io::Result<()> {
-        self.staging.opened.persist(&self.file, name, overwrite, owner)
+    fn place(&mut self, name: &Name, overwrite: bool, owner: &Owner, latest: &mut Latest) -> io::Result<()> {
+        let is_moved = self.staging.opened.persist(&self.file, name, overwrite, owner, latest)?;
+        self.file.disable_cleanup(is_moved);
+        Ok(())
     }
 
     #[cfg(not(unix))]
-    fn place(&self, name: &Name, overwrite: bool, _owner: &Owner) -> io::Result<()> {
+    fn place(&mut self, name: &Name, overwrite: bool, _: &Owner, _: &mut Latest) -> io::Result<()> {
         let target = self.staging.out.join(name.to_local());
         if !overwrite {
             // Claims the name: a check before the rename would leave a race.

@@ -218,8 +218,15 @@ pub(crate) fn check_not_hidden(path: &Name) -> Result<(), NameError> {
     if let Some(name) = hidden { Err(NameError::Hidden(Name(name.to_owned()))) } else { Ok(()) }
 }
 
-pub(crate) fn parts(path: &Name) -> impl Iterator<Item = &[u8]> {
+pub(crate) fn parts(path: &Name) -> impl DoubleEndedIterator<Item = &[u8]> {
     path.0.split(|byte| *byte == b'/')
+}
+
+/// Returns the path of the parent directory, which may be empty, and the last name of `path`.
+pub(crate) fn split(path: &Name) -> (&[u8], &[u8]) {
+    let name = parts(path).next_back().unwrap_or_default();
+    let above = path.0.len().saturating_sub(name.len() + 1);
+    (path.0.get(..above).unwrap_or_default(), name)
 }
 
 fn visible(name: &str) -> String {
@@ -229,6 +236,10 @@ fn visible(name: &str) -> String {
 /// Returns whether a character is a control character, ends a line, or changes the order of the characters around it.
 fn is_control(c: char) -> bool {
     use GeneralCategory::{Control, LineSeparator, ParagraphSeparator};
+    // Most names are ASCII, for which the tables of Unicode are not needed.
+    if c.is_ascii() {
+        return c.is_ascii_control();
+    }
     // Unicode's property Bidi_Control, and the deprecated format characters after them (PropList.txt).
     matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{206f}')
         || matches!(c.general_category(), Control | LineSeparator | ParagraphSeparator)
@@ -238,6 +249,9 @@ fn is_control(c: char) -> bool {
 /// Unicode's property `Default_Ignorable_Code_Point` (DerivedCoreProperties.txt), which are fillers, variation
 /// selectors and tags.
 fn is_ignorable(c: char) -> bool {
+    if c.is_ascii() {
+        return false;
+    }
     matches!(c, '\u{34f}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}'
         | '\u{2065}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{ffa0}' | '\u{fff0}'..='\u{fff8}'
         | '\u{e0000}'..='\u{e0fff}')

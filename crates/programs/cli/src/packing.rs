@@ -4,8 +4,6 @@ use std::io;
 
 use zstd::bulk::{Compressor, Decompressor};
 
-use crate::protocol::MAX_CHUNK;
-
 /// Compression level: the fastest of zstd's regular ones, which keeps up with fast links.
 const LEVEL: i32 = 1;
 /// Maximum number of chunks that are sent uncompressed before compression is tried again.
@@ -58,21 +56,21 @@ impl Unpacker {
         Decompressor::new().map(Self)
     }
 
-    /// Decompresses a chunk into `chunk`. Memory is bounded: the contents are written to `chunk` directly, and more than
-    /// [`MAX_CHUNK`] bytes are an error.
-    pub(crate) fn unpack(&mut self, packed: &[u8], chunk: &mut Vec<u8>) -> io::Result<()> {
-        chunk.clear();
-        // The decompressor fills the capacity, which a buffer that is used again may exceed.
-        chunk.resize(MAX_CHUNK, 0);
-        let len = self.0.decompress_to_buffer(packed, chunk.as_mut_slice())?;
-        chunk.truncate(len);
-        Ok(())
+    /// Decompresses a chunk and appends it to `contents`. Memory is bounded: the chunk is written there directly, and more
+    /// than `room` bytes are an error.
+    pub(crate) fn unpack(&mut self, packed: &[u8], contents: &mut Vec<u8>, room: usize) -> io::Result<()> {
+        let start = contents.len();
+        contents.resize(start + room, 0);
+        let unpacked = self.0.decompress_to_buffer(packed, contents.get_mut(start..).unwrap_or_default());
+        contents.truncate(start + unpacked.as_ref().copied().unwrap_or(0));
+        unpacked.map(drop)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::protocol::MAX_CHUNK;
 
     fn noise(len: usize) -> Vec<u8> {
         let mut state = 1_u64;
@@ -92,8 +90,8 @@ mod tests {
             let packed = packer.pack(&chunk).unwrap();
             assert!(packed.len() < chunk.len() / 2);
             let mut back = vec![1; 10];
-            unpacker.unpack(packed, &mut back).unwrap();
-            assert!(back == chunk);
+            unpacker.unpack(packed, &mut back, chunk.len()).unwrap();
+            assert!(back[10..] == chunk);
         }
         assert_eq!(packer.pack(b""), None);
     }
@@ -119,18 +117,21 @@ mod tests {
         let mut chunk = Vec::new();
         for len in [MAX_CHUNK + 1, 100 << 20] {
             let bomb = zstd::bulk::compress(&vec![0; len], 19).unwrap();
-            assert!(bomb.len() < 20_000 && unpacker.unpack(&bomb, &mut chunk).is_err());
+            assert!(bomb.len() < 20_000 && unpacker.unpack(&bomb, &mut chunk, MAX_CHUNK).is_err());
         }
         let good = zstd::bulk::compress(&vec![5; MAX_CHUNK], 1).unwrap();
         for at in 0..good.len() {
-            let _ = unpacker.unpack(&good[..at], &mut chunk);
+            chunk.clear();
+            let _ = unpacker.unpack(&good[..at], &mut chunk, MAX_CHUNK);
+            chunk.clear();
             let mut wrong = good.clone();
             wrong[at] ^= 0x55;
-            let _ = unpacker.unpack(&wrong, &mut chunk);
+            let _ = unpacker.unpack(&wrong, &mut chunk, MAX_CHUNK);
         }
-        assert!(unpacker.unpack(&noise(1000), &mut chunk).is_err());
+        assert!(unpacker.unpack(&noise(1000), &mut chunk, MAX_CHUNK).is_err());
         assert!(chunk.capacity() <= 2 * MAX_CHUNK);
-        unpacker.unpack(&good, &mut chunk).unwrap();
+        chunk.clear();
+        unpacker.unpack(&good, &mut chunk, MAX_CHUNK).unwrap();
         assert_eq!(chunk.len(), MAX_CHUNK);
     }
 }

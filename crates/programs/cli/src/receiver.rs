@@ -10,7 +10,7 @@ use tokio::time;
 
 use crate::files::hashing::Stop;
 use crate::files::parts::{Description, Found};
-use crate::files::{Attributes, Staging, TempFile};
+use crate::files::{Attributes, Latest, Staging, TempFile};
 use crate::groups::{GROUP, GroupHasher, Prefix};
 use crate::names::{self, Name};
 use crate::progress::{Detail, Progress, Screen};
@@ -19,12 +19,14 @@ use crate::report;
 use crate::sync::blocking;
 use crate::transport::Transport;
 
+mod batch;
 mod body;
 mod budget;
 mod disk;
 mod error;
 mod existing;
 
+use batch::{Batch, Next};
 use body::{Body, Pace, Peer};
 
 pub(crate) use budget::{Budget, Owner};
@@ -141,64 +143,113 @@ impl Receiver {
         let pace = self.pace(peer.transport.peer_key().is_some());
         let mut missing = 0;
         loop {
-            let header = time::timeout(pace.time, next_header(peer)).await;
-            let Some(header) = header.map_err(|_| ReceiveError::Idle)?? else { break };
-            let mut body = None;
-            let received = match header.kind {
-                Kind::File => {
-                    peer.progress.file(header.name.to_string());
-                    self.file(peer, &header, body.insert(Body::new(header.size, pace))).await
-                }
-                Kind::Directory | Kind::Link(_) => {
-                    self.entry(self.budget.owner(self.owner(peer.transport)), &header).await
-                }
+            let next = time::timeout(pace.time, self.next(peer)).await.map_err(|_| ReceiveError::Idle)??;
+            let files = match next {
+                Next::End => break,
+                Next::Batch(batch) => self.batch(peer, batch, done).await?,
+                Next::File(header) => self.one(peer, header, pace, done).await?,
             };
-            let failed = match received {
-                Ok(Received::Skipped) => {
-                    self.screen.tell(Detail::Files, &format!("{} exists already, skipped", header.name));
-                    peer.reply(&Reply::Skipped);
-                    None
-                }
-                Ok(Received::Entry) => {
-                    peer.reply(&Reply::Confirmed);
-                    None
-                }
-                Ok(Received::File(file, Ok(()))) => {
-                    peer.reply(&Reply::Confirmed);
-                    done(peer.transport, Ok(file));
-                    None
-                }
-                Ok(Received::File(file, Err(error))) => {
-                    let name = file.name.clone();
-                    done(peer.transport, Ok(file));
-                    Some((name, Fault::Attributes(error)))
-                }
-                Err(fault) => Some((header.name.clone(), fault)),
-            };
-            let came = body.as_ref().map(Body::came).unwrap_or_default();
-            if let Some((name, fault)) = failed {
-                // On standard output, a later file could not be told apart from the failed one.
-                let is_last = !fault.is_of_one_file() || matches!(self.out, Output::Stdout);
-                let error = ReceiveError::File { name, came, fault };
-                if is_last {
-                    return Err(error);
-                }
-                peer.reply(&Reply::Declined(error.reason().unwrap_or_default()));
-                missing += 1;
-                done(peer.transport, Err(LeftOut { name: header.name.clone(), error }));
-            }
-            if let Some(body) = &body {
-                peer.ended = peer.ended.saturating_add(body.received);
+            missing += files;
+        }
+        if missing == 0 { Ok(()) } else { Err(ReceiveError::LeftOut(missing)) }
+    }
+
+    async fn next<T: Transport>(&self, peer: &mut Peer<'_, T>) -> Result<Next, ProtocolError> {
+        match &self.out {
+            Output::Directory(_) => peer.next_batch().await,
+            Output::Stdout => peer.next_header().await,
+        }
+    }
+
+    /// Receives a batch; returns how many of its files are left out.
+    async fn batch<T: Transport>(
+        &self,
+        peer: &mut Peer<'_, T>,
+        batch: Batch,
+        done: &mut impl FnMut(&T, Result<File, LeftOut>),
+    ) -> Result<usize, ReceiveError> {
+        let (batch, stored) = self.store(peer, batch).await;
+        if let Some(last) = batch.entries.last() {
+            peer.progress.file(last.header.name.to_string());
+        }
+        let mut missing = 0;
+        for (entry, stored) in batch.entries.into_iter().zip(stored) {
+            let FileHeader { kind, name, size, .. } = entry.header;
+            missing += usize::from(!self.settle(peer, &name, stored, String::new(), done)?);
+            if kind == Kind::File {
+                peer.ended = peer.ended.saturating_add(size.unwrap_or_default());
                 peer.progress.finish(true);
-            }
-            if let Some(mut body) = body.filter(|body| !body.ended) {
-                // The sender stops once it has read the reply.
-                let discarded = discard(peer, &mut body).await;
-                discarded.map_err(|fault| ReceiveError::File { name: header.name, came: body.came(), fault })?;
             }
             peer.number += 1;
         }
-        if missing == 0 { Ok(()) } else { Err(ReceiveError::LeftOut(missing)) }
+        peer.show();
+        Ok(missing)
+    }
+
+    /// Receives a file whose header has arrived; returns how many files are left out.
+    async fn one<T: Transport>(
+        &self,
+        peer: &mut Peer<'_, T>,
+        header: FileHeader,
+        pace: Pace,
+        done: &mut impl FnMut(&T, Result<File, LeftOut>),
+    ) -> Result<usize, ReceiveError> {
+        peer.progress.file(header.name.to_string());
+        let mut body = Body::new(header.size, pace);
+        let received = self.file(peer, &header, &mut body).await;
+        let is_here = self.settle(peer, &header.name, received, body.came(), done)?;
+        peer.ended = peer.ended.saturating_add(body.received);
+        peer.progress.finish(true);
+        if !body.ended {
+            // The sender stops once it has read the reply.
+            let discarded = discard(peer, &mut body).await;
+            discarded.map_err(|fault| ReceiveError::File { name: header.name, came: body.came(), fault })?;
+        }
+        peer.number += 1;
+        Ok(usize::from(!is_here))
+    }
+
+    /// Tells the sender what has become of the entry `name`, of which `came` has arrived. Returns whether it was received.
+    /// Returns an error if no further entry can be received.
+    fn settle<T: Transport>(
+        &self,
+        peer: &mut Peer<'_, T>,
+        name: &Name,
+        received: Result<Received, Fault>,
+        came: String,
+        done: &mut impl FnMut(&T, Result<File, LeftOut>),
+    ) -> Result<bool, ReceiveError> {
+        let (file_name, fault) = match received {
+            Ok(Received::Skipped) => {
+                self.screen.tell(Detail::Files, &format!("{name} exists already, skipped"));
+                peer.reply(&Reply::Skipped);
+                return Ok(true);
+            }
+            Ok(Received::Entry) => {
+                peer.reply(&Reply::Confirmed);
+                return Ok(true);
+            }
+            Ok(Received::File(file, Ok(()))) => {
+                peer.reply(&Reply::Confirmed);
+                done(peer.transport, Ok(file));
+                return Ok(true);
+            }
+            Ok(Received::File(file, Err(error))) => {
+                let name = file.name.clone();
+                done(peer.transport, Ok(file));
+                (name, Fault::Attributes(error))
+            }
+            Err(fault) => (name.clone(), fault),
+        };
+        // On standard output, a later file could not be told apart from the failed one.
+        let is_last = !fault.is_of_one_file() || matches!(self.out, Output::Stdout);
+        let error = ReceiveError::File { name: file_name, came, fault };
+        if is_last {
+            return Err(error);
+        }
+        peer.reply(&Reply::Declined(error.reason().unwrap_or_default()));
+        done(peer.transport, Err(LeftOut { name: name.clone(), error }));
+        Ok(false)
     }
 
     /// Returns the key to which unfinished files of this peer belong.
@@ -292,7 +343,11 @@ impl Receiver {
             }
         };
         let placed = match sink {
-            Sink::File(temp) => self.place(temp, header, self.budget.owner(self.owner(peer.transport))).await,
+            Sink::File(temp) => {
+                let (receiver, header) = (self.clone(), header.clone());
+                let owner = self.budget.owner(self.owner(peer.transport));
+                blocking(move || receiver.place(temp, &header, &owner, &mut Latest::default())).await
+            }
             Sink::Stdout => Ok((name.clone(), Ok(()))),
         };
         match placed {
@@ -383,43 +438,23 @@ impl Receiver {
     }
 
     /// Gives a complete file its final name. Returns the name, and whether the attributes could be set.
-    async fn place(&self, temp: TempFile, header: &FileHeader, owner: Owner) -> io::Result<(Name, io::Result<()>)> {
-        let (existing, name, attributes) = (self.existing, header.name.clone(), attributes(header));
-        let place = move || {
-            // On file systems without permissions, such as FAT, the contents are kept alone.
-            let kept = attributes.map_or(Ok(()), |attributes| temp.set(attributes));
-            let name = match existing {
-                Existing::Rename => temp.persist_beside(&name, &owner),
-                _ => temp.persist(&name, existing == Existing::Overwrite, &owner).map(|()| name),
-            };
-            name.map(|name| (name, kept))
-        };
-        blocking(place).await
-    }
-
-    async fn entry(&self, owner: Owner, header: &FileHeader) -> Result<Received, Fault> {
-        self.check_name(&header.name)?;
-        let overwrite = self.existing == Existing::Overwrite;
-        let created = match &self.out {
-            Output::Stdout => Ok(()),
-            Output::Directory(staging) => {
-                let (staging, header) = (Arc::clone(staging), header.clone());
-                let create = move || match &header.kind {
-                    Kind::Link(target) => staging.link(&header.name, target, overwrite, &owner),
-                    Kind::Directory | Kind::File => {
-                        staging.directory(&header.name, attributes(&header), overwrite, &owner)
-                    }
-                };
-                blocking(create).await
+    fn place(
+        &self,
+        temp: TempFile,
+        header: &FileHeader,
+        owner: &Owner,
+        latest: &mut Latest,
+    ) -> io::Result<(Name, io::Result<()>)> {
+        // On file systems without permissions, such as FAT, the contents are kept alone.
+        let kept = attributes(header).map_or(Ok(()), |attributes| temp.set(attributes));
+        let name = match self.existing {
+            Existing::Rename => temp.persist_beside(&header.name, owner, latest),
+            existing => {
+                let placed = temp.persist(&header.name, existing == Existing::Overwrite, owner, latest);
+                placed.map(|()| header.name.clone())
             }
         };
-        match created {
-            Ok(()) => Ok(Received::Entry),
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && self.existing == Existing::Skip => {
-                Ok(Received::Skipped)
-            }
-            Err(error) => Err(Fault::Entry(error)),
-        }
+        name.map(|name| (name, kept))
     }
 }
 
@@ -452,14 +487,6 @@ async fn discard<T: Transport>(peer: &mut Peer<'_, T>, body: &mut Body) -> Resul
             Err(Fault::Peer(ProtocolError::Abandoned)) => return Ok(()),
             Err(fault) => return Err(fault),
         }
-    }
-}
-
-async fn next_header<T: Transport>(peer: &mut Peer<'_, T>) -> Result<Option<FileHeader>, ProtocolError> {
-    let mut first = [0];
-    match (peer.read(&mut first).await?, first) {
-        (0, _) => peer.flush().await.map(|()| None).map_err(Into::into),
-        (_, [first]) => protocol::read_header(first, peer).await.map(Some),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use tokio::task::JoinHandle;
+use tokio::task::JoinError;
 
 /// Locks a mutex. A task that panicked while it held the lock does not keep others from going on.
 pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -15,6 +15,6 @@ pub(crate) async fn blocking<R: Send + 'static>(work: impl FnOnce() -> R + Send 
 }
 
 /// Returns the result of a task, and resumes a panic of the task.
-pub(crate) async fn completed<R>(task: JoinHandle<R>) -> R {
+pub(crate) async fn completed<R>(task: impl Future<Output = Result<R, JoinError>>) -> R {
     task.await.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))
 }

@@ -24,7 +24,7 @@ fn a_file_appears_whole_or_not_at_all_and_nothing_else_stays() {
 
     let mut file = staging.create().unwrap();
     file.write_all(b"whole").unwrap();
-    file.persist(&"target".into(), false, &Owner::default()).unwrap();
+    file.persist(&"target".into(), false, &Owner::default(), &mut Latest::default()).unwrap();
     drop(staging);
     assert_eq!(names(&out), ["target"]);
     assert_eq!(fs::read(&target).unwrap(), b"whole");
@@ -36,10 +36,14 @@ fn a_taken_name_is_kept_unless_told_otherwise() {
     let target = out.path().join("target");
     fs::write(&target, "old").unwrap();
     let staging = Staging::open(out.path()).unwrap();
-    let error = staging.create().unwrap().persist(&"target".into(), false, &Owner::default()).unwrap_err();
+    let error = staging
+        .create()
+        .unwrap()
+        .persist(&"target".into(), false, &Owner::default(), &mut Latest::default())
+        .unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
     assert_eq!(fs::read(&target).unwrap(), b"old");
-    staging.create().unwrap().persist(&"target".into(), true, &Owner::default()).unwrap();
+    staging.create().unwrap().persist(&"target".into(), true, &Owner::default(), &mut Latest::default()).unwrap();
     assert_eq!(fs::read(&target).unwrap(), b"");
     drop(staging);
     assert_eq!(names(out.path()), ["target"]);
@@ -50,7 +54,14 @@ fn a_taken_name_gets_a_number() {
     let out = TempDir::new().unwrap();
     let staging = Staging::open(out.path()).unwrap();
     let placed: Vec<_> = (0..3)
-        .map(|_| staging.create().unwrap().persist_beside(&"a.tar.gz".into(), &Owner::default()).unwrap().text())
+        .map(|_| {
+            staging
+                .create()
+                .unwrap()
+                .persist_beside(&"a.tar.gz".into(), &Owner::default(), &mut Latest::default())
+                .unwrap()
+                .text()
+        })
         .collect();
     assert_eq!(placed, ["a.tar.gz", "a.tar (1).gz", "a.tar (2).gz"]);
     drop(staging);
@@ -96,7 +107,7 @@ fn only_the_file_that_was_written_is_confirmed() {
         fs::rename(&private, out.path().join("elsewhere")).unwrap();
         fs::create_dir(&private).unwrap();
         fs::write(&part, "theirs").unwrap();
-        file.persist(&"target".into(), overwrite, &Owner::default()).unwrap();
+        file.persist(&"target".into(), overwrite, &Owner::default(), &mut Latest::default()).unwrap();
         assert_eq!(fs::read(out.path().join("target")).unwrap(), b"ours");
 
         // In the private directory only the owner can replace a file; the check would notice that, too.
@@ -105,7 +116,7 @@ fn only_the_file_that_was_written_is_confirmed() {
         file.write_all(b"ours").unwrap();
         fs::remove_file(file.path()).unwrap();
         fs::write(file.path(), "theirs").unwrap();
-        let error = file.persist(&"other".into(), overwrite, &Owner::default()).unwrap_err();
+        let error = file.persist(&"other".into(), overwrite, &Owner::default(), &mut Latest::default()).unwrap_err();
         assert_eq!(error.to_string(), "another file was put in its place");
     }
 }
@@ -198,7 +209,7 @@ fn zeros_of_a_file_with_holes_become_holes() {
             file.write_all(part).unwrap();
             assert_eq!(file.path().metadata().unwrap().len(), file.file.as_file_mut().stream_position().unwrap());
         }
-        file.persist(&"file".into(), true, &Owner::default()).unwrap();
+        file.persist(&"file".into(), true, &Owner::default(), &mut Latest::default()).unwrap();
         assert!(fs::read(out.path().join("file")).unwrap() == contents);
         let blocks = out.path().join("file").metadata().unwrap().blocks();
         assert!(blocks <= most, "{blocks} blocks of 512 bytes");
@@ -225,7 +236,7 @@ fn reserved_space_is_not_part_of_the_file() {
     let error = file.reserve(0, u64::MAX >> 2, None).unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::StorageFull);
     file.write_all(b"contents").unwrap();
-    file.persist(&"file".into(), false, &Owner::default()).unwrap();
+    file.persist(&"file".into(), false, &Owner::default(), &mut Latest::default()).unwrap();
     assert_eq!(fs::read(out.path().join("file")).unwrap(), b"contents");
 }
 
@@ -240,4 +251,41 @@ fn a_link_beyond_the_limits_replaces_nothing() {
     let error = staging.link(&"x".into(), &"target".into(), true, &owner).unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::QuotaExceeded);
     assert_eq!(fs::read(out.path().join("x")).unwrap(), b"old");
+}
+
+/// A batch of files goes on in a directory that is moved meanwhile, and the next batch does not.
+#[cfg(unix)]
+#[test]
+fn the_latest_directory_serves_only_files_in_it() {
+    let out = TempDir::new().unwrap();
+    let staging = Staging::open(out.path()).unwrap();
+    let place = |path: &str, latest: &mut Latest| {
+        assert!(!staging.prepare(&path.into(), latest).unwrap());
+        staging.create().unwrap().persist(&path.into(), false, &Owner::default(), latest).unwrap();
+    };
+    let mut latest = Latest::default();
+    for path in ["a/x", "a/y", "b", "a/b/x", "ab/x", "a/z"] {
+        place(path, &mut latest);
+        assert!(out.path().join(path).exists(), "{path}");
+        assert!(staging.prepare(&path.into(), &mut latest).unwrap(), "{path}");
+    }
+    fs::rename(out.path().join("a"), out.path().join("moved")).unwrap();
+    place("a/1", &mut latest);
+    place("a/2", &mut Latest::default());
+    assert_eq!(names(&out.path().join("moved")), ["1", "b", "x", "y", "z"]);
+    assert_eq!(names(&out.path().join("a")), ["2"]);
+}
+
+/// On file systems that cannot rename without replacing.
+#[cfg(unix)]
+#[test]
+fn a_link_does_not_replace_either() {
+    let out = TempDir::new().unwrap();
+    let staging = Staging::open(out.path()).unwrap();
+    let file = staging.create().unwrap();
+    let part = file.path().file_name().unwrap().to_owned();
+    let target = File::open(out.path()).unwrap();
+    assert!(!staging.opened.link_part(&part, &target, b"x").unwrap());
+    let error = staging.opened.link_part(&part, &target, b"x").unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
 }

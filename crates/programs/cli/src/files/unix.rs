@@ -33,6 +33,11 @@ pub(super) struct Opened {
     pub(super) umask: u32,
 }
 
+/// The directory that was used last, which stays open for the next file in it. It is kept for one batch of files only,
+/// so that a directory that is moved meanwhile gets few further files.
+#[derive(Debug, Default)]
+pub(crate) struct Latest(Option<(Vec<u8>, File)>);
+
 fn open_directory(path: &Path) -> io::Result<File> {
     let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW;
     fs::OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(path)
@@ -60,25 +65,49 @@ pub(super) fn open(builder: &tempfile::Builder<'_, '_>, out: &Path) -> io::Resul
 }
 
 impl Opened {
-    pub(super) fn persist(&self, file: &NamedTempFile, path: &Name, overwrite: bool, owner: &Owner) -> io::Result<()> {
+    /// Returns whether the file has left the private directory, rather than got another name.
+    pub(super) fn persist(
+        &self,
+        file: &NamedTempFile,
+        path: &Name,
+        overwrite: bool,
+        owner: &Owner,
+        latest: &mut Latest,
+    ) -> io::Result<bool> {
         let part = file.path().file_name().ok_or(io::ErrorKind::NotFound)?;
-        let (out, name) = self.parent(path, Some(owner))?;
-        if overwrite {
-            rustix::fs::renameat(&self.private, part, &out, name)?;
+        let (out, name) = self.parent(path, Some(owner), latest)?;
+        let is_moved = if overwrite {
+            rustix::fs::renameat(&self.private, part, out, name).map(|()| true)?
         } else {
-            // `linkat` fails atomically if the name exists; a check before a rename would leave a race.
-            match rustix::fs::linkat(&self.private, part, &out, name, AtFlags::empty()) {
-                Err(Errno::EXIST) => return Err(io::ErrorKind::AlreadyExists.into()),
-                Err(_) => self.claim(part, &out, name)?,
-                Ok(()) => {}
-            }
-        }
+            self.rename_new(part, out, name)?
+        };
         let written = rustix::fs::fstat(file.as_file())?;
-        let placed = rustix::fs::statat(&out, name, AtFlags::SYMLINK_NOFOLLOW)?;
+        let placed = rustix::fs::statat(out, name, AtFlags::SYMLINK_NOFOLLOW)?;
         if (written.st_dev, written.st_ino) == (placed.st_dev, placed.st_ino) {
-            Ok(())
+            Ok(is_moved)
         } else {
             Err(io::Error::other("another file was put in its place"))
+        }
+    }
+
+    /// Gives a file its name, which has to be free. Returns whether the file has left the private directory.
+    fn rename_new(&self, part: &OsStr, out: &File, name: &[u8]) -> io::Result<bool> {
+        #[cfg(target_os = "linux")]
+        match rustix::fs::renameat_with(&self.private, part, out, name, rustix::fs::RenameFlags::NOREPLACE) {
+            // The kernel or the file system does not know the flag.
+            Err(Errno::INVAL | Errno::NOSYS) => {}
+            renamed => return Ok(renamed.map(|()| true)?),
+        }
+        self.link_part(part, out, name)
+    }
+
+    /// Does the same by a second name, for systems that cannot rename without replacing.
+    pub(super) fn link_part(&self, part: &OsStr, out: &File, name: &[u8]) -> io::Result<bool> {
+        // `linkat` fails atomically if the name exists; a check before a rename would leave a race.
+        match rustix::fs::linkat(&self.private, part, out, name, AtFlags::empty()) {
+            Err(Errno::EXIST) => Err(io::ErrorKind::AlreadyExists.into()),
+            Err(_) => self.claim(part, out, name).map(|()| true),
+            Ok(()) => Ok(false),
         }
     }
 
@@ -89,12 +118,24 @@ impl Opened {
         Ok(rustix::fs::renameat(&self.private, part, out, name)?)
     }
 
-    /// Opens the parent directory of `path` inside the target directory, and returns it with the last component of the
-    /// path. Follows no symbolic link. With an owner, creates missing directories for it.
-    fn parent<'a>(&self, path: &'a Name, owner: Option<&Owner>) -> io::Result<(File, &'a [u8])> {
-        let mut names: Vec<_> = names::parts(path).collect();
-        let name = names.pop().unwrap_or_default();
-        Ok((self.walk(&names, owner)?, name))
+    /// Opens the parent directory of `path` inside the target directory, unless it is the latest one, and returns it with
+    /// the last component of the path. Follows no symbolic link. With an owner, creates missing directories for it.
+    fn parent<'a, 'b>(
+        &self,
+        path: &'a Name,
+        owner: Option<&Owner>,
+        latest: &'b mut Latest,
+    ) -> io::Result<(&'b File, &'a [u8])> {
+        let (above, name) = names::split(path);
+        let opened = match latest.0.take().filter(|(open, _)| open == above) {
+            Some(opened) => opened,
+            None => {
+                let mut names: Vec<_> = names::parts(path).collect();
+                names.pop();
+                (above.to_vec(), self.walk(&names, owner)?)
+            }
+        };
+        Ok((&latest.0.insert(opened).1, name))
     }
 
     fn walk(&self, names: &[&[u8]], owner: Option<&Owner>) -> io::Result<File> {
@@ -125,14 +166,19 @@ impl Opened {
         Ok(opened)
     }
 
-    pub(super) fn exists(&self, path: &Name) -> io::Result<bool> {
-        let found = self.parent(path, None).and_then(|(directory, name)| {
-            rustix::fs::statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW).map_err(io::Error::from)
+    pub(super) fn exists(&self, path: &Name, latest: &mut Latest) -> io::Result<bool> {
+        let found = self.parent(path, None, latest).and_then(|(directory, name)| {
+            rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW).map_err(io::Error::from)
         });
         match found {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
             found => found.map(|_| true),
         }
+    }
+
+    /// Returns whether the parent of `path` is open as the latest directory.
+    pub(super) fn is_latest(path: &Name, latest: &Latest) -> bool {
+        latest.0.as_ref().is_some_and(|(open, _)| open == names::split(path).0)
     }
 
     pub(super) fn check(&self, path: &Name) -> io::Result<()> {
@@ -173,20 +219,21 @@ impl Opened {
     }
 
     pub(super) fn link(&self, path: &Name, target: &Name, overwrite: bool, owner: &Owner) -> io::Result<()> {
-        let (directory, name) = self.parent(path, Some(owner))?;
+        let mut latest = Latest::default();
+        let (directory, name) = self.parent(path, Some(owner), &mut latest)?;
         // An existing entry is removed only if the owner's limits admit the link.
         let create = || {
             if overwrite {
-                match rustix::fs::unlinkat(&directory, name, AtFlags::empty()) {
+                match rustix::fs::unlinkat(directory, name, AtFlags::empty()) {
                     Ok(()) | Err(Errno::NOENT) => {}
                     Err(error) => return Err(error.into()),
                 }
             }
-            Ok(rustix::fs::symlinkat(target.as_bytes(), &directory, name)?)
+            Ok(rustix::fs::symlinkat(target.as_bytes(), directory, name)?)
         };
         match owner.pay(create) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                let there = rustix::fs::readlinkat(&directory, name, Vec::new());
+                let there = rustix::fs::readlinkat(directory, name, Vec::new());
                 let same = there.is_ok_and(|there| there.to_bytes() == target.as_bytes());
                 if same { Ok(()) } else { Err(error) }
             }
@@ -288,10 +335,11 @@ impl Opened {
     }
 
     pub(super) fn existing(&self, path: &Name) -> io::Result<File> {
-        let (directory, name) = self.parent(path, None)?;
+        let mut latest = Latest::default();
+        let (directory, name) = self.parent(path, None, &mut latest)?;
         // `NONBLOCK`: opening a pipe must not wait for its writer.
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        Ok(rustix::fs::openat(&directory, name, flags, Mode::empty())?.into())
+        Ok(rustix::fs::openat(directory, name, flags, Mode::empty())?.into())
     }
 }
 

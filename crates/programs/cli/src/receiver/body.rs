@@ -1,12 +1,13 @@
 //! Reads a sender's messages, with time limits.
 
-use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use bytes::{Buf as _, BufMut as _, BytesMut};
+use futures_util::FutureExt as _;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, ReadBuf};
 use tokio::time::Interval;
 
@@ -28,8 +29,8 @@ const REPLIES: usize = 1024;
 /// Minimum speed of a sender that hashes its copy of a part, in groups per second.
 const GROUPS_PER_SECOND: u64 = 16;
 
-/// Number of bytes to read while a file is hashed. Without reading, a failure of the connection would go unnoticed.
-const AHEAD: usize = 1024;
+/// Maximum number of bytes to read ahead.
+const AHEAD: usize = 256 << 10;
 
 /// Minimum speed of a sender: `least` bytes of contents per `time` of waiting. If `least` is 1, any data counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,18 +46,32 @@ pub(super) struct Peer<'a, T> {
     /// Number of the file whose messages are read.
     pub(super) number: u64,
     replies: Vec<u8>,
-    /// Bytes that were read while a file was hashed.
-    ahead: Vec<u8>,
+    /// Bytes that have been read ahead of the messages.
+    pub(super) ahead: BytesMut,
+    /// `None` before the first batch with a compressed file.
+    pub(super) unpacker: Option<Unpacker>,
     /// Whether the transport may still buffer replies.
     unflushed: bool,
     pub(super) progress: Progress,
     /// Bytes of the files that have ended.
     pub(super) ended: u64,
+    /// Time since the progress was shown.
+    shown: Stopwatch,
 }
 
 impl<'a, T: Transport> Peer<'a, T> {
     pub(super) fn new(transport: &'a mut T, progress: Progress) -> Self {
-        Self { transport, number: 0, replies: Vec::new(), ahead: Vec::new(), unflushed: false, progress, ended: 0 }
+        Self {
+            transport,
+            number: 0,
+            replies: Vec::new(),
+            ahead: BytesMut::new(),
+            unpacker: None,
+            unflushed: false,
+            progress,
+            ended: 0,
+            shown: Stopwatch::start(),
+        }
     }
 
     /// Queues a reply to the current file, which is sent with the next read at the latest.
@@ -84,19 +99,36 @@ impl<'a, T: Transport> Peer<'a, T> {
             self.flush().await?;
         }
         if self.unflushed || !self.replies.is_empty() {
-            let now = poll_fn(|cx| {
-                let mut buffer = ReadBuf::new(buffer);
-                Poll::Ready(match Pin::new(&mut *self).poll_read(cx, &mut buffer) {
-                    Poll::Ready(read) => Some(read.map(|()| buffer.filled().len())),
-                    Poll::Pending => None,
-                })
-            });
-            match now.await {
+            match AsyncReadExt::read(self, buffer).now_or_never() {
                 Some(read) => return read,
                 None => self.flush().await?,
             }
         }
         AsyncReadExt::read(self, buffer).await
+    }
+
+    /// Reads more bytes ahead. Cancel safe.
+    pub(super) async fn read_more(&mut self) -> io::Result<()> {
+        if self.read_ahead().now_or_never().transpose()?.is_none() {
+            self.flush().await?;
+            self.read_ahead().await?;
+        }
+        Ok(())
+    }
+
+    /// Reads bytes ahead, or returns 0 at the end of the stream or if there is no room. Cancel safe.
+    async fn read_ahead(&mut self) -> io::Result<usize> {
+        let room = AHEAD.saturating_sub(self.ahead.len());
+        self.ahead.reserve(room);
+        self.transport.read_buf(&mut (&mut self.ahead).limit(room)).await
+    }
+
+    /// Shows the progress if this has not been done lately.
+    pub(super) fn show(&mut self) {
+        if self.shown.elapsed() >= progress::INTERVAL {
+            self.shown = Stopwatch::start();
+            self.progress.update(self.ended);
+        }
     }
 
     /// Runs `hash`, which reads a file that the sender has named, on a thread when it is the sender's turn. If the
@@ -119,22 +151,20 @@ impl<'a, T: Transport> Peer<'a, T> {
         }
     }
 
-    /// Sends all replies, and waits until the connection fails. Data that arrives is kept for later reads.
-    async fn failed(&mut self) -> io::Error {
+    /// Sends all replies, and waits until the connection fails. Data that arrives is kept for later reads: without reading,
+    /// a failure would go unnoticed.
+    pub(super) async fn failed(&mut self) -> io::Error {
         if let Err(error) = self.flush().await {
             return error;
         }
-        let mut buffer = [0; AHEAD];
-        while let Some(room) = buffer.get_mut(..AHEAD.saturating_sub(self.ahead.len())).filter(|room| !room.is_empty())
-        {
-            match self.transport.read(room).await {
-                // The sender has ended its direction, but may wait for the reply.
-                Ok(0) => break,
-                Ok(read) => self.ahead.extend(room.iter().take(read)),
+        loop {
+            match self.read_ahead().await {
+                // The sender has ended its direction, but may wait for the reply; or there is no room.
+                Ok(0) => return std::future::pending().await,
+                Ok(_) => {}
                 Err(error) => return error,
             }
         }
-        std::future::pending().await
     }
 }
 
@@ -144,7 +174,8 @@ impl<T: Transport> AsyncRead for Peer<'_, T> {
             return Pin::new(&mut *self.transport).poll_read(cx, buffer);
         }
         let len = self.ahead.len().min(buffer.remaining());
-        buffer.put_slice(&self.ahead.drain(..len).collect::<Vec<_>>());
+        buffer.put_slice(self.ahead.get(..len).unwrap_or_default());
+        self.ahead.advance(len);
         Poll::Ready(Ok(()))
     }
 }
@@ -252,7 +283,8 @@ impl Body {
             Some(unpacker) => unpacker,
             None => Unpacker::new().map_err(ProtocolError::BadPacking)?,
         };
-        let unpacked = unpacker.unpack(&packed, chunk);
+        chunk.clear();
+        let unpacked = unpacker.unpack(&packed, chunk, MAX_CHUNK);
         (self.unpacker, self.packed, self.received) = (Some(unpacker), packed, before);
         unpacked.map_err(ProtocolError::BadPacking)?;
         self.check_room(chunk.len() as u64)?;

@@ -15,6 +15,7 @@ impl Transport for DuplexStream {
     }
 }
 
+mod batches;
 mod one_file;
 mod random;
 

@@ -7,7 +7,7 @@ use std::process::{Command, Output, Stdio};
 
 use longhaul_link::spec::Direction;
 
-use crate::machine::{Machine, Receiver, failed};
+use crate::machine::{Machine, Receiver, failed, json_lines};
 use crate::relay::relay;
 
 /// Starts a receiver for `here` after the commands `before`, in its own mount namespace.
@@ -62,6 +62,33 @@ fn a_full_disk_is_known_before_the_bytes_come() {
     let (said, _) = refused(&here, &receiver, &[&here.file("rest", 2 << 20)]);
     assert!(said.contains("it needs 2.1 MB of space"), "{said}");
     assert!(here.send(&receiver, &[&here.file("small", 100_000)]).status.success());
+}
+
+/// Of many small files, those for which there is space are stored.
+#[test]
+fn small_files_that_do_not_fit_are_named() {
+    if !needs::mounts() {
+        return;
+    }
+    let (there, here) = (Machine::new(), Machine::new());
+    let mounted = "mount -t tmpfs -o size=1m none $out";
+    let mut receiver = receive_after(&there, &here, mounted, &["-v"]);
+    let root = here.path("tree");
+    fs::create_dir(&root).unwrap();
+    (0..400).for_each(|number| fs::write(root.join(format!("{number:03}")), vec![7; 4000]).unwrap());
+    let sent = here.run(&["send", "--accept-new", "--json", &receiver.address, root.to_str().unwrap()]);
+    assert!(failed(&sent, 1).contains("cannot write it: there is no space for it"), "{sent:?}");
+    let lines = json_lines(&sent.stdout);
+    let stored = lines.iter().filter(|line| line["blake3"].is_string()).count();
+    let failed = lines.iter().filter(|line| line["error"].is_string()).count();
+    // Unless the receiver is busy with the directory itself, 256 blocks are free.
+    assert!(stored >= 200 && stored + failed == 400, "{stored} and {failed}");
+    receiver.wait_for("cannot write tree/");
+    // The mount is visible to the receiver only.
+    let out = format!("/proc/{}/root{}", receiver.child.id(), there.path("out").display());
+    let there: Vec<_> = fs::read_dir(Path::new(&out).join("tree")).unwrap().map(|entry| entry.unwrap()).collect();
+    assert_eq!(there.len(), stored);
+    assert!(there.iter().all(|file| fs::read(file.path()).unwrap() == vec![7; 4000]));
 }
 
 #[test]

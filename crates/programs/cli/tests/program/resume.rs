@@ -75,6 +75,43 @@ fn an_interrupted_file_is_continued_by_the_next_sender_and_the_next_receiver() {
     assert_eq!(fs::read_dir(there.path("out")).unwrap().count(), 1);
 }
 
+/// The receiver is killed in the middle of many small files.
+#[test]
+fn small_files_that_were_confirmed_are_there_after_a_crash() {
+    let (there, here) = (Machine::new(), Machine::new());
+    let (root, key) = (here.path("tree"), here.key());
+    fs::create_dir(&root).unwrap();
+    let contents = |name: &str| name.repeat(300).into_bytes();
+    for name in (0..3000).map(|number| format!("{number:04}")) {
+        fs::write(root.join(&name), contents(&name)).unwrap();
+    }
+    let root = root.to_str().unwrap();
+    let mut receiver = there.receive(&["--allow", &key, "-v"]);
+    let relay = slow(&receiver.address);
+    let sender = start(&here, &relay.local_addr().to_string(), root, &["--retry", "0"]);
+    receiver.wait_for("tree/0500: ");
+    receiver.child.kill().unwrap();
+    let sent = sender.wait_with_output().unwrap();
+    assert!(!sent.status.success());
+    let out = there.path("out/tree");
+    for line in json_lines(&sent.stdout).iter().filter(|line| line["blake3"].is_string()) {
+        let name = line["file"].as_str().unwrap().rsplit('/').next().unwrap();
+        assert!(out.join(name).exists(), "{name} was confirmed");
+    }
+    let stored: Vec<_> = fs::read_dir(&out).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert!(stored.len() > 500);
+    for name in stored {
+        assert!(fs::read(out.join(&name)).unwrap() == contents(name.to_str().unwrap()), "{name:?}");
+    }
+    drop(receiver);
+    let receiver = there.receive(&["--allow", &key, "--once"]);
+    assert!(here.send(&receiver, &[root]).status.success());
+    assert_eq!(receiver.end().0, Some(0));
+    assert_eq!(fs::read_dir(out).unwrap().count(), 3000);
+    // What the killed process left is gone.
+    assert_eq!(fs::read_dir(there.path("out")).unwrap().count(), 1);
+}
+
 #[test]
 fn a_file_that_has_changed_is_sent_anew_and_this_is_said() {
     let (there, here) = (Machine::new(), Machine::new());
