@@ -8,6 +8,7 @@ use std::sync::mpsc::Receiver;
 use tokio::sync::mpsc;
 
 use super::source::Contents;
+use super::tree::Latest;
 use super::{Options, SendError, Source};
 use crate::groups::{GROUP, GroupHasher, Prefix};
 use crate::packing::Packer;
@@ -80,6 +81,7 @@ pub(super) struct Producer {
     pub(super) options: Options,
     pub(super) screen: Screen,
     batch: Batch,
+    latest: Latest,
     next: u64,
     /// `None` before the first chunk that is to be compressed.
     packer: Option<Packer>,
@@ -96,7 +98,8 @@ impl Producer {
         screen: Screen,
     ) -> Self {
         let batch = Batch { bytes: protocol::MAGIC.to_vec(), marks: Vec::new() };
-        Self { feed, spares, replies, options, screen, batch, next: 0, packer: None, packs: false }
+        let latest = Latest::default();
+        Self { feed, spares, replies, options, screen, batch, latest, next: 0, packer: None, packs: false }
     }
 
     /// Produces the batches of `sources` until the connection has failed.
@@ -120,7 +123,7 @@ impl Producer {
     }
 
     fn file(&mut self, source: &Arc<Source>) -> Result<(), Stop> {
-        let begun = source.begin().and_then(|(mut header, contents)| {
+        let begun = source.begin(&mut self.latest).and_then(|(mut header, contents)| {
             header.asks = self.options.resume && header.size.is_some_and(|size| size > MAX_UNASKED);
             header.keeps = self.options.attributes && (header.size.is_some() || header.kind == Kind::Directory);
             let bytes = protocol::encode_header(&header).map_err(io::Error::other)?;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::SendError;
-use super::tree::{Directory, Found};
+use super::tree::{Directory, Found, Latest};
 use crate::names::{self, Name, NameError};
 use crate::progress::Total;
 use crate::protocol::{FileHeader, Kind, Timestamp};
@@ -131,7 +131,7 @@ impl Source {
     }
 
     /// Returns the header of the file as it is now, with `keeps` and `asks` unset, and its contents from the beginning.
-    pub(super) fn begin(&self) -> io::Result<(FileHeader, Option<Contents>)> {
+    pub(super) fn begin(&self, latest: &mut Latest) -> io::Result<(FileHeader, Option<Contents>)> {
         let opened = |error: io::Error| io::Error::new(error.kind(), format!("cannot open it: {error}"));
         let file = match &self.input {
             Input::Directory(root) => {
@@ -144,17 +144,19 @@ impl Source {
                 begun.store(true, Ordering::Relaxed);
                 return Ok((self.header(Kind::File, None, None)?, Some(Contents::Stdin)));
             }
-            Input::Open(file) => file.try_clone().map_err(opened)?,
-            Input::Closed(root) => root.file(&self.name).map_err(opened)?,
+            Input::Open(file) => {
+                let mut file = file.try_clone().map_err(opened)?;
+                file.rewind()?;
+                file
+            }
+            Input::Closed(root) => root.file(&self.name, latest).map_err(opened)?,
         };
         let metadata = file.metadata().map_err(opened)?;
         if !metadata.is_file() {
             return Err(io::Error::other("it is not a regular file"));
         }
         let header = self.header(Kind::File, Some(metadata.len()), Some(&metadata))?;
-        let mut contents = Contents::File(file);
-        contents.rewind()?;
-        Ok((header, Some(contents)))
+        Ok((header, Some(Contents::File(file))))
     }
 
     fn header(&self, kind: Kind, size: Option<u64>, metadata: Option<&Metadata>) -> io::Result<FileHeader> {

@@ -2,9 +2,9 @@
 //! lead to a file outside.
 
 #[cfg(not(unix))]
-pub(super) use elsewhere::Directory;
+pub(super) use elsewhere::{Directory, Latest};
 #[cfg(unix)]
-pub(super) use unix::Directory;
+pub(super) use unix::{Directory, Latest};
 
 use crate::names::Name;
 
@@ -22,6 +22,7 @@ mod unix {
     use std::fs::{File, Metadata};
     use std::io;
     use std::path::Path;
+    use std::sync::Arc;
 
     use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
 
@@ -30,6 +31,10 @@ mod unix {
 
     #[derive(Debug)]
     pub(in super::super) struct Directory(File);
+
+    /// The directory of the latest file, which stays open for the next file in it: the root, the path and the directory.
+    #[derive(Default)]
+    pub(in super::super) struct Latest(Option<(Arc<Directory>, Vec<u8>, File)>);
 
     impl Directory {
         /// Opens a directory that the user has named. Follows links in its path.
@@ -69,10 +74,17 @@ mod unix {
 
         /// Opens a file. The first name in its path is that of this directory. Follows no link, and does not wait for
         /// the writer of a pipe.
-        pub(in super::super) fn file(&self, path: &Name) -> io::Result<File> {
-            let mut names: Vec<_> = names::parts(path).skip(1).collect();
-            let name = names.pop().unwrap_or_default();
-            open(&self.walk(&names)?, name, OFlags::NONBLOCK)
+        pub(in super::super) fn file(self: &Arc<Self>, path: &Name, latest: &mut Latest) -> io::Result<File> {
+            let (above, name) = names::split(path);
+            let opened = match latest.0.take().filter(|(root, open, _)| Arc::ptr_eq(root, self) && open == above) {
+                Some(opened) => opened,
+                None => {
+                    let mut names: Vec<_> = names::parts(path).skip(1).collect();
+                    names.pop();
+                    (Arc::clone(self), above.to_vec(), self.walk(&names)?)
+                }
+            };
+            open(&latest.0.insert(opened).2, name, OFlags::NONBLOCK)
         }
 
         /// Returns the attributes of a directory. The first name in its path is that of this directory.
@@ -101,6 +113,10 @@ mod elsewhere {
 
     pub(in super::super) struct Directory(PathBuf);
 
+    /// Files are opened by their whole paths.
+    #[derive(Default)]
+    pub(in super::super) struct Latest;
+
     impl Directory {
         pub(in super::super) fn open(path: &Path) -> io::Result<Self> {
             fs::read_dir(path).map(|_| Self(path.to_owned()))
@@ -128,7 +144,7 @@ mod elsewhere {
             fs::read_link(self.0.join(name.to_local())).map(|target| target.as_os_str().into())
         }
 
-        pub(in super::super) fn file(&self, path: &Name) -> io::Result<File> {
+        pub(in super::super) fn file(&self, path: &Name, _: &mut Latest) -> io::Result<File> {
             File::open(self.path(path))
         }
 
