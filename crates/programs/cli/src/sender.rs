@@ -190,7 +190,6 @@ impl<T: Transport> Sender<T> {
                         state.settled(|source, delivery| {
                             plan.settle();
                             progress.finish(source.is_file());
-                            progress.finish(source.is_file());
                             done(source, delivery, &self.transport);
                         });
                     }
