@@ -136,7 +136,7 @@ pub(super) enum Command {
 /// were interrupted.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  longhaul send user@host.example:incoming photos  By ssh, which starts the receiver
+  longhaul send user@host.example:incoming photos  ssh starts the receiver
   longhaul send 192.0.2.7 big.iso photos           A file and a directory
   longhaul send 192.0.2.7 big.iso --code 4821-harbor-violet
   tar c data | longhaul send 192.0.2.7 -           Standard input (file `stdin`)
@@ -226,7 +226,7 @@ impl SendArgs {
 /// was found equal to the sender's; until then it is in a private directory. No symbolic link is followed.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  longhaul receive user@host.example:photos        Fetch by ssh, which starts the sender
+  longhaul receive user@host.example:photos        Fetch; ssh starts the sender
   longhaul receive --code                          Accept a sender by a code
   longhaul receive --allow SHA256:... --out incoming
   longhaul receive --out - | tar x                 The files of one connection
@@ -440,13 +440,14 @@ pub(super) struct AccessArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   ssh -o ProxyCommand='longhaul stdio 192.0.2.7 %h:%p' intranet.example
+  git -c core.sshCommand=\"ssh -o ProxyCommand='longhaul stdio 192.0.2.7 %h:%p'\" pull
+  RSYNC_CONNECT_PROG='longhaul stdio 192.0.2.7 %H:873' rsync -a photos rsync://intranet.example/photos
 
 In ~/.ssh/config, for ssh, scp, sftp, git and rsync:
   Host *.example
     ProxyCommand longhaul stdio 192.0.2.7 %h:%p
 
-OpenSSH has at most 2 MiB in flight, which slows it down on long paths. rsync without ssh is faster:
-  RSYNC_CONNECT_PROG='longhaul stdio 192.0.2.7 %H:873' rsync -a photos rsync://intranet.example/photos")]
+OpenSSH has at most 2 MiB in flight, which slows it down on long paths. rsync without ssh is faster.")]
 pub(super) struct StdioArgs {
     /// The gateway; without a port, 7443
     #[arg(value_name = "GATEWAY[:PORT]")]

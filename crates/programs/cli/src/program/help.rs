@@ -14,11 +14,13 @@ Usage: longhaul COMMAND ...
   send      Send files and directories to a machine where `receive` runs
   receive   Receive them
   forward   Open ports of this machine that lead to others beyond the link
-  gateway   Run the far end of `forward`, which connects to them
+  stdio     Carry ssh, rsync and git, as ssh's ProxyCommand
+  gateway   Run the far end of `forward` and `stdio`, which connects to them
   doctor    Find out what slows down a path or this machine
   perf      Measure the throughput of a path, as iperf3 does
 
 Examples:
+  longhaul send user@host.example:incoming photos    By ssh
   longhaul receive --code                     The receiver shows a code,
   longhaul send 192.0.2.7 photos --code CODE  which the sender has to know
   longhaul forward -L 8080:intranet.example:80 192.0.2.7
@@ -32,10 +34,11 @@ const TEMPLATE: &str = "{about-with-newline}\n{usage-heading} {usage}{after-help
 const EXAMPLES: usize = 3;
 
 /// Options in short help besides operands, by command. Commands that are not listed show all.
-const SHOWN: [(&str, &[&str]); 5] = [
+const SHOWN: [(&str, &[&str]); 6] = [
     ("send", &["accept_new", "code", "limit", "compress", "links", "retry", "no_resume", "json", "congestion"]),
     ("receive", &["out", "code", "allow", "once", "overwrite", "rename", "skip", "listen", "max_bytes"]),
     ("forward", &["local", "dynamic", "remote", "accept_new", "code", "max_rate", "status", "congestion"]),
+    ("stdio", &["accept_new", "ca", "code", "remember", "congestion"]),
     ("gateway", &["permit", "permit_listen", "allow", "code", "listen", "max_rate", "status", "congestion"]),
     ("perf", &["server", "client", "port", "time", "parallel", "reverse", "udp", "bitrate", "json", "congestion"]),
 ];
@@ -102,7 +105,7 @@ mod tests {
     #[test]
     fn the_lists_name_options_that_exist() {
         let command = Cli::command();
-        for (name, shown) in SHOWN {
+        for (name, shown) in SHOWN.into_iter().filter(|(name, _)| cfg!(unix) || *name != "stdio") {
             let below = command.find_subcommand(name).unwrap();
             let has = |id: &str| below.get_arguments().any(|arg| arg.get_id() == id);
             assert!(shown.iter().all(|id| has(id)), "{name}");
