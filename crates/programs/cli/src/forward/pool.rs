@@ -2,7 +2,7 @@
 
 use std::io;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -78,6 +78,8 @@ pub(crate) struct Pool {
     tunnels: AtomicUsize,
     building: AtomicUsize,
     outage: Mutex<Outage>,
+    /// Whether the program ends.
+    is_over: AtomicBool,
     /// Number of consecutive tunnels, up to the latest, that ended soon and carried nothing.
     useless: AtomicU32,
     /// Smoothed round-trip time of the latest tunnel in microseconds.
@@ -99,6 +101,7 @@ impl Pool {
             tunnels: AtomicUsize::new(0),
             building: AtomicUsize::new(0),
             outage: Mutex::default(),
+            is_over: AtomicBool::new(false),
             useless: AtomicU32::new(0),
             rtt: AtomicU64::new(0),
             used: Mutex::new(Stopwatch::start()),
@@ -145,6 +148,11 @@ impl Pool {
         while !is_settled() {
             sleep(CHECK).await;
         }
+    }
+
+    /// Reports no failures from now on: the runtime ends sockets before the tasks that use them.
+    pub(crate) fn end(&self) {
+        self.is_over.store(true, Ordering::Relaxed);
     }
 
     /// Builds tunnels whenever there are too few, and probes idle ones. Does not return.
@@ -215,6 +223,9 @@ impl Pool {
             Ok(Tunnel::start((self.connect)(number).await?).await?)
         };
         let failed = |error: anyhow::Error| {
+            if self.is_over.load(Ordering::Relaxed) {
+                return;
+            }
             let mut outage = lock(&self.outage);
             outage.since.get_or_insert_with(Stopwatch::start);
             if !std::mem::replace(&mut outage.is_reported, true) {

@@ -134,7 +134,9 @@ pub(super) async fn run(args: &ForwardArgs, screen: &Screen) -> Result<()> {
             () = &mut maintain => {}
         }
     };
-    super::signals::drain(settled, screen).await
+    let drained = super::signals::drain(settled, screen).await;
+    pool.end();
+    drained
 }
 
 /// Listens for connections that the packet filter diverts, on all available loopback addresses.
