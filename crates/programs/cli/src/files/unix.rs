@@ -94,9 +94,10 @@ impl Opened {
     fn rename_new(&self, part: &OsStr, out: &File, name: &[u8]) -> io::Result<bool> {
         #[cfg(target_os = "linux")]
         match rustix::fs::renameat_with(&self.private, part, out, name, rustix::fs::RenameFlags::NOREPLACE) {
-            // The kernel or the file system does not know the flag.
-            Err(Errno::INVAL | Errno::NOSYS) => {}
-            renamed => return Ok(renamed.map(|()| true)?),
+            Ok(()) => return Ok(true),
+            Err(Errno::EXIST) => return Err(io::ErrorKind::AlreadyExists.into()),
+            // The kernel, the file system or a filter of system calls may refuse it.
+            Err(_) => {}
         }
         self.link_part(part, out, name)
     }
