@@ -1,6 +1,7 @@
 //! The conformance suite on every profile and every tested composition of this crate.
 
-use longhaul_conformance::{check_registry, fill_registry, kept_at_capacity};
+use longhaul_cc::EcnMark;
+use longhaul_conformance::{Expect, Operation, Scenario, check_registry, fill_registry, kept_at_capacity, play};
 use longhaul_zoo::algorithms;
 
 use super::spec;
@@ -23,4 +24,18 @@ fn a_loss_among_millions_of_segments_keeps_the_share_of_avoidance() {
         let share = kept_at_capacity(&spec(&format!("slow-start+{name}")));
         assert!((share / kept - 1.0).abs() < 0.01, "{name}: {share}, not {kept}");
     }
+}
+
+#[test]
+fn a_mark_among_tolerated_losses_lowers_the_threshold() {
+    let mut scenario = Scenario::default();
+    scenario.granted.ecn = EcnMark::Ect0;
+    let ack = |share, marked| Operation::Ack { share, rtt: 0, selective: false, marked };
+    let lose = Operation::Lose { share: 0, timer: false };
+    let begin = [Operation::Fill, ack(102, false), ack(85, true), lose, Operation::Bunch { acks: 2 }];
+    let operations = [&begin[..], &[Operation::Fill, ack(0, false), ack(0, true)]].concat();
+    let tide = spec("tide");
+    let trace = play(&tide, &scenario, &operations, Expect::of(&tide));
+    let [.., before, after] = &trace[..] else { panic!("{trace:?}") };
+    assert!(after.control.ssthresh < before.control.ssthresh, "{before:?} {after:?}");
 }
