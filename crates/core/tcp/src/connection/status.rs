@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use longhaul_cc::{Control, Estimate};
 use longhaul_units::{Bytes, Span, Time};
+use longhaul_wire::Header;
 
 use super::lifecycle::Blocked;
 use super::liveness::{R1, unanswered};
@@ -185,6 +186,12 @@ impl Status<'_> {
     #[must_use]
     pub fn is_drained(&self) -> bool {
         self.life.is_drained()
+    }
+
+    /// Returns whether the connection is half-open and `header` acknowledges another SYN than its own.
+    pub(crate) fn is_other_handshake(&self, header: &Header) -> bool {
+        let ack = self.numbers.our_offset(header.ack, self.snd.una);
+        self.life.state == State::SynReceived && (ack < 1 || ack > self.snd.nxt as i64)
     }
 
     /// Returns the current configuration.

@@ -46,6 +46,29 @@ impl Endpoint {
         true
     }
 
+    /// Handles an ACK that does not belong to the handshake of the half-open connection in a slot, while cookies are
+    /// outstanding: the peer may answer a cookie that it got before its repeated SYN opened the connection. Returns `None`
+    /// for any other segment, and otherwise whether the connection gives up its addresses.
+    pub(super) fn meets_half_open(&mut self, now: Time, meta: &DatagramMeta, index: u32, ack: &Header) -> Option<bool> {
+        self.slots.get(index).filter(|slot| slot.connection.status().is_other_handshake(ack))?;
+        if !self.may_return_cookie(now, ack) {
+            return None;
+        }
+        let returns = cookie::open(&self.keys, &meta.tuple, ack, now).is_some();
+        if returns && let Some(slot) = self.slots.get_mut(index) {
+            slot.connection.finish(None);
+            self.unmap(index, &meta.tuple);
+            self.settle(index);
+        }
+        Some(returns)
+    }
+
+    /// Returns whether cookies are outstanding, and a segment may return one.
+    fn may_return_cookie(&self, now: Time, ack: &Header) -> bool {
+        let is_plain = ack.flags.contains(Flags::ACK) && !ack.flags.intersects(Flags::SYN | Flags::RST);
+        is_plain && self.listener.is_some() && self.membership.cookies_until().is_some_and(|until| now <= until)
+    }
+
     /// Handles a segment without a connection. If it opens one by a SYN cookie, returns the slot of the connection,
     /// which then handles the segment.
     pub(super) fn open_for(
@@ -167,11 +190,7 @@ impl Endpoint {
     /// While cookies are outstanding, an ACK without a valid one is dropped and not answered with a RST: the peer's
     /// first ACK may have been lost or dropped for lack of room, and its later segments do not match the cookie.
     pub(super) fn open_by_cookie(&mut self, now: Time, meta: &DatagramMeta, ack: &Header) -> Option<Option<u32>> {
-        let listener = self.listener.as_ref()?;
-        let plausible = ack.flags.contains(Flags::ACK) && !ack.flags.intersects(Flags::SYN | Flags::RST);
-        if !plausible || self.membership.cookies_until().is_none_or(|until| now > until) {
-            return None;
-        }
+        let listener = self.listener.as_ref().filter(|_| self.may_return_cookie(now, ack))?;
         let Some(what) = cookie::open(&self.keys, &meta.tuple, ack, now) else { return Some(None) };
         // If the accept queue is full, the ACK is dropped. The peer's data will return the cookie again.
         let share =

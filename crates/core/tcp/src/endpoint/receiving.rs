@@ -104,7 +104,13 @@ impl Endpoint {
     ) -> (Option<u32>, bool) {
         let slot = slot.filter(|index| !self.yields(*index, header));
         // An earlier datagram of the batch may have opened a connection.
-        let slot = slot.or_else(|| self.find_slot(&meta.tuple));
+        let mut slot = slot.or_else(|| self.find_slot(&meta.tuple));
+        if let Some(gives_up) = slot.and_then(|index| self.meets_half_open(now, meta, index, header)) {
+            if !gives_up {
+                return (slot, false);
+            }
+            slot = None;
+        }
         let slot = slot.or_else(|| self.open_for(now, meta, header, payload.len(), len));
         let Some(connection) = self.connection_in(slot) else { return (slot, false) };
         let (payload_len, ecn) = (payload.len(), meta.segment.ecn);

@@ -69,6 +69,36 @@ fn one_backlog_decides_on_cookies_and_any_member_accepts_them() {
     assert!(sent(&mut all[1], NOW).is_empty());
 }
 
+/// A client whose SYN is answered by a cookie, and whose repeated SYN opens a connection, answers the cookie.
+#[test]
+fn a_cookie_is_accepted_beside_the_connection_of_a_repeated_syn() {
+    let (group, mut all) = members(1, |config| config.backlog = 1);
+    let endpoint = &mut all[0];
+    assert!(knock(endpoint, client(1, 1)));
+    deliver(endpoint, NOW, client(1, 3), &syn(), &[]);
+    let answer = sent(endpoint, NOW).pop().unwrap();
+    assert_eq!(endpoint.stats().cookies_sent, 1);
+    endpoint.unlisten(NOW);
+    endpoint.listen(Arc::new(Config::default()));
+    let _ = sent(endpoint, NOW);
+    deliver(endpoint, NOW, client(1, 3), &syn(), &[]);
+    let repeated = sent(endpoint, NOW).pop().unwrap();
+    assert!(repeated.seq != answer.seq && endpoint.len() == 1 && endpoint.stats().cookies_sent == 1);
+    let ack = |seq, stamp: u32| {
+        let mut ack = Header { flags: Flags::ACK, seq, ack: answer.seq.wrapping_add(1), ..Header::default() };
+        ack.options.timestamps = answer.options.timestamps.map(|t| Timestamps { value: 2, echo: t.value ^ stamp });
+        ack
+    };
+    for other in [ack(1100, 0), ack(100, 1)] {
+        deliver(endpoint, NOW, client(1, 3), &other, b"x");
+        assert!(sent(endpoint, NOW).is_empty() && endpoint.accept().is_none(), "neither opens nor resets");
+    }
+    deliver(endpoint, NOW, client(1, 3), &ack(100, 0), b"hello");
+    let id = endpoint.accept().unwrap();
+    assert!(sent(endpoint, NOW).iter().all(|answer| answer.ack == 105 && !answer.flags.contains(Flags::RST)));
+    assert_eq!((endpoint.tuple(id), endpoint.len(), group.pending()), (Some(client(1, 3)), 1, 0));
+}
+
 #[test]
 fn a_full_accept_queue_counts_for_all_members() {
     let (_, mut all) = members(2, |config| (config.backlog, config.always_cookies) = (1, true));
