@@ -28,6 +28,8 @@ mod outputs;
 mod packaging;
 mod perf;
 #[cfg(target_os = "linux")]
+mod pictures;
+#[cfg(target_os = "linux")]
 mod plot;
 #[cfg(target_os = "linux")]
 mod probe;
