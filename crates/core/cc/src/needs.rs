@@ -159,7 +159,7 @@ pub struct Granted {
     /// Whether the transport paces.
     pub pacing: bool,
     /// Whether the transport also spreads a window over the round trip if the controller sets no pace; false if it
-    /// does not pace.
+    /// does not pace. Some transports spread windows, but do not follow a pace (quinn).
     pub spreads: bool,
     /// Whether RTT samples contain the time for which the peer held an ACK back, up to 25 ms in QUIC (RFC 9000, section
     /// 18.2), because the transport does not subtract it. A minimum over a round trip hardly changes, since some ACKs are

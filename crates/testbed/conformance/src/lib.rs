@@ -13,7 +13,8 @@
 //! * nothing panics with windows of ten gigabytes, RTTs from a nanosecond to weeks, and clocks with steps of 1 and
 //!   15.6 ms.
 //!
-//! After that, the controller fills simulated paths, one of which holds ten gigabytes.
+//! After that, the controller fills simulated paths, one of which holds ten gigabytes, and one under each [`Poverty`] of the
+//! loops of other stacks.
 //!
 //! [`testing`] has senders in virtual time for tests of single algorithms.
 //!
@@ -26,6 +27,7 @@
 
 mod judge;
 mod operation;
+mod poverty;
 mod script;
 pub mod testing;
 mod world;
@@ -34,6 +36,7 @@ use world::play_clones;
 
 pub use judge::Expect;
 pub use operation::{Operation, Scenario, operations, scenarios};
+pub use poverty::Poverty;
 pub use script::decode;
 pub use world::{Answer, Filled, Pipe, fill, play};
 
@@ -46,7 +49,7 @@ use longhaul_units::{Bytes, Rate, Span};
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
 
 /// Reports `cases` random sequences of events to controllers of `factory`, and those that have revealed a fault in any
-/// controller, and lets them fill two paths.
+/// controller, and lets them fill two paths, and a third under each [`Poverty`].
 ///
 /// # Panics
 /// Panics if a rule is broken. The message has the shortest sequence found that breaks it.
@@ -70,6 +73,7 @@ pub fn check(factory: &dyn ControllerFactory, expect: Expect, cases: u32) {
     for (pipe, secs) in pipes() {
         fill(factory, &pipe, Span::from_secs(secs), expect);
     }
+    poverty::endure(factory, expect);
 }
 
 /// Runs [`check`] on each profile of `registry` and each composition that it calls tested, one on each processor.

@@ -8,7 +8,7 @@ pub use line::{Filled, Pipe, fill};
 
 use self::line::Line;
 use super::judge::{Happened, Judge};
-use super::{Expect, Operation, Scenario};
+use super::{Expect, Operation, Poverty, Scenario};
 use longhaul_cc::{
     Ack, AckedSegment, BuildParams, Control, Controller, ControllerFactory, Detection, EcnMark, Episode, LostSegment,
     NetworkFeedback, NetworkHeader, Path, PathEvent, RateSample, RttSample, SegmentKind, SendLimit, Sent, Snapshot,
@@ -106,6 +106,7 @@ struct World {
     feedback: Option<u64>,
     /// The bottleneck, if this is a closed loop.
     line: Option<Line>,
+    poverty: Poverty,
 }
 
 impl World {
@@ -147,6 +148,7 @@ impl World {
             probes: 0,
             feedback: scenario.granted.network_header.map(|_| FIRST_FEEDBACK),
             line: None,
+            poverty: Poverty::Nothing,
         }
     }
 
@@ -243,7 +245,7 @@ impl World {
     fn sent(&mut self, bytes: Bytes, kind: SegmentKind) {
         let mut event = Sent::new(self.clock(), TxId(self.next_tx), bytes);
         event.in_flight_before = self.in_flight;
-        event.kind = kind;
+        event.kind = if self.poverty.lacks(Poverty::Kinds) { SegmentKind::Data } else { kind };
         event.tag = self.controller.control().tag;
         self.next_tx += 1;
         if kind != SegmentKind::Probe {

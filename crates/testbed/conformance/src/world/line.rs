@@ -6,7 +6,7 @@ use longhaul_units::{Bytes, Rate, Span, Time};
 
 use super::World;
 use crate::judge::Happened;
-use crate::{Answer, Expect, Operation, Scenario};
+use crate::{Answer, Expect, Operation, Poverty, Scenario};
 use longhaul_cc::{
     BuildParams, ControllerFactory, Episode, Granted, PathEvent, RateSample, SegmentKind, SendLimit, update,
 };
@@ -15,6 +15,8 @@ use longhaul_cc::{
 const PIECES: u64 = 64;
 /// Time from the last loss of everything in flight to the retransmission timeout (RFC 6298, section 2.4).
 const RTO: Span = Span::from_secs(1);
+/// Greatest delay of an ACK in QUIC by default (RFC 9000, section 18.2).
+const MAX_ACK_DELAY: Span = Span::from_millis(25);
 
 /// A path with one bottleneck.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -32,13 +34,16 @@ pub struct Pipe {
     pub resolution: Span,
     /// Rate and RTT of the second half, if they change.
     pub later: Option<(Rate, Span)>,
+    /// What the transport lacks.
+    pub poverty: Poverty,
 }
 
 impl Pipe {
     /// A constant path with a queue of one bandwidth-delay product, segments of `mss`, and an exact clock.
     #[must_use]
     pub fn new(rate: Rate, rtt: Span, mss: Bytes) -> Self {
-        Self { rate, rtt, queue: rate.bytes_in(rtt), mss, resolution: Span::from_nanos(1), later: None }
+        let (queue, resolution) = (rate.bytes_in(rtt), Span::from_nanos(1));
+        Self { rate, rtt, queue, mss, resolution, later: None, poverty: Poverty::Nothing }
     }
 }
 
@@ -56,14 +61,14 @@ pub struct Filled {
     pub trace: Vec<Answer>,
 }
 
-/// Lets a controller of `factory` fill `pipe` for `time`. Returns `None` if the controller requires more than a
-/// transport without options offers.
+/// Lets a controller of `factory` fill `pipe` for `time`. Returns `None` if the controller requires more than the
+/// transport offers, which has no options.
 ///
 /// # Panics
 /// Panics if a rule is broken.
 pub fn fill(factory: &dyn ControllerFactory, pipe: &Pipe, time: Span, expect: Expect) -> Option<Filled> {
     let network_header = factory.build(&BuildParams::default()).needs().required.network_header;
-    let granted = update!(Granted { segments: true, network_header, ..Granted::basic() });
+    let granted = update!(Granted { network_header, ..pipe.poverty.granted() });
     let scenario = Scenario {
         start: Time::from_nanos(7_000_000_000),
         resolution: pipe.resolution,
@@ -71,10 +76,15 @@ pub fn fill(factory: &dyn ControllerFactory, pipe: &Pipe, time: Span, expect: Ex
         rtt: pipe.rtt,
         granted,
         cap: Bytes(1 << 40),
+        tick_delay: if pipe.poverty.lacks(Poverty::Ticks) { 16 } else { 0 },
         ..Scenario::default()
     };
-    let mut world = World::new(factory, &scenario, expect);
-    world.controller.on_granted(&granted, &world.path).ok()?;
+    let mut world = World { poverty: pipe.poverty, ..World::new(factory, &scenario, expect) };
+    if world.controller.on_granted(&granted, &world.path).is_err() {
+        let missing = world.controller.needs().required.missing(&granted);
+        assert!(missing.is_some(), "refused although nothing required is missing");
+        return None;
+    }
     world.line = Some(Line::new(pipe, world.now));
     world.event(&PathEvent::Established { now: world.clock(), granted }, &Happened::Established);
     world.feedback = network_header.map(|_| pipe.rate.as_bytes_per_sec() / 1000);
@@ -165,6 +175,7 @@ impl World {
     /// Puts a piece into the queue of the bottleneck, if there is one.
     pub(super) fn startup(&mut self, bytes: Bytes, kind: SegmentKind) {
         let (now, in_flight) = (self.now, self.in_flight);
+        let held = self.ack_delay();
         let Some(line) = &mut self.line else { return };
         if line.pieces.is_empty() {
             (line.delivered_at, line.first_sent_at) = (now, now);
@@ -175,11 +186,15 @@ impl World {
             line.free_at = line.free_at.max(now) + line.rate.time_for(bytes);
         }
         let again = kind == SegmentKind::Retransmit;
+        let back_at = line.free_at.max(now) + line.rtt + held;
+        if let Some(last) = line.pieces.back_mut().filter(|_| arrives) {
+            last.back_at = last.back_at.min(back_at);
+        }
         line.most_in_flight = line.most_in_flight.max(in_flight);
         line.pieces.push_back(Piece {
             bytes,
             sent_at: now,
-            back_at: line.free_at.max(now) + line.rtt,
+            back_at,
             arrives,
             again,
             prior_delivered: self.total_delivered,
@@ -188,6 +203,13 @@ impl World {
             tx_in_flight: in_flight,
             lost_before: self.total_lost,
         });
+    }
+
+    /// Returns the time for which the peer holds back the ACK of the next piece, unless another piece arrives: every
+    /// second one is acknowledged at once (RFC 9000, section 13.2.2).
+    fn ack_delay(&self) -> Span {
+        let holds = self.poverty.lacks(Poverty::AckDelay) && self.next_tx.is_multiple_of(2);
+        if holds { MAX_ACK_DELAY } else { Span::ZERO }
     }
 
     /// Sends and receives ACKs until `end`.
@@ -234,7 +256,7 @@ impl World {
             let room = control.cwnd - self.in_flight;
             let piece = (control.cwnd / PIECES).min(room).max(mss);
             let piece = piece / mss.0 * mss.0;
-            if let Some(pace) = control.pace {
+            if let Some(pace) = control.pace.filter(|_| !self.poverty.lacks(Poverty::Pace)) {
                 line.send_at = line.send_at.max(now) + pace.rate.time_for(piece);
             }
             self.sent_or_resent(piece);
@@ -262,10 +284,16 @@ impl World {
         let (delivered, lost_in_all) = (self.total_delivered + piece.bytes, self.total_lost + lost);
         line.measure(&piece, self.now, delivered, lost_in_all);
         self.sample_rtt(self.now.since(piece.sent_at));
+        let mut delivered = piece.bytes;
+        if lost > Bytes::ZERO && self.poverty.lacks(Poverty::Losses) {
+            let episode = self.next_episode(Bytes::ZERO, false, false);
+            self.acknowledge(delivered, Bytes::ZERO, Bytes::ZERO, episode, false);
+            delivered = Bytes::ZERO;
+        }
         let episode = self.next_episode(lost, again, whole);
         self.episode = if episode == Episode::Exit { Episode::None } else { episode };
         let cumulative = if whole { piece.bytes + self.sacked } else { Bytes::ZERO };
-        self.acknowledge(piece.bytes, cumulative, lost, episode, false);
+        self.acknowledge(delivered, cumulative, lost, episode, false);
         if matches!(episode, Episode::Enter | Episode::Again) {
             self.sent_or_resent(self.path.mss.min(self.lost));
         }
@@ -287,6 +315,12 @@ impl World {
         if let Some(line) = &mut self.line {
             (line.untold, line.untold_again) = (Bytes::ZERO, false);
         }
-        self.timeout();
+        if !self.poverty.lacks(Poverty::Timeouts) {
+            return self.timeout();
+        }
+        let lost = self.in_flight;
+        self.episode = if self.in_recovery() { Episode::Again } else { Episode::Enter };
+        self.acknowledge(Bytes::ZERO, Bytes::ZERO, lost, self.episode, false);
+        self.sent_or_resent(self.path.mss.min(self.lost));
     }
 }

@@ -12,8 +12,8 @@ use longhaul_cc::compose::{
 };
 use longhaul_cc::registry::Spec;
 use longhaul_cc::{
-    Ack, BuildParams, Control, Controller, ControllerFactory, EcnMark, Episode, Granted, NetworkHeaderKind, Path,
-    PathEvent, forward_controller, update,
+    Ack, BuildParams, Control, Controller, ControllerFactory, Demands, EcnMark, Episode, Granted, Needs,
+    NetworkHeaderKind, Path, PathEvent, forward_controller, update,
 };
 use longhaul_conformance::{Expect, Operation, Pipe, Scenario, check, fill, play};
 use longhaul_units::{Bytes, Rate, Span, Time};
@@ -293,4 +293,52 @@ fn a_clone_without_the_state_is_found() {
     let found = catch_unwind(AssertUnwindSafe(|| check(&Forgetfuls, Expect::default(), 64)));
     let message = found.unwrap_err().downcast::<String>().expect("a message");
     assert!(message.starts_with("forgetful: "), "{message}");
+}
+
+/// A controller that learns of deliveries only from the list of segments, and may say so.
+#[derive(Clone, Debug)]
+struct Reader {
+    inner: Box<dyn Controller>,
+    says_so: bool,
+}
+
+impl Controller for Reader {
+    forward_controller!(inner: name, on_timeout, on_event, control, snapshot);
+
+    fn needs(&self) -> Needs {
+        update!(Needs {
+            required: update!(Demands { segments: self.says_so, ..Demands::default() }),
+            ..Needs::default()
+        })
+    }
+
+    fn on_ack(&mut self, event: &Ack<'_>, path: &Path) {
+        if !event.acked.is_empty() || event.newly_lost > Bytes::ZERO {
+            self.inner.on_ack(event, path);
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Readers {
+    says_so: bool,
+}
+
+impl ControllerFactory for Readers {
+    fn build(&self, params: &BuildParams) -> Box<dyn Controller> {
+        Box::new(Reader { inner: spec("new-reno").build(params), says_so: self.says_so })
+    }
+
+    fn name(&self) -> String {
+        "reader".to_owned()
+    }
+}
+
+#[test]
+fn a_controller_says_without_what_it_cannot_do() {
+    let expect = update!(Expect { answers_loss: false, earns_window: false, ..Expect::default() });
+    check(&Readers { says_so: true }, expect, 16);
+    let found = catch_unwind(AssertUnwindSafe(|| check(&Readers { says_so: false }, expect, 16)));
+    let message = found.unwrap_err().downcast::<String>().expect("a message");
+    assert!(message.starts_with("reader: without Segments"), "{message}");
 }
