@@ -6,7 +6,8 @@ use std::path::Path;
 use super::{files, read, root};
 
 /// First directories of paths that documents name.
-const PLACES: [&str; 8] = [".ci/", "benches/", "crates/", "docs/", "examples/", "fuzz/", "packaging/", "tests/"];
+const PLACES: [&str; 9] =
+    [".ci/", "adapters/", "benches/", "crates/", "docs/", "examples/", "fuzz/", "packaging/", "tests/"];
 
 /// Returns the lines of a document outside of code blocks.
 fn prose(text: &str) -> impl Iterator<Item = &str> {

@@ -1,0 +1,352 @@
+//! A controller in the loop of a QUIC stack.
+
+mod losses;
+mod pace;
+
+use longhaul_cc::{
+    Ack, AckedSegment, Control, Controller, Episode, LostSegment, Path, PathEvent, RttSample, SendLimit, Sent, TxId,
+};
+use longhaul_units::{Bytes, Span, Time};
+
+use crate::Choice;
+use crate::ring::{Entry, Ring, Taken};
+use crate::rounds::Rounds;
+use crate::rtt;
+use crate::sampler::Sampler;
+
+/// Greatest window: s2n-quic has 32 bits for it, and quinn does not pace beyond.
+pub(crate) const MAX_WINDOW: Bytes = Bytes(u32::MAX as u64);
+/// Transmissions that are remembered beyond two windows of full-sized packets.
+const SMALL_PACKETS: u64 = 1024;
+/// Ticks in a row that a callback makes up for.
+const TICKS: usize = 4;
+
+/// An acknowledged packet, as a stack reports it.
+#[derive(Clone, Copy, Debug)]
+pub struct Acked {
+    /// When it was sent.
+    pub sent_at: Time,
+    /// Its number, if the stack tells numbers.
+    pub number: Option<u64>,
+    /// Its bytes.
+    pub bytes: u64,
+    /// Whether the application had nothing to send before this ACK.
+    pub app_limited: bool,
+}
+
+/// A congestion event, as a stack reports it.
+#[derive(Clone, Copy, Debug)]
+pub struct Lost {
+    /// When the newest lost, or marked, packet was sent.
+    pub sent_at: Time,
+    /// The bytes of all lost packets.
+    pub bytes: u64,
+    /// Whether everything of a long time was lost (RFC 9002, section 7.6).
+    pub persistent: bool,
+}
+
+/// Turns the callbacks of a stack into the events of a [`Controller`], and keeps its latest decisions.
+///
+/// Every call may come in any order and with any values: what fits no transmission is ignored.
+#[derive(Debug)]
+pub struct Driver {
+    choice: Choice,
+    controller: Box<dyn Controller>,
+    control: Control,
+    path: Path,
+    /// Greatest time so far.
+    now: Time,
+    /// Whether the controller was told of the path, with the first RTT.
+    established: bool,
+    ring: Ring,
+    sampler: Sampler,
+    rounds: Rounds,
+    in_flight: Bytes,
+    next_tx: u64,
+    /// Newest acknowledged transmission of an earlier ACK.
+    settled: u64,
+    /// Since when nothing is in flight.
+    idle_since: Option<Time>,
+    /// Number of the first transmission after the last congestion event, until it or a later one is acknowledged.
+    recovery: Option<u64>,
+    after_timeout: bool,
+    /// Whether the last congestion event can turn out to be spurious, and whether it was a timeout.
+    undoable: Option<bool>,
+    congestion_seen: bool,
+    /// When the last response to a mark began.
+    marked_at: Option<Time>,
+    batch: Batch,
+    lost: Vec<LostSegment>,
+    largest_lost: Option<u64>,
+}
+
+/// Acknowledged packets since the last end of an ACK.
+#[derive(Debug, Default)]
+struct Batch {
+    acked: Vec<AckedSegment>,
+    newest: Option<Entry>,
+    delivered: Bytes,
+    app_limited: bool,
+    /// When the last ACK was reported, and the bytes in flight before it.
+    last: Option<(Time, Bytes)>,
+}
+
+impl Driver {
+    /// A controller for a path on which datagrams have `mtu` bytes.
+    #[must_use]
+    pub fn new(choice: &Choice, now: Time, mtu: u16) -> Self {
+        let mut path = Path::new(Bytes(u64::from(mtu.max(1))));
+        path.paced = choice.granted().pacing;
+        let controller = choice.build(path.mss);
+        Self {
+            choice: choice.clone(),
+            control: controller.control(),
+            controller,
+            path,
+            now,
+            established: false,
+            ring: Ring::default(),
+            sampler: Sampler::new(now),
+            rounds: Rounds::default(),
+            in_flight: Bytes::ZERO,
+            next_tx: 0,
+            settled: 0,
+            idle_since: None,
+            recovery: None,
+            after_timeout: false,
+            undoable: None,
+            congestion_seen: false,
+            marked_at: None,
+            batch: Batch::default(),
+            lost: Vec::new(),
+            largest_lost: None,
+        }
+    }
+
+    /// Returns a driver for the path to which the connection migrates: the controller is a clone, and nothing is in flight.
+    #[must_use]
+    pub fn migrated(&self) -> Self {
+        Self {
+            choice: self.choice.clone(),
+            controller: self.controller.clone(),
+            sampler: self.sampler.clone(),
+            ring: Ring::default(),
+            in_flight: Bytes::ZERO,
+            recovery: None,
+            undoable: None,
+            idle_since: None,
+            batch: Batch::default(),
+            lost: Vec::new(),
+            largest_lost: None,
+            ..*self
+        }
+    }
+
+    /// A packet, or a batch of packets, was sent.
+    pub fn on_sent(&mut self, at: Time, number: Option<u64>, bytes: u64) {
+        let now = self.advance(at);
+        let bytes = Bytes(bytes.min(MAX_WINDOW.0));
+        if bytes == Bytes::ZERO {
+            return;
+        }
+        let before = self.in_flight;
+        let idle = before == Bytes::ZERO;
+        let pause = self.idle_since.take().filter(|_| idle).map_or(Span::ZERO, |since| now.since(since));
+        if idle && self.established && pause > rtt::rto(&self.path) {
+            self.tell(&PathEvent::IdleRestart { now, idle: pause });
+        }
+        self.in_flight += bytes;
+        let tx = self.next_tx;
+        self.next_tx += 1;
+        if !self.joins_last(at, number, bytes, tx) {
+            let snapshot = self.sampler.snapshot(now, idle, self.in_flight);
+            let (bytes, tag) = (bytes.0, self.control.tag);
+            let entry = Entry { tx, number, stamp: at, sent_at: now, bytes, left: bytes, tag, snapshot };
+            let full = self.control.cwnd.0 / self.path.mss.0.max(1);
+            self.ring.push(entry, usize::try_from(full * 2 + SMALL_PACKETS).unwrap_or(usize::MAX));
+        }
+        self.rounds.limited |= self.in_flight + self.path.mss > self.control.cwnd;
+        if self.established {
+            let mut event = Sent::new(now, TxId(tx), bytes);
+            (event.in_flight_before, event.tag, event.pause) = (before, self.control.tag, pause);
+            self.controller.on_sent(&event, &self.path);
+            self.refresh();
+        }
+    }
+
+    /// Adds a batch to the last one if both left at the same time: a stack that tells no numbers knows batches by time.
+    fn joins_last(&mut self, at: Time, number: Option<u64>, bytes: Bytes, tx: u64) -> bool {
+        let last = self.ring.newest_mut().filter(|last| number.is_none() && last.number.is_none() && last.stamp == at);
+        if let Some(last) = last {
+            (last.bytes, last.left) = (last.bytes.saturating_add(bytes.0), last.left.saturating_add(bytes.0));
+            (last.tx, last.snapshot.in_flight) = (tx, self.in_flight.0);
+            return true;
+        }
+        false
+    }
+
+    /// The stack could not send more because the window was full.
+    pub const fn on_cwnd_limited(&mut self) {
+        self.rounds.limited = true;
+    }
+
+    /// A packet was acknowledged; reported to the controller by [`on_end_acks`](Self::on_end_acks).
+    pub fn on_acked(&mut self, at: Time, acked: Acked) {
+        let now = self.advance(at);
+        let Some(taken) = self.ring.acked(acked.sent_at, acked.number, acked.bytes) else { return };
+        if self.batch.newest.is_none() {
+            self.batch.last = Some((now, self.in_flight));
+            self.batch.app_limited = acked.app_limited;
+            if acked.app_limited && self.in_flight < self.control.cwnd {
+                self.sampler.on_app_limited(self.in_flight);
+            }
+        }
+        self.batch.delivered += taken.bytes();
+        self.in_flight -= taken.bytes();
+        self.sampler.on_delivered(taken.bytes, now);
+        if self.batch.newest.is_none_or(|newest| newest.tx < taken.entry.tx) {
+            self.batch.newest = Some(taken.entry);
+        }
+        if self.choice.granted().segments && self.control.each_segment {
+            self.batch.acked.push(segment(&taken));
+        }
+    }
+
+    /// All packets that one ACK covers were reported. `in_flight` is the stack's own count, which knows of packets that it
+    /// has discarded.
+    pub fn on_end_acks(&mut self, at: Time, in_flight: u64) {
+        let now = self.advance(at);
+        self.in_flight = Bytes(in_flight.min(MAX_WINDOW.0));
+        self.note_idleness(now);
+        let Some(newest) = self.batch.newest.take() else { return };
+        let (_, prior) = self.batch.last.unwrap_or((now, self.in_flight));
+        let rtt = now.since(newest.sent_at);
+        rtt::observe(&mut self.path, rtt, prior);
+        let rate = self.sampler.sample(&newest.snapshot, self.path.min_rtt);
+        let delivered = core::mem::take(&mut self.batch.delivered);
+        let acked = core::mem::take(&mut self.batch.acked);
+        if self.established {
+            let mut ack = Ack::new(now);
+            (ack.delivered, ack.cumulative, ack.acked) = (delivered, delivered, &acked);
+            (ack.rtt, ack.rate) = (Some(RttSample::new(rtt, newest.sent_at)), rate);
+            ack.episode = self.episode_of(newest.tx);
+            (ack.prior_in_flight, ack.flight_size) = (prior, prior);
+            self.report(ack, Some(newest.tx));
+        } else {
+            self.establish(now, rtt);
+        }
+        self.batch.acked = acked;
+        self.batch.acked.clear();
+        // What an earlier ACK should have revealed as lost was discarded. Losses that this one reveals follow.
+        let patience = self.path.srtt.unwrap_or(rtt).max(rtt) * 3 + Span::from_millis(10);
+        self.ring.forget(self.settled, now - patience);
+        self.settled = self.settled.max(newest.tx);
+    }
+
+    /// The size of datagrams has changed.
+    pub fn on_mtu(&mut self, mtu: u16) {
+        let (old, mss) = (self.path.mss, Bytes(u64::from(mtu.max(1))));
+        self.path.mss = mss;
+        if self.established && old != mss {
+            self.tell(&PathEvent::Mss { now: self.now, old });
+        }
+    }
+
+    /// Returns the window, at least one datagram.
+    #[must_use]
+    pub fn window(&self) -> u64 {
+        self.control.cwnd.max(self.path.mss).min(MAX_WINDOW).0
+    }
+
+    /// Returns the slow-start threshold, if there has been a congestion event.
+    #[must_use]
+    pub fn ssthresh(&self) -> Option<u64> {
+        self.control.ssthresh.filter(|ssthresh| *ssthresh < Bytes::MAX).map(|ssthresh| ssthresh.0)
+    }
+
+    /// Returns the controller's estimate of the bandwidth, in bit/s.
+    #[must_use]
+    pub fn bandwidth(&self) -> Option<u64> {
+        self.controller.snapshot().bandwidth.map(|rate| rate.as_bits_per_sec())
+    }
+
+    /// Returns the controller, for logs.
+    #[must_use]
+    pub fn controller(&self) -> &dyn Controller {
+        &*self.controller
+    }
+
+    /// Lets time pass until `at`, unless it is earlier than what was seen, and makes up for ticks that are due.
+    fn advance(&mut self, at: Time) -> Time {
+        self.now = self.now.max(at);
+        for _ in 0..TICKS {
+            if !self.established || self.controller.next_tick().is_none_or(|due| due > self.now) {
+                break;
+            }
+            self.controller.on_tick(self.now, &self.path);
+            self.refresh();
+        }
+        self.now
+    }
+
+    /// Tells the controller of the path, now that its RTT is known.
+    fn establish(&mut self, now: Time, rtt: Span) {
+        self.path.handshake_rtt = (!self.path.handshake_lossy).then_some(rtt);
+        self.established = true;
+        let granted = self.choice.granted();
+        // Another controller of this choice was content with it.
+        let _ = self.controller.on_granted(&granted, &self.path);
+        self.tell(&PathEvent::Established { now, granted });
+    }
+
+    fn episode_of(&mut self, newest: u64) -> Episode {
+        match self.recovery {
+            None => Episode::None,
+            Some(first) if newest >= first => {
+                (self.recovery, self.after_timeout) = (None, false);
+                Episode::Exit
+            }
+            Some(_) if self.after_timeout => Episode::Rto,
+            Some(_) => Episode::In,
+        }
+    }
+
+    /// Completes an ACK event, and reports it. `newest` is the newest acknowledged transmission.
+    fn report(&mut self, mut ack: Ack<'_>, newest: Option<u64>) {
+        let app_limited = self.batch.app_limited;
+        ack.total_delivered = Bytes(self.sampler.delivered);
+        ack.in_flight = self.in_flight;
+        let is_full = ack.prior_in_flight + self.path.mss > self.control.cwnd;
+        ack.limit = match (app_limited, is_full) {
+            (true, _) => SendLimit::App,
+            (false, true) => SendLimit::Cwnd,
+            (false, false) => SendLimit::Pacing,
+        };
+        self.path.queued = if app_limited { Bytes::ZERO } else { self.path.mss };
+        let limited = self.rounds.limited || Rounds::uses(app_limited, ack.prior_in_flight, self.control.cwnd);
+        ack.cwnd_limited = limited || self.rounds.is_limited();
+        ack.round_start = newest.is_some_and(|newest| self.rounds.advance(newest, self.next_tx, limited));
+        self.controller.on_ack(&ack, &self.path);
+        self.refresh();
+    }
+
+    fn tell(&mut self, event: &PathEvent) {
+        self.controller.on_event(event, &self.path);
+        self.refresh();
+    }
+
+    fn refresh(&mut self) {
+        self.control = self.controller.control();
+    }
+
+    fn note_idleness(&mut self, now: Time) {
+        let idle = self.in_flight == Bytes::ZERO;
+        self.idle_since = if idle { self.idle_since.or(Some(now)) } else { None };
+    }
+}
+
+fn segment(taken: &Taken) -> AckedSegment {
+    let mut segment = AckedSegment::new(TxId(taken.entry.tx), taken.entry.sent_at, taken.bytes());
+    segment.tag = taken.entry.tag;
+    segment
+}

@@ -1,0 +1,38 @@
+//! The pace for stacks that follow one.
+
+use longhaul_cc::{Pace, Pacer};
+use longhaul_units::{Bytes, Rate, Span};
+
+use super::Driver;
+
+/// Greatest rate. noq's pacer waits until a missing byte is earned, in whole nanoseconds: from 16 Gb/s on it would not wait at
+/// all, and ask again for the same instant.
+const FASTEST: Rate = Rate::from_bits_per_sec(15_000_000_000);
+
+impl Driver {
+    /// Returns the rate in bytes per second, and the burst in bytes: those of the controller, or twice a window per round
+    /// trip before the first congestion event and 1.2 windows after it, as longhaul does. There is none before the first
+    /// RTT.
+    #[must_use]
+    pub fn pace(&self) -> Option<(u64, u64)> {
+        let pace = self.control.pace.or_else(|| self.default_rate().map(Pace::new))?;
+        let rate = pace.rate.min(FASTEST);
+        let quantum = pace.quantum.unwrap_or_else(|| Pacer::default_quantum(rate, self.path.mss));
+        let quantum = quantum.max(self.path.mss).min(Bytes(self.window()).max(self.path.mss));
+        Some((rate.as_bytes_per_sec().max(1), quantum.0))
+    }
+
+    fn default_rate(&self) -> Option<Rate> {
+        let srtt = self.path.srtt?.max(Span::from_micros(1));
+        let cwnd = Bytes(self.window());
+        let threshold = self.control.ssthresh.filter(|ssthresh| cwnd < *ssthresh);
+        let (window, gain) = match threshold {
+            _ if !self.congestion_seen => (cwnd, 2.0),
+            // In recovery, the window is what is in flight and what the last ACK has released.
+            Some(ssthresh) if self.recovery.is_some() && !self.after_timeout => (ssthresh, 1.2),
+            Some(_) => (cwnd, 2.0),
+            None => (cwnd, 1.2),
+        };
+        Some(Rate::from_bytes_over(window, srtt).mul_f64(gain))
+    }
+}

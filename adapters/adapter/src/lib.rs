@@ -1,0 +1,17 @@
+//! What the adapters of longhaul's congestion controllers to QUIC stacks share: a [`Driver`] that turns a stack's callbacks
+//! into the events of [`longhaul_cc`].
+//!
+//! This crate is a part of `longhaul-noq` and `longhaul-quinn`, and no public interface: semantic versioning does not cover it.
+#![forbid(unsafe_code)]
+
+mod choice;
+mod clock;
+mod driver;
+mod ring;
+mod rounds;
+mod rtt;
+mod sampler;
+
+pub use choice::{Choice, ChoiceError, Stack};
+pub use clock::Clock;
+pub use driver::{Acked, Driver, Lost};

@@ -1,0 +1,29 @@
+//! What cannot be used is refused before a connection begins.
+
+use longhaul_adapter::{Choice, ChoiceError, Stack};
+
+pub(crate) const LISTS: Stack = Stack { name: "lists", paces: true, lists_packets: true };
+pub(crate) const SUMS: Stack = Stack { name: "sums", paces: false, lists_packets: false };
+
+#[test]
+fn what_a_stack_cannot_run_is_refused_with_the_reason() {
+    let error = |text, stack| Choice::parse(text, stack).unwrap_err().to_string();
+    assert!(error("cubik", LISTS).contains("unknown congestion control `cubik`"));
+    assert!(error("slow-start(iw=0)+cubic", LISTS).contains("iw"), "{}", error("slow-start(iw=0)+cubic", LISTS));
+    let text = "sums does not offer what is needed: congestion controller bbr needs pacing, which this path or peer does not offer";
+    assert_eq!(error("bbr", SUMS), text);
+    for text in ["cubic", "new-reno", "copa", "copa-cubic", "hystart-pp+new-reno"] {
+        Choice::parse(text, SUMS).unwrap();
+        Choice::parse(text, LISTS).unwrap();
+    }
+    Choice::parse("bbr", LISTS).unwrap();
+}
+
+#[test]
+fn controllers_for_controlled_environments_have_to_be_allowed() {
+    let unpaced = longhaul_cc::unpaced("cubic".parse().unwrap());
+    assert_eq!(unpaced.safety(), longhaul_cc::registry::Safety::Controlled);
+    Choice::controlled(unpaced, LISTS).unwrap();
+    let refused = Choice::parse("slow-start(iw=40)+cubic", LISTS);
+    assert!(!matches!(refused, Err(ChoiceError::Need { .. })), "{refused:?}");
+}

@@ -1,0 +1,183 @@
+//! A stack that calls in the order that quinn and noq document, over a path that loses packets, and adapters with faults.
+
+use longhaul_adapter::{Acked, Choice, Driver, Lost, Stack};
+use longhaul_cc::{Episode, PathEvent};
+use longhaul_units::{Span, Time};
+
+use crate::choices::{LISTS, SUMS};
+use crate::recorder::{Told, recorded};
+
+const MTU: u16 = 1200;
+const RTT: Span = Span::from_millis(40);
+/// Time between two packets of the bottleneck: 9.6 Mb/s.
+const GAP: Span = Span::from_millis(1);
+
+/// What an adapter does wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fault {
+    None,
+    DropsAnAck,
+    TellsALossTwice,
+    CountsALossTwice,
+    ReportsLossesAsDelivered,
+    ForgetsTheEnd,
+}
+
+/// A packet in the network.
+#[derive(Clone, Copy, Debug)]
+struct Packet {
+    number: u64,
+    sent_at: Time,
+    back_at: Time,
+    arrives: bool,
+}
+
+/// The stack's own sums, with which those that the controller is told have to agree.
+#[derive(Debug, Default)]
+struct Truth {
+    sent: u64,
+    delivered: u64,
+    lost: u64,
+    in_flight: u64,
+}
+
+/// Sends `count` packets, every 50th of which is lost, after a handshake in packet number spaces of their own that are
+/// discarded with a packet in flight.
+fn run(stack: Stack, fault: Fault, count: u64) -> (Truth, Vec<Told>, Driver) {
+    let (congestion, log) = recorded("cubic");
+    let choice = Choice::controlled(congestion, stack).unwrap();
+    let mut now = Time::ZERO + Span::from_secs(1);
+    let mut driver = Driver::new(&choice, now, MTU);
+    let number = |number| stack.lists_packets.then_some(number);
+    let bytes = u64::from(MTU);
+    // The handshake: numbers 0 and 1 of another space, of which one is acknowledged, and the other one is discarded.
+    driver.on_sent(now, number(0), bytes);
+    driver.on_sent(now + GAP, number(1), bytes);
+    let first = now;
+    now += RTT;
+    driver.on_acked(now, Acked { sent_at: first, number: number(0), bytes, app_limited: true });
+    driver.on_end_acks(now, bytes);
+    let mut truth = Truth::default();
+    let (mut flight, mut next, mut free): (Vec<Packet>, u64, Time) = (Vec::new(), 0, now);
+    let mut acked = Vec::new();
+    while truth.delivered + truth.lost < count * bytes {
+        let window = driver.window();
+        if truth.in_flight + bytes <= window && next < count {
+            free = free.max(now) + GAP;
+            flight.push(Packet { number: next, sent_at: now, back_at: free + RTT, arrives: next % 50 != 49 });
+            driver.on_sent(now, number(next), bytes);
+            next += 1;
+            truth.sent += bytes;
+            truth.in_flight += bytes;
+            // A packet of a batch leaves at the same time for stacks that tell no numbers.
+            now += if stack.lists_packets { Span::from_nanos(1) } else { Span::from_micros(u64::from(next % 8 == 0)) };
+            continue;
+        }
+        now = flight.iter().filter(|one| one.arrives).map(|one| one.back_at).min().unwrap_or(now + RTT).max(now);
+        // The ACK: each packet, the end, then losses: what was sent three packets before an acknowledged one.
+        acked.extend(flight.iter().copied().filter(|one| one.arrives && one.back_at <= now));
+        flight.retain(|one| !(one.arrives && one.back_at <= now));
+        let largest = acked.last().map_or(0, |last| last.number);
+        let drops = fault == Fault::DropsAnAck && largest % 20 == 7;
+        for one in acked.drain(..) {
+            truth.delivered += bytes;
+            truth.in_flight -= bytes;
+            if !drops {
+                let (sent_at, number) = (one.sent_at, number(one.number));
+                driver.on_acked(now, Acked { sent_at, number, bytes, app_limited: false });
+            }
+        }
+        if fault != Fault::ForgetsTheEnd {
+            driver.on_end_acks(now, truth.in_flight);
+        }
+        let is_end = next == count && flight.iter().all(|one| !one.arrives);
+        let is_lost = |one: &Packet| !one.arrives && (one.number + 3 <= largest || is_end);
+        let lost: Vec<_> = flight.iter().copied().filter(is_lost).collect();
+        flight.retain(|one| !lost.iter().any(|other| other.number == one.number));
+        let Some(last) = lost.last() else { continue };
+        let event = Lost { sent_at: last.sent_at, bytes: bytes * lost.len() as u64, persistent: false };
+        truth.lost += event.bytes;
+        truth.in_flight -= event.bytes;
+        for _ in 0..if fault == Fault::TellsALossTwice { 2 } else { 1 } {
+            tell(&mut driver, stack, fault, now, &lost, event);
+        }
+    }
+    let told = std::mem::take(&mut *log.lock().unwrap());
+    (truth, told, driver)
+}
+
+fn tell(driver: &mut Driver, stack: Stack, fault: Fault, now: Time, lost: &[Packet], event: Lost) {
+    let bytes = u64::from(MTU);
+    if fault == Fault::ReportsLossesAsDelivered {
+        for one in lost {
+            let number = stack.lists_packets.then_some(one.number);
+            driver.on_acked(now, Acked { sent_at: one.sent_at, number, bytes, app_limited: false });
+        }
+    } else if stack.lists_packets {
+        lost.iter().for_each(|one| driver.on_packet_lost(one.number, bytes));
+        driver.on_losses(now, event);
+    } else if fault == Fault::CountsALossTwice {
+        driver.on_unlisted_losses(now, Lost { sent_at: now, bytes: event.bytes * 2, ..event });
+    } else {
+        driver.on_unlisted_losses(now, event);
+    }
+}
+
+/// Compares what the controller was told with the truth.
+fn disagreement(truth: &Truth, told: &[Told]) -> Option<String> {
+    let (mut sent, mut delivered, mut lost, mut last) = (0, 0, 0, 0);
+    let (mut entered, mut exited, mut established) = (0, 0, 0);
+    for one in told {
+        match one {
+            Told::Sent(event) => sent += event.bytes.0,
+            Told::Ack { delivered: more, newly_lost, in_flight, episode, .. } => {
+                delivered += more.0;
+                lost += newly_lost.0;
+                last = in_flight.0;
+                entered += u32::from(*episode == Episode::Enter);
+                exited += u32::from(*episode == Episode::Exit);
+            }
+            Told::Timeout(event) => return Some(format!("{event:?}")),
+            Told::Event(event) => established += u64::from(matches!(event, PathEvent::Established { .. })),
+        }
+    }
+    let sums = [
+        ("sent", sent, truth.sent),
+        ("delivered", delivered, truth.delivered),
+        ("lost", lost, truth.lost),
+        ("in flight", last, truth.in_flight),
+        ("established", established, 1),
+    ];
+    let wrong = sums.into_iter().find(|(_, told, truth)| told != truth);
+    let wrong = wrong.map(|(what, told, truth)| format!("{told} {what}, not {truth}"));
+    wrong.or_else(|| (entered == 0 || entered - exited > 1).then(|| format!("{entered} episodes, {exited} ended")))
+}
+
+#[test]
+fn what_a_controller_is_told_agrees_with_the_stack() {
+    for stack in [LISTS, SUMS] {
+        let (truth, told, driver) = run(stack, Fault::None, 3000);
+        assert_eq!(disagreement(&truth, &told), None, "{}", stack.name);
+        assert!(truth.lost == 60 * u64::from(MTU) && driver.ssthresh().is_some());
+    }
+}
+
+#[test]
+fn faults_of_adapters_are_found() {
+    for (stack, fault) in [
+        (LISTS, Fault::DropsAnAck),
+        (SUMS, Fault::DropsAnAck),
+        (SUMS, Fault::CountsALossTwice),
+        (LISTS, Fault::ReportsLossesAsDelivered),
+        (SUMS, Fault::ReportsLossesAsDelivered),
+        (LISTS, Fault::ForgetsTheEnd),
+    ] {
+        let (truth, told, _) = run(stack, fault, 1000);
+        assert!(disagreement(&truth, &told).is_some(), "{} {fault:?}", stack.name);
+    }
+    // The same loss is not taken twice: the driver does not know the packet any more, and everything older was acknowledged.
+    for stack in [LISTS, SUMS] {
+        let (truth, told, _) = run(stack, Fault::TellsALossTwice, 1000);
+        assert_eq!(disagreement(&truth, &told), None);
+    }
+}
