@@ -57,7 +57,11 @@ macro_rules! hosts {
             pub(crate) struct Host {
                 endpoint: Endpoint,
                 connection: Option<(ConnectionHandle, Connection)>,
-                sends: Option<Option<StreamId>>,
+                /// Its stream, if it sends.
+                pub(crate) sends: Option<Option<StreamId>>,
+                peer: SocketAddr,
+                /// From when on the peer's datagrams come from another port, as after a rebinding of a NAT.
+                pub(crate) moves_at: Option<Instant>,
                 accepted: Vec<StreamId>,
                 buffer: Vec<u8>,
                 data: Vec<u8>,
@@ -86,11 +90,14 @@ macro_rules! hosts {
                 server.transport_config(transport);
                 let host = |server: Option<ServerConfig>, seed| {
                     let mut config = EndpointConfig::default();
+                    let is_client = server.is_none();
                     config.rng_seed(Some([seed; 32]));
                     Host {
                         endpoint: $endpoint(Arc::new(config), server.map(Arc::new)),
                         connection: None,
                         sends: None,
+                        peer: if is_client { SERVER } else { CLIENT },
+                        moves_at: None,
                         accepted: Vec::new(),
                         buffer: Vec::new(),
                         data: vec![7; WRITE],
@@ -151,7 +158,10 @@ macro_rules! hosts {
                 }
 
                 fn receive(&mut self, now: Instant, datagram: Datagram) {
-                    let from = if self.sends.is_some() { SERVER } else { CLIENT };
+                    let mut from = self.peer;
+                    if self.moves_at.is_some_and(|at| at <= now) {
+                        from.set_port(from.port() + 1);
+                    }
                     let ecn = $proto::EcnCodepoint::from_bits(datagram.ecn);
                     let data = BytesMut::from(&datagram.bytes[..]);
                     self.buffer.clear();

@@ -13,7 +13,7 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    fn new(name: &'static str, megabits: u64, rtt: u64, queue: Option<u64>, loss: f64, secs: u64) -> Self {
+    pub(crate) fn new(name: &'static str, megabits: u64, rtt: u64, queue: Option<u64>, loss: f64, secs: u64) -> Self {
         let (rate, rtt) = (Rate::from_bits_per_sec(megabits * 1_000_000), Span::from_millis(rtt));
         let limit = Limit::Bytes(queue.unwrap_or(rate.bytes_in(rtt).0));
         let down = LinkConfig::new(rate, rtt / 2).queue(limit);

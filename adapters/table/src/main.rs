@@ -8,6 +8,8 @@ mod host;
 mod links;
 mod longhaul;
 mod stack;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -39,7 +39,7 @@ pub(crate) struct Outcome {
     pub(crate) overflow: f64,
 }
 
-/// Lets `client` send to `server` for the time of `place`.
+/// Lets those of `client` and `server` that send do so for the time of `place`.
 pub(crate) fn transfer<E: End>(
     place: &Place,
     client: &mut E,
@@ -78,8 +78,8 @@ pub(crate) fn transfer<E: End>(
     }
     let all = links[0].stats().all();
     let overflow = all.dropped(Cause::QueueFull) as f64 / all.offered.max(1) as f64;
-    client.read().map_err(|reason| anyhow::anyhow!("closed: {reason}"))?;
-    let read = server.read().map_err(|reason| anyhow::anyhow!("closed: {reason}"))?;
+    let read = |end: &E| end.read().map_err(|reason| anyhow::anyhow!("closed: {reason}"));
+    let read = read(client)? + read(server)?;
     Ok(Outcome { goodput: read as f64 * 8.0 / place.lasts.as_secs_f64() / 1e6, overflow })
 }
 

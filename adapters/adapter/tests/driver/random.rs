@@ -54,7 +54,7 @@ fn play(seed: u64, calls: u64, stack: Stack, controller: &str, broken: bool) {
             now += Span::from_nanos(dice.below(most));
         }
         let at = if broken && dice.one_in(50) { now - Span::from_nanos(dice.below(1 << 40)) } else { now };
-        match dice.below(20) {
+        match dice.below(17) {
             0..=9 => {
                 // Numbers have gaps, and begin again in each space.
                 next += 1 + dice.below(3) * u64::from(dice.one_in(20));
@@ -71,7 +71,7 @@ fn play(seed: u64, calls: u64, stack: Stack, controller: &str, broken: bool) {
             }
             10..=14 => ack(&mut dice, &mut driver, stack, &mut flight, at, broken),
             15 => lose(&mut dice, &mut driver, stack, &mut flight, at, broken),
-            16 => match dice.below(40) {
+            _ => match dice.below(40) {
                 0 => driver = driver.migrated(),
                 1 => flight.0.clear(), // A space is discarded.
                 2 => {
@@ -83,7 +83,6 @@ fn play(seed: u64, calls: u64, stack: Stack, controller: &str, broken: bool) {
                 5 => driver.on_mark(at, at - Span::from_nanos(dice.below(1 << 27))),
                 _ => driver.on_cwnd_limited(),
             },
-            _ => {}
         }
         check(&driver, mtu, seed);
     }
