@@ -1,7 +1,10 @@
 //! A controller in the loop of a QUIC stack.
 
+mod kept;
 mod losses;
 mod pace;
+
+pub use kept::Kept;
 
 use longhaul_cc::{
     Ack, AckedSegment, Control, Controller, Episode, LostSegment, Path, PathEvent, RttSample, SendLimit, Sent, TxId,
@@ -144,10 +147,19 @@ impl Driver {
 
     /// A packet, or a batch of packets, was sent.
     pub fn on_sent(&mut self, at: Time, number: Option<u64>, bytes: u64) {
+        let Some(entry) = self.send(at, number, bytes) else { return };
+        if !self.joins_last(&entry) {
+            let full = self.control.cwnd.0 / self.path.mss.0.max(1);
+            self.ring.push(entry, usize::try_from(full * 2 + SMALL_PACKETS).unwrap_or(usize::MAX));
+        }
+    }
+
+    /// Counts a transmission, and reports it to the controller.
+    fn send(&mut self, at: Time, number: Option<u64>, bytes: u64) -> Option<Entry> {
         let now = self.advance(at);
         let bytes = Bytes(bytes.min(MAX_WINDOW.0));
         if bytes == Bytes::ZERO {
-            return;
+            return None;
         }
         let before = self.in_flight;
         let idle = before == Bytes::ZERO;
@@ -156,30 +168,26 @@ impl Driver {
             self.tell(&PathEvent::IdleRestart { now, idle: pause });
         }
         self.in_flight += bytes;
-        let tx = self.next_tx;
+        let (tx, tag) = (self.next_tx, self.control.tag);
         self.next_tx += 1;
-        if !self.joins_last(at, number, bytes, tx) {
-            let snapshot = self.sampler.snapshot(now, idle, self.in_flight);
-            let (bytes, tag) = (bytes.0, self.control.tag);
-            let entry = Entry { tx, number, stamp: at, sent_at: now, bytes, left: bytes, tag, snapshot };
-            let full = self.control.cwnd.0 / self.path.mss.0.max(1);
-            self.ring.push(entry, usize::try_from(full * 2 + SMALL_PACKETS).unwrap_or(usize::MAX));
-        }
+        let snapshot = self.sampler.snapshot(now, idle, self.in_flight);
         self.rounds.limited |= self.in_flight + self.path.mss > self.control.cwnd;
         if self.established {
             let mut event = Sent::new(now, TxId(tx), bytes);
-            (event.in_flight_before, event.tag, event.pause) = (before, self.control.tag, pause);
+            (event.in_flight_before, event.tag, event.pause) = (before, tag, pause);
             self.controller.on_sent(&event, &self.path);
             self.refresh();
         }
+        Some(Entry { tx, number, stamp: at, sent_at: now, bytes: bytes.0, left: bytes.0, tag, snapshot })
     }
 
     /// Adds a batch to the last one if both left at the same time: a stack that tells no numbers knows batches by time.
-    fn joins_last(&mut self, at: Time, number: Option<u64>, bytes: Bytes, tx: u64) -> bool {
-        let last = self.ring.newest_mut().filter(|last| number.is_none() && last.number.is_none() && last.stamp == at);
+    fn joins_last(&mut self, next: &Entry) -> bool {
+        let is_same = |last: &&mut Entry| (last.number, next.number, last.stamp) == (None, None, next.stamp);
+        let last = self.ring.newest_mut().filter(is_same);
         if let Some(last) = last {
-            (last.bytes, last.left) = (last.bytes.saturating_add(bytes.0), last.left.saturating_add(bytes.0));
-            (last.tx, last.snapshot.in_flight) = (tx, self.in_flight.0);
+            (last.bytes, last.left) = (last.bytes.saturating_add(next.bytes), last.left.saturating_add(next.bytes));
+            (last.tx, last.snapshot.in_flight) = (next.tx, next.snapshot.in_flight);
             return true;
         }
         false

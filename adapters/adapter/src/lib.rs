@@ -1,7 +1,7 @@
 //! What the adapters of longhaul's congestion controllers to QUIC stacks share: a [`Driver`] that turns a stack's callbacks
 //! into the events of [`longhaul_cc`].
 //!
-//! This crate is a part of `longhaul-noq` and `longhaul-quinn`, and no public interface: semantic versioning does not cover it.
+//! This crate is a part of `longhaul-noq`, `longhaul-quinn` and `longhaul-s2n`, and no public interface: semantic versioning does not cover it.
 #![forbid(unsafe_code)]
 
 mod choice;
@@ -14,4 +14,4 @@ mod sampler;
 
 pub use choice::{Choice, ChoiceError, Stack};
 pub use clock::Clock;
-pub use driver::{Acked, Driver, Lost};
+pub use driver::{Acked, Driver, Kept, Lost};

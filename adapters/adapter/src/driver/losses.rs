@@ -55,7 +55,7 @@ impl Driver {
         }
     }
 
-    fn note_loss(&mut self, taken: &Taken) {
+    pub(super) fn note_loss(&mut self, taken: &Taken) {
         let entry = &taken.entry;
         let mut segment = LostSegment::new(TxId(entry.tx), entry.sent_at, taken.bytes());
         segment.tag = entry.tag;
@@ -66,7 +66,7 @@ impl Driver {
     }
 
     /// Reports the noted losses.
-    fn conclude(&mut self, at: Time, persistent: bool) {
+    pub(super) fn conclude(&mut self, at: Time, persistent: bool) {
         let now = self.advance(at);
         let lost = core::mem::take(&mut self.lost);
         let Some(largest) = self.largest_lost.take() else { return };
@@ -77,7 +77,7 @@ impl Driver {
         self.note_idleness(now);
         if !self.established {
             self.path.handshake_lossy |= persistent;
-        } else if persistent {
+        } else if persistent && !self.follows_timeout(largest) {
             self.time_out(now);
         } else {
             let mut ack = Ack::new(now);
@@ -108,6 +108,11 @@ impl Driver {
                 if known.is_some() { Episode::Again } else { Episode::Enter }
             }
         }
+    }
+
+    /// Returns whether the last timeout has already answered the loss of transmission `largest`.
+    fn follows_timeout(&self, largest: u64) -> bool {
+        self.after_timeout && self.recovery.is_some_and(|first| largest < first)
     }
 
     /// Persistent congestion is what a retransmission timeout is in TCP (RFC 9002, section 7.6.2).
