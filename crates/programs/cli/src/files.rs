@@ -21,11 +21,13 @@ use crate::names::{MAX_NAME, Name, OWN_PREFIX};
 use crate::packing::is_zero;
 use crate::protocol::Timestamp;
 use crate::receiver::Owner;
+use crate::sidecar::Boot;
 use hashing::Hashing;
 use parts::{Lease, Part, Slots};
 
 pub(crate) mod hashing;
 pub(crate) mod parts;
+mod syncing;
 #[cfg(unix)]
 mod unix;
 
@@ -64,6 +66,7 @@ pub(crate) struct Staging {
     /// Notified when a connection stops receiving a part.
     released: Notify,
     pub(crate) hashing: Hashing,
+    boot: Boot,
 }
 
 impl Drop for Staging {
@@ -76,6 +79,11 @@ impl Drop for Staging {
 impl Staging {
     /// Creates a private directory inside `out`, and `out` itself if it does not exist.
     pub(crate) fn open(out: &Path) -> io::Result<Arc<Self>> {
+        Self::open_since(out, Boot::current())
+    }
+
+    /// Does the same on a machine that was started by `boot`.
+    fn open_since(out: &Path, boot: Boot) -> io::Result<Arc<Self>> {
         std::fs::create_dir_all(out)?;
         let prefix = format!("{OWN_PREFIX}{DIRECTORY}");
         let mut builder = tempfile::Builder::new();
@@ -102,6 +110,7 @@ impl Staging {
             slots: Mutex::new(slots),
             released: Notify::new(),
             hashing: Hashing::default(),
+            boot,
         }))
     }
 
@@ -264,7 +273,7 @@ impl TempFile {
 
     /// Records that a group with this chaining value has been appended, if the file is a part.
     pub(crate) fn record(&mut self, group: &ChainingValue) -> io::Result<()> {
-        self.part.as_mut().map_or(Ok(()), |part| part.record(group))
+        self.part.as_mut().map_or(Ok(()), |part| part.record(self.file.as_file(), group))
     }
 
     /// Returns the lease through which another connection can take over the file, if the file is a part.

@@ -3,7 +3,9 @@
 //! A group is a subtree of BLAKE3's tree. Its chaining value verifies the group, and the chaining values of all groups
 //! yield the hash of the file, so that each byte is hashed once.
 
+use std::fs::File;
 use std::io::{self, Read};
+use std::path::Path;
 
 use blake3::hazmat::{ChainingValue, HasherExt, Mode, merge_subtrees_non_root, merge_subtrees_root};
 use blake3::{Hash, Hasher};
@@ -11,16 +13,48 @@ use blake3::{Hash, Hasher};
 /// Length of a group in bytes, which is BLAKE3's chunk length times a power of two.
 pub(crate) const GROUP: u64 = 1 << 20;
 
-/// Hashes a file from its beginning.
+/// Hashes a file from its beginning, or after groups that are hashed by somebody else.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct GroupHasher {
-    /// Chaining values of the groups before the current one.
+    /// Groups at the beginning whose chaining values are not known yet.
+    missing: u64,
+    /// Chaining values of the groups between those and the current one.
     before: Vec<ChainingValue>,
-    /// The current group, which is empty only if the file is.
+    /// The current group, which is empty only if nothing follows `before`.
     current: Box<Hasher>,
 }
 
 impl GroupHasher {
+    /// Continues after groups with these chaining values.
+    pub(crate) fn after(groups: Vec<ChainingValue>) -> Self {
+        let mut hasher = Self { before: groups, ..Self::default() };
+        hasher.begin_group();
+        hasher
+    }
+
+    /// Continues after `groups` groups, whose chaining values have to be [supplied](Self::supply) before the hash is final.
+    pub(crate) fn without(groups: u64) -> Self {
+        let mut hasher = Self { missing: groups, ..Self::default() };
+        hasher.begin_group();
+        hasher
+    }
+
+    /// Supplies the chaining values that are missing.
+    pub(crate) fn supply(&mut self, mut groups: Vec<ChainingValue>) {
+        groups.append(&mut self.before);
+        (self.missing, self.before) = (0, groups);
+    }
+
+    fn begin_group(&mut self) {
+        *self.current = Hasher::new();
+        self.current.set_input_offset((self.missing + self.before.len() as u64) * GROUP);
+    }
+
+    /// Returns the chaining values of the groups before the current one.
+    pub(crate) fn into_groups(self) -> Vec<ChainingValue> {
+        self.before
+    }
+
     /// Appends `data`, and calls `complete` with the chaining value of each group that becomes complete.
     /// Returns the error of `complete`. The hasher cannot be used any further then.
     pub(crate) fn update<E>(
@@ -31,8 +65,7 @@ impl GroupHasher {
         while !data.is_empty() {
             if self.current.count() == GROUP {
                 self.before.push(self.current.finalize_non_root());
-                *self.current = Hasher::new();
-                self.current.set_input_offset(self.before.len() as u64 * GROUP);
+                self.begin_group();
             }
             let room = (GROUP - self.current.count()) as usize;
             let (now, later) = data.split_at(room.min(data.len()));
@@ -59,7 +92,7 @@ impl GroupHasher {
     }
 
     pub(crate) fn len(&self) -> u64 {
-        self.before.len() as u64 * GROUP + self.current.count()
+        (self.missing + self.before.len() as u64) * GROUP + self.current.count()
     }
 
     pub(crate) fn finalize(&self) -> Hash {
@@ -67,54 +100,64 @@ impl GroupHasher {
             return self.current.finalize();
         }
         let mut groups = self.before.clone();
-        groups.push(self.current.finalize_non_root());
+        if self.current.count() > 0 {
+            groups.push(self.current.finalize_non_root());
+        }
         let (left, right) = groups.split_at(left_len(groups.len()));
         merge_subtrees_root(&subtree(left), &subtree(right), Mode::Hash)
     }
 }
 
-/// The complete groups at the beginning of a file.
-#[derive(Debug, Default)]
-pub(crate) struct Prefix {
-    pub(crate) groups: u64,
-    /// Hash of their chaining values.
-    pub(crate) digest: Box<blake3::Hasher>,
-    pub(crate) hasher: GroupHasher,
+/// Returns the chaining values of the first `groups` groups of `file`, or of those before the first one that is incomplete or
+/// for which `is_right` returns false.
+/// Returns the system's error if the file cannot be read.
+pub(crate) fn chaining_values(
+    mut file: impl Read,
+    groups: u64,
+    is_right: impl Fn(usize, &ChainingValue) -> bool,
+) -> io::Result<Vec<ChainingValue>> {
+    let (mut found, mut buffer) = (Vec::new(), Vec::new());
+    while (found.len() as u64) < groups {
+        buffer.clear();
+        if (&mut file).take(GROUP).read_to_end(&mut buffer)? < GROUP as usize {
+            break;
+        }
+        let group = Hasher::new().set_input_offset(found.len() as u64 * GROUP).update(&buffer).finalize_non_root();
+        if !is_right(found.len(), &group) {
+            break;
+        }
+        found.push(group);
+    }
+    Ok(found)
 }
 
-impl Prefix {
-    /// Hashes the first `groups` groups of `file`, or as many as there are.
-    pub(crate) fn read(file: impl Read, groups: u64) -> io::Result<Self> {
-        Self::read_while(file, groups, |_| Ok(true))
-    }
+/// Returns the hash of the chaining values of groups, by which both ends compare what they have.
+pub(crate) fn digest(groups: &[ChainingValue]) -> Hash {
+    blake3::hash(groups.as_flattened())
+}
 
-    /// As [`read`](Self::read), up to the first group for whose chaining value `is_right` returns false.
-    /// Returns the system's error if the file cannot be read, or that of `is_right`.
-    pub(crate) fn read_while(
-        mut file: impl Read,
-        groups: u64,
-        mut is_right: impl FnMut(&ChainingValue) -> io::Result<bool>,
-    ) -> io::Result<Self> {
-        let mut prefix = Self::default();
-        let mut buffer = Vec::new();
-        while prefix.groups < groups {
-            buffer.clear();
-            if (&mut file).take(GROUP).read_to_end(&mut buffer)? < GROUP as usize {
-                break;
-            }
-            let (mut hasher, mut group) = (prefix.hasher.clone(), ChainingValue::default());
-            hasher.update(&buffer, |value| {
-                group = *value;
-                io::Result::Ok(())
-            })?;
-            if !is_right(&group)? {
-                break;
-            }
-            prefix.digest.update(&group);
-            prefix.hasher = hasher;
-            prefix.groups += 1;
-        }
-        Ok(prefix)
+/// Reads a file from its beginning, and leaves the position of other handles as it is.
+pub(crate) struct Beside(File, u64);
+
+impl Beside {
+    /// Opens `file` once more. `path` is used on systems where the position cannot be left otherwise.
+    pub(crate) fn open(file: &File, path: &Path) -> io::Result<Self> {
+        let _ = path;
+        #[cfg(unix)]
+        return Ok(Self(file.try_clone()?, 0));
+        #[cfg(not(unix))]
+        File::open(path).map(|file| Self(file, 0))
+    }
+}
+
+impl Read for Beside {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        #[cfg(unix)]
+        let read = std::os::unix::fs::FileExt::read_at(&self.0, buffer, self.1)?;
+        #[cfg(not(unix))]
+        let read = self.0.read(buffer)?;
+        self.1 += read as u64;
+        Ok(read)
     }
 }
 
@@ -159,6 +202,18 @@ mod tests {
                     }
                     assert_eq!((hasher.finalize(), hasher.len()), (blake3::hash(data), data.len() as u64));
                     assert_eq!(complete, groups, "{} bytes", data.len());
+                    // The same after groups that are known at once, or later.
+                    for first in (0..=groups).filter(|first| *first > 1 || data.len() > first * GROUP as usize) {
+                        let (before, rest) = data.split_at(first * GROUP as usize);
+                        let known = chaining_values(before, u64::MAX, |_, _| true).unwrap();
+                        let mut late = GroupHasher::without(first as u64);
+                        let mut early = GroupHasher::after(known.clone());
+                        for hasher in [&mut late, &mut early] {
+                            hasher.update(rest, |_| Ok::<_, Infallible>(())).unwrap();
+                        }
+                        late.supply(known);
+                        assert_eq!([late, early].map(|hasher| hasher.finalize()), [blake3::hash(data); 2]);
+                    }
                 }
             }
         }

@@ -29,6 +29,7 @@ mod receiver;
 mod report;
 mod sender;
 mod session;
+mod sidecar;
 mod sync;
 mod transport;
 pub mod tunnel;

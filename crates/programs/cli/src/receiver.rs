@@ -8,10 +8,9 @@ use longhaul_tls::Fingerprint;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time;
 
-use crate::files::hashing::Stop;
 use crate::files::parts::{Description, Found};
 use crate::files::{Attributes, Latest, Staging, TempFile};
-use crate::groups::{GROUP, GroupHasher, Prefix};
+use crate::groups::{GROUP, GroupHasher, digest};
 use crate::names::{self, Name};
 use crate::progress::{Detail, Progress, Screen};
 use crate::protocol::{self, FileHeader, Kind, MAX_CHUNK, ProtocolError, Reply};
@@ -22,17 +21,19 @@ use crate::transport::Transport;
 mod batch;
 mod body;
 mod budget;
+mod check;
 mod disk;
 mod error;
 mod existing;
 
 use batch::{Batch, Next};
 use body::{Body, Pace, Peer};
+use check::Check;
 
 pub(crate) use budget::{Budget, Owner};
 use disk::{Disk, Sink};
 use error::Fault;
-pub(crate) use error::ReceiveError;
+pub(crate) use error::{GIVEN_UP, ReceiveError, may_be_repeated};
 use existing::may_be_here;
 
 /// Minimum number of bytes that an upload without a key must deliver per [`PROGRESS_TIME`] of waiting.
@@ -143,8 +144,14 @@ impl Receiver {
         let pace = self.pace(peer.transport.peer_key().is_some());
         let mut missing = 0;
         loop {
-            let next = time::timeout(pace.time, self.next(peer)).await.map_err(|_| ReceiveError::Idle)??;
-            let files = match next {
+            let next = time::timeout(pace.time, self.next(peer)).await.map_err(|_| ReceiveError::Idle);
+            if let Some(held) = peer.held.take()
+                && !matches!(&next, Ok(Ok(Next::File(header))) if header.asks && header.name == held.name)
+            {
+                done(peer.transport, Err(held));
+                missing += 1;
+            }
+            let files = match next?? {
                 Next::End => break,
                 Next::Batch(batch) => self.batch(peer, batch, done).await?,
                 Next::File(header) => self.one(peer, header, pace, done).await?,
@@ -197,7 +204,16 @@ impl Receiver {
         peer.progress.file(header.name.to_string());
         let mut body = Body::new(header.size, pace);
         let received = self.file(peer, &header, &mut body).await;
-        let is_here = self.settle(peer, &header.name, received, body.came(), done)?;
+        let is_here = match received {
+            Err(fault) if body.check.is_some() && fault.may_be_repeated() => {
+                let error = ReceiveError::File { name: header.name.clone(), came: body.came(), fault };
+                self.screen.say(&error.to_string());
+                peer.reply(&Reply::Declined(error.reason().unwrap_or_default()));
+                peer.held = Some(LeftOut { name: header.name.clone(), error });
+                true
+            }
+            received => self.settle(peer, &header.name, received, body.came(), done)?,
+        };
         peer.ended = peer.ended.saturating_add(body.received);
         peer.progress.finish(true);
         if !body.ended {
@@ -311,6 +327,9 @@ impl Receiver {
             share.resume(resumed);
         }
         let result = loop {
+            if body.check.as_ref().is_some_and(Check::has_failed) {
+                break body.checked(peer).await.and(Err(Fault::WrongHash));
+            }
             match body.read(peer, file.buffer()).await {
                 Ok(Some(chunk)) => {
                     if let Err(limit) = share.add(chunk.len() as u64) {
@@ -318,7 +337,10 @@ impl Receiver {
                     }
                     file.write(chunk).await.map_err(Fault::Disk)?;
                 }
-                Ok(None) => break body.hash(peer).await,
+                Ok(None) => match body.hash(peer).await {
+                    Ok(theirs) => break body.checked(peer).await.map(|()| theirs),
+                    Err(fault) => break Err(fault),
+                },
                 Err(fault) => break Err(fault),
             }
         };
@@ -335,8 +357,13 @@ impl Receiver {
                 return Err(fault);
             }
             Err(fault) => {
-                if body.lease.is_some() && body.received >= GROUP {
-                    // The part stays on the disk.
+                let stays = if let Fault::Damaged(groups) = fault {
+                    sink.shorten(groups);
+                    groups > 0
+                } else {
+                    body.lease.is_some() && body.received >= GROUP
+                };
+                if stays {
                     share.leave();
                 }
                 return Err(fault);
@@ -382,7 +409,7 @@ impl Receiver {
     ) -> Result<Disk, Fault> {
         let FileHeader { name, size, modified, asks, .. } = header;
         let mut reply = Reply::Go;
-        let (mut temp, mut prefix) = (None, Prefix::default());
+        let (mut temp, mut groups) = (None, Vec::new());
         // Without a key, anyone could be the sender of a part.
         if let (true, Some(key), Some(size)) = (*asks, self.owner(peer.transport), *size) {
             let version = Description { peer: key.to_string(), name: name.clone(), size, modified: *modified };
@@ -390,19 +417,18 @@ impl Receiver {
                 let opened = match found {
                     Found::Part(left) => {
                         let files = Arc::clone(staging);
-                        let reopen = move |stop: &Stop| files.reopen(claim, left, stop);
-                        peer.hash(staging, reopen).await?
+                        blocking(move || files.reopen(claim, &left)).await
                     }
                     Found::Changed => {
                         reply = Reply::Anew;
                         self.screen.say(&format!("{name} has changed since it was interrupted, and is received anew"));
-                        staging.create_part(claim).map(|temp| (temp, Prefix::default()))
+                        staging.create_part(claim).map(|temp| (temp, Vec::new()))
                     }
-                    Found::Nothing => staging.create_part(claim).map(|temp| (temp, Prefix::default())),
+                    Found::Nothing => staging.create_part(claim).map(|temp| (temp, Vec::new())),
                 };
-                let (part, whole) = opened.map_err(Fault::Disk)?;
+                let (part, present) = opened.map_err(Fault::Disk)?;
                 body.lease = part.lease();
-                (temp, prefix) = (Some(part), whole);
+                (temp, groups) = (Some(part), present);
             }
         }
         let mut temp = match temp {
@@ -410,31 +436,33 @@ impl Receiver {
             None => staging.create().map_err(Fault::Disk)?,
         };
         if let Some(size) = size {
-            temp = reserve(temp, prefix.hasher.len(), *size, header.data).await.map_err(Fault::Disk)?;
+            temp = reserve(temp, groups.len() as u64 * GROUP, *size, header.data).await.map_err(Fault::Disk)?;
         }
-        if prefix.groups > 0 {
-            let digest = prefix.digest.finalize();
-            peer.reply(&Reply::Offer { groups: prefix.groups, digest });
-            body.wait_for_hash(prefix.groups);
+        if !groups.is_empty() {
+            let present = groups.len() as u64;
+            peer.reply(&Reply::Offer { groups: present, digest: digest(&groups) });
+            body.wait_for_hash(present);
             body.expect(peer, protocol::START).await?;
             match u64::from_be_bytes(body.fixed(peer).await?) {
-                from if from == prefix.groups => body.skip(prefix.hasher.len(), &mut peer.progress),
-                0 => prefix = Prefix::default(),
+                from if from == present => body.skip(present * GROUP, &mut peer.progress),
+                0 => groups.clear(),
                 _ => return Err(ProtocolError::BadMessage(protocol::START).into()),
             }
-            temp.continue_at(prefix.groups).map_err(Fault::Disk)?;
+            temp.continue_at(groups.len() as u64).map_err(Fault::Disk)?;
             // Shortening the part has released the reserved space.
             let reserved = reserve(temp, body.received, body.size.unwrap_or_default(), header.data).await;
             temp = reserved.map_err(Fault::Disk)?;
-            let from = report::size(body.received);
-            self.screen.say(&match prefix.groups {
-                0 => format!("{name} is not what was interrupted, and is received anew"),
-                _ => format!("{name} is continued after {from}"),
-            });
+            if groups.is_empty() {
+                self.screen.say(&format!("{name} is not what was interrupted, and is received anew"));
+            } else {
+                self.screen.say(&format!("{name} is continued after {}", report::size(body.received)));
+                let check = Check::start(staging, peer.transport.peer_key(), &temp, groups.clone());
+                body.check = Some(check.map_err(Fault::Disk)?);
+            }
         } else if *asks {
             peer.reply(&reply);
         }
-        Ok(Disk::new(Sink::File(temp), prefix.hasher))
+        Ok(Disk::new(Sink::File(temp), GroupHasher::after(groups)))
     }
 
     /// Gives a complete file its final name. Returns the name, and whether the attributes could be set.

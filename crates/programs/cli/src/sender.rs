@@ -17,10 +17,13 @@ use tokio::sync::mpsc;
 use crate::names::{Name, NameError};
 use crate::progress::{self, Progress};
 use crate::protocol::{self, ProtocolError, Reply};
+use crate::receiver::may_be_repeated;
 use crate::sync::completed;
 use crate::transport::Transport;
 
+mod cache;
 mod producer;
+mod resume;
 mod source;
 mod tree;
 
@@ -97,7 +100,7 @@ pub(crate) enum Delivery {
     Failed(io::Error),
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Options {
     /// Whether to ask which part of a large file the receiver has, and to send only the rest.
     pub(crate) resume: bool,
@@ -105,6 +108,8 @@ pub(crate) struct Options {
     pub(crate) attributes: bool,
     /// Whether contents are compressed where that saves bytes.
     pub(crate) compress: bool,
+    /// Directory for chaining values of files that are sent, if there is one.
+    pub(crate) cache: Option<PathBuf>,
 }
 
 /// The sending end of a connection.
@@ -270,6 +275,8 @@ struct Waiting {
     informs: Informs,
     /// Reason why the rest of the file is not sent.
     failed: Option<io::Error>,
+    /// Whether the file is sent again if the receiver's part of it is not what it was supposed to be.
+    repeats: bool,
     end: Option<End>,
     delivery: Option<Delivery>,
 }
@@ -302,28 +309,23 @@ impl State {
             Mark::Begun { number, source, size, asks } => {
                 (self.name, self.size, self.sent) = (source.name().clone(), size, 0);
                 let informs = if asks { Informs::Any } else { Informs::Unasked };
-                self.waiting.push_back(Waiting {
-                    number: Some(number),
-                    source,
-                    informs,
-                    failed: None,
-                    end: None,
-                    delivery: None,
-                });
+                self.waiting.push_back(Waiting::new(Some(number), source, informs));
             }
             Mark::Failed { source, error } => {
-                let delivery = Some(Delivery::Failed(error));
-                let informs = Informs::Unasked;
-                self.waiting.push_back(Waiting { number: None, source, informs, failed: None, end: None, delivery });
+                let waiting = Waiting::new(None, source, Informs::Unasked);
+                self.waiting.push_back(Waiting { delivery: Some(Delivery::Failed(error)), ..waiting });
             }
             Mark::Unread(error) => {
                 if let Some(file) = self.waiting.back_mut() {
                     file.failed = Some(error);
                 }
             }
-            Mark::Resumed(before) => {
-                self.count(before);
-                progress.skip(before);
+            Mark::Resumed { bytes, repeats } => {
+                self.count(bytes);
+                progress.skip(bytes);
+                if let Some(file) = self.waiting.back_mut() {
+                    file.repeats = repeats;
+                }
             }
             Mark::Contents(more) => self.count(more),
             Mark::Ended(end) => {
@@ -343,6 +345,15 @@ impl State {
             return Err(SendError::Refused { name, reason: reason.clone() });
         }
         let first = self.waiting.iter_mut().find(|file| file.delivery.is_none());
+        if let Some(file) = &first
+            && file.number == Some(number)
+            && file.is_repeated(reply)
+        {
+            // It is the last one, because the producer waits for this reply.
+            self.waiting.pop_back();
+            self.total = self.total.saturating_sub(std::mem::take(&mut self.sent));
+            return Ok(Heard { settles: true, is_awaited: true });
+        }
         let heard = first.filter(|file| file.number == Some(number)).and_then(|file| file.heard(reply));
         heard.ok_or_else(|| self.failed(ProtocolError::BadReply))
     }
@@ -368,6 +379,16 @@ impl State {
 }
 
 impl Waiting {
+    fn new(number: Option<u64>, source: Arc<Source>, informs: Informs) -> Self {
+        Self { number, source, informs, failed: None, repeats: false, end: None, delivery: None }
+    }
+
+    /// Returns whether the file is sent again because of this reply.
+    fn is_repeated(&self, reply: &Reply) -> bool {
+        let Reply::Declined(reason) = reply else { return false };
+        self.repeats && self.failed.is_none() && may_be_repeated(reason)
+    }
+
     /// Records a reply. Returns `None` if it is not valid now.
     fn heard(&mut self, reply: &Reply) -> Option<Heard> {
         let is_awaited = self.informs != Informs::Unasked;

@@ -71,7 +71,7 @@ impl Sending<'_> {
                 plot.update(Connection::tcp(stream));
             }
         };
-        if let Err(error) = sender.send(self.plan, self.options, self.progress, observe, settled).await {
+        if let Err(error) = sender.send(self.plan, self.options.clone(), self.progress, observe, settled).await {
             // The queued data is useless, and a reset tells the peer of the failure at once.
             sender.transport().tcp().abort();
             return Err(error);

@@ -1,14 +1,13 @@
 //! Parts: unfinished files that are continued by a later connection of the same sender.
 //!
-//! Like other unfinished files, a part lies in the private directory under a random name. Its description is in a file
-//! beside it, which begins with a line of JSON, followed by the chaining values of the complete groups. A part belongs
-//! to the key of its sender, and only that sender learns of it. The stored contents are hashed again before a transfer
-//! continues after them.
+//! Like other unfinished files, a part lies in the private directory under a random name. Its description and the chaining
+//! values of its groups are in a [log](crate::sidecar) beside it. A part belongs to the key of its sender, and only that
+//! sender learns of it. The stored contents are read again while the transfer continues after them.
 
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
+use std::io::{self, Seek, SeekFrom};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -19,19 +18,18 @@ use tempfile::NamedTempFile;
 use tokio::sync::Notify;
 use tokio::time;
 
-use super::hashing::Stop;
+use super::syncing::Synced;
 use super::{PART, Staging, TempFile};
-use crate::groups::{GROUP, Prefix};
+use crate::groups::{Beside, GROUP};
 use crate::names::Name;
-use crate::protocol::{HASH_LEN, Timestamp};
+use crate::protocol::Timestamp;
+use crate::sidecar::Log;
 use crate::sync::lock;
 
 /// Name prefix of descriptions, followed by the same random characters as in the name of the part.
 pub(super) const ABOUT: &str = "about-";
 /// Maximum number of parts that are not being received. Beyond it, the sender with the most parts loses its oldest one.
 pub(crate) const MAX_PARTS: usize = 64;
-/// Maximum length of a description without the chaining values, in bytes.
-const MAX_ABOUT: u64 = 32 << 10;
 /// Time to wait until an older connection has released a part.
 const TAKE_OVER: Duration = Duration::from_secs(10);
 /// Time without data after which an older connection that receives another version of a file is told to stop.
@@ -169,51 +167,36 @@ impl Staging {
     pub(crate) fn create_part(self: &Arc<Self>, claim: Claim) -> io::Result<TempFile> {
         let mut temp = self.create()?;
         let name = temp.file.path().file_name().ok_or(io::ErrorKind::NotFound)?.to_owned();
-        let mut about = self.create_private(&about_name(&name))?;
-        let mut line = serde_json::to_vec(&claim.version).map_err(io::Error::other)?;
-        line.push(b'\n');
-        about.write_all(&line)?;
-        temp.part = Some(Part { claim, name, about, header: line.len() as u64, groups: 0 });
+        let about = self.create_private(&about_name(&name))?;
+        let log = Log::create(about, name.as_encoded_bytes(), &claim.version, self.boot)?;
+        temp.part = Some(Part { claim, name, log: Synced::new(log) });
         Ok(temp)
     }
 
-    /// Opens a part and hashes its groups up to the first one that has changed since it was received. Returns the
-    /// hasher. If the first group has changed, or a file cannot be read, the part is removed and a new one is created.
-    /// If `stop` is set, fails and leaves the part.
+    /// Opens a part, and returns it with the chaining values of the groups that can be trusted to be there, without the end
+    /// of the file. If there are none, or a file cannot be read, the part is removed and a new one is created.
     pub(crate) fn reopen(
         self: &Arc<Self>,
         claim: Claim,
-        left: Leftover,
-        stop: &Stop,
-    ) -> io::Result<(TempFile, Prefix)> {
+        left: &Leftover,
+    ) -> io::Result<(TempFile, Vec<ChainingValue>)> {
         let opened = self.open_private(&left.part).and_then(|file| {
             let about = self.open_private(&about_name(&left.part))?;
-            let mut reader = BufReader::new(&about);
-            let (_, header) = read_about(&mut reader)?;
-            let prefix = Prefix::read_while(stop.reader(&file), u64::MAX, |group| {
-                let mut received = ChainingValue::default();
-                match reader.read_exact(&mut received) {
-                    Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
-                    read => read.map(|()| received == *group),
-                }
-            })?;
-            drop(reader);
-            Ok((file, about, (header, prefix)))
+            let (log, mut groups) = Log::read(about, left.part.as_encoded_bytes(), self.boot)?;
+            let stored = file.metadata()?.len().min(claim.version.size.saturating_sub(1)) / GROUP;
+            groups.truncate(usize::try_from(stored).unwrap_or(usize::MAX));
+            Ok((file, log, groups))
         });
         match opened {
-            Ok((file, about, (header, prefix))) if prefix.groups > 0 => {
+            Ok((file, log, groups)) if !groups.is_empty() => {
                 let path = tempfile::TempPath::try_from_path(self.private.join(&left.part))?;
                 let file = NamedTempFile::from_parts(file, path);
-                let part = Some(Part { claim, name: left.part.clone(), about, header, groups: prefix.groups });
-                Ok((TempFile { file, staging: Arc::clone(self), part, reserved: false, sparse: false }, prefix))
-            }
-            Err(error) if stop.is_set() => {
-                lock(&self.slots).insert(claim.version.key(), Slot::Left(left));
-                Err(error)
+                let part = Some(Part { claim, name: left.part.clone(), log: Synced::new(log) });
+                Ok((TempFile { file, staging: Arc::clone(self), part, reserved: false, sparse: false }, groups))
             }
             _ => {
                 self.remove(&left.part);
-                Ok((self.create_part(claim)?, Prefix::default()))
+                Ok((self.create_part(claim)?, Vec::new()))
             }
         }
     }
@@ -257,34 +240,30 @@ impl Staging {
 }
 
 impl TempFile {
-    /// Continues after the first `groups` groups of a part, at most as many as were verified.
+    /// Continues after the first `groups` groups of a part, and removes what follows them.
     pub(crate) fn continue_at(&mut self, groups: u64) -> io::Result<()> {
         let file = self.file.as_file_mut();
         file.set_len(groups * GROUP)?;
         file.seek(SeekFrom::End(0))?;
-        if let Some(part) = &mut self.part {
-            part.about.set_len(part.header + groups * HASH_LEN as u64)?;
-            part.about.seek(SeekFrom::End(0))?;
-            part.groups = groups;
-        }
-        Ok(())
+        self.part.as_mut().map_or(Ok(()), |part| part.log.change(self.file.as_file(), |log| log.cut(groups)))
+    }
+
+    /// Opens the file once more, to read it from its beginning.
+    pub(crate) fn beside(&self) -> io::Result<Beside> {
+        Beside::open(self.file.as_file(), self.file.path())
     }
 }
 
 pub(super) struct Part {
     claim: Claim,
     name: OsString,
-    about: File,
-    /// Length of the description without the chaining values, in bytes.
-    header: u64,
-    groups: u64,
+    log: Synced,
 }
 
 impl Part {
-    pub(super) fn record(&mut self, group: &ChainingValue) -> io::Result<()> {
-        self.about.write_all(group)?;
-        self.groups += 1;
-        Ok(())
+    /// Records a group that has been appended to `file`.
+    pub(super) fn record(&mut self, file: &File, group: &ChainingValue) -> io::Result<()> {
+        self.log.change(file, |log| log.append(group))
     }
 
     pub(super) fn lease(&self) -> Arc<Lease> {
@@ -293,11 +272,12 @@ impl Part {
 
     /// Leaves the part for a later connection. Returns false if the part has no complete group and is of no use.
     pub(super) fn leave(self) -> bool {
-        if self.groups == 0 {
+        if self.log.groups() == 0 {
             self.remove();
             return false;
         }
-        let Self { claim, name, .. } = self;
+        let Self { claim, name, log } = self;
+        drop(log);
         let mut slots = lock(&claim.staging.slots);
         let age = slots.values().map(|slot| if let Slot::Left(left) = slot { left.age + 1 } else { 0 }).max();
         let left = Leftover { version: claim.version.clone(), part: name, age: age.unwrap_or(0) };
@@ -315,13 +295,6 @@ impl Part {
         // The next process removes what cannot be removed now.
         let _ = std::fs::remove_file(self.claim.staging.private.join(about_name(&self.name)));
     }
-}
-
-/// Reads a description from the beginning of its file, and returns it with its length in bytes.
-pub(super) fn read_about(about: &mut impl BufRead) -> io::Result<(Description, u64)> {
-    let mut line = Vec::new();
-    about.take(MAX_ABOUT).read_until(b'\n', &mut line)?;
-    Ok((serde_json::from_slice(&line)?, line.len() as u64))
 }
 
 pub(super) fn about_name(part: &OsStr) -> OsString {

@@ -3,7 +3,6 @@
 use std::collections::VecDeque;
 use std::ffi::OsStr;
 use std::fs;
-use std::io::BufReader;
 use std::os::unix::fs::OpenOptionsExt;
 use std::sync::Mutex;
 
@@ -15,6 +14,7 @@ use rustix::io::Errno;
 use super::parts::{self, ABOUT, Description, Leftover, Slot, Slots};
 use super::{Duration, File, Name, NamedTempFile, Owner, PART, Path, SystemTime, io};
 use crate::names;
+use crate::sidecar::read_about;
 use crate::sync::lock;
 
 /// Maximum age of a part that is taken over.
@@ -313,8 +313,7 @@ impl Opened {
 
     fn take_over(&self, directory: &File, part: &OsStr) -> io::Result<Description> {
         let about = parts::about_name(part);
-        let mut reader = BufReader::new(open_own(directory, &about)?);
-        let (version, _) = parts::read_about(&mut reader)?;
+        let version = read_about(open_own(directory, &about)?)?;
         let written = open_own(directory, part)?.metadata()?.modified()?;
         #[expect(clippy::disallowed_methods, reason = "a file outlives every other clock")]
         let now = SystemTime::now();

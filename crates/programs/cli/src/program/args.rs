@@ -10,7 +10,7 @@ use clap_complete::Shell;
 use longhaul_tls::Fingerprint;
 use longhaul_units::Rate;
 
-use super::{code::CodeArg, ssh::SshArgs, units};
+use super::{code::CodeArg, home, ssh::SshArgs, units};
 use crate::address;
 use crate::perf;
 use crate::perf::units::parse_size;
@@ -209,7 +209,12 @@ pub(super) struct SendArgs {
 
 impl SendArgs {
     pub(super) fn options(&self) -> Options {
-        Options { resume: self.resume || !self.no_resume, attributes: !self.no_attributes, compress: self.compress }
+        Options {
+            resume: self.resume || !self.no_resume,
+            attributes: !self.no_attributes,
+            compress: self.compress,
+            cache: home::cache_directory(),
+        }
     }
 
     pub(super) fn target_and_paths(&self) -> Option<(&OsStr, &[OsString])> {

@@ -94,6 +94,11 @@ pub(super) fn runtime_directory() -> Option<PathBuf> {
     given.map(|path| path.join(DIRECTORY)).or_else(|| Home::find().ok().map(|home| home.0.join("run")))
 }
 
+/// Returns the directory `$XDG_CACHE_HOME/longhaul`.
+pub(super) fn cache_directory() -> Option<PathBuf> {
+    Some(directory("XDG_CACHE_HOME", ".cache", |name| std::env::var_os(name))?.join(DIRECTORY))
+}
+
 pub(super) fn config_directory() -> Option<PathBuf> {
     directory("XDG_CONFIG_HOME", ".config", |name| std::env::var_os(name))
 }

@@ -11,8 +11,9 @@ use futures_util::FutureExt as _;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, ReadBuf};
 use tokio::time::Interval;
 
-use super::File;
+use super::check::Check;
 use super::error::Fault;
+use super::{File, LeftOut};
 use crate::files::Staging;
 use crate::files::hashing::Stop;
 use crate::files::parts::Lease;
@@ -52,6 +53,8 @@ pub(super) struct Peer<'a, T> {
     pub(super) unpacker: Option<Unpacker>,
     /// Whether the transport may still buffer replies.
     unflushed: bool,
+    /// A file that the sender may send again at once.
+    pub(super) held: Option<LeftOut>,
     pub(super) progress: Progress,
     /// Bytes of the files that have ended.
     pub(super) ended: u64,
@@ -68,6 +71,7 @@ impl<'a, T: Transport> Peer<'a, T> {
             ahead: BytesMut::new(),
             unpacker: None,
             unflushed: false,
+            held: None,
             progress,
             ended: 0,
             shown: Stopwatch::start(),
@@ -145,8 +149,13 @@ impl<'a, T: Transport> Peer<'a, T> {
             // The turn ends with the thread, which may outlive the connection.
             blocking(move || (hash(&stop), drop(turn)).0).await
         };
+        self.beside(hashed).await
+    }
+
+    /// Waits for `work`, or until the connection fails.
+    pub(super) async fn beside<R>(&mut self, work: impl Future<Output = R>) -> Result<R, Fault> {
         tokio::select! {
-            hashed = hashed => Ok(hashed),
+            done = work => Ok(done),
             error = self.failed() => Err(ProtocolError::from(error).into()),
         }
     }
@@ -190,12 +199,15 @@ pub(super) struct Body {
     waited: u32,
     /// Bytes received at the time of that progress.
     before: u64,
-    /// Additional time for the first progress, while the sender hashes its copy.
+    /// Additional time while the sender hashes its copy: for the first progress, and in a part that is continued at any
+    /// time.
     grace: Duration,
     /// Decompresses from `packed`. `None` before the first compressed chunk.
     unpacker: Option<Unpacker>,
     packed: Vec<u8>,
     pub(super) lease: Option<Arc<Lease>>,
+    /// Reads what was present before.
+    pub(super) check: Option<Check>,
     watch: Stopwatch,
     ticks: Interval,
 }
@@ -214,6 +226,7 @@ impl Body {
             unpacker: None,
             packed: Vec::new(),
             lease: None,
+            check: None,
             watch: Stopwatch::start(),
             ticks,
         }
@@ -368,7 +381,10 @@ impl Body {
     fn wait(&mut self, now: u64) -> Result<(), Fault> {
         self.waited = self.waited.saturating_add(1);
         if now.saturating_sub(self.before) >= self.pace.least {
-            (self.waited, self.before, self.grace) = (0, now, Duration::ZERO);
+            (self.waited, self.before) = (0, now);
+            if self.lease.is_none() {
+                self.grace = Duration::ZERO;
+            }
         }
         let limit = self.pace.time.saturating_add(self.grace);
         if progress::INTERVAL.saturating_mul(self.waited) >= limit { Err(Fault::Slow(self.pace)) } else { Ok(()) }
@@ -376,7 +392,7 @@ impl Body {
 }
 
 /// Waits until another connection takes over the part. Never completes without a lease.
-async fn evicted(lease: Option<&Lease>) {
+pub(super) async fn evicted(lease: Option<&Lease>) {
     match lease {
         Some(lease) => lease.evicted().await,
         None => std::future::pending().await,

@@ -33,6 +33,15 @@ impl Sink {
         }
     }
 
+    /// Leaves only the first `groups` groups of a part. If that fails, leaves nothing.
+    pub(super) fn shorten(self, groups: u64) {
+        if let Self::File(mut temp) = self
+            && temp.continue_at(groups).is_err()
+        {
+            temp.discard();
+        }
+    }
+
     fn record(&mut self, group: &ChainingValue) -> io::Result<()> {
         match self {
             Self::File(temp) => temp.record(group),

@@ -4,8 +4,10 @@ use std::io::{self, ErrorKind};
 
 use super::body::Pace;
 use super::budget::{EXCEEDED, Exceeded};
+use crate::groups::GROUP;
 use crate::names::{Name, NameError};
 use crate::protocol::ProtocolError;
+use crate::report;
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ReceiveError {
@@ -20,6 +22,17 @@ pub(crate) enum ReceiveError {
     File { name: Name, came: String, fault: Fault },
     #[error("{}", left_out(.0))]
     LeftOut(usize),
+}
+
+/// Reason that a sender hears after it has given a file up.
+pub(crate) const GIVEN_UP: &str = "the sender gave it up";
+const WRONG: &str = "it was damaged on the way";
+const DAMAGED: &str = "its part was damaged on the receiver's disk";
+
+/// Returns whether a receiver that continued a part has declined the file for a [reason](Fault::may_be_repeated) to send it
+/// again.
+pub(crate) fn may_be_repeated(reason: &str) -> bool {
+    [GIVEN_UP, WRONG, DAMAGED].contains(&reason)
 }
 
 /// Reason why one file was not received.
@@ -37,6 +50,8 @@ pub(crate) enum Fault {
     /// The file is in its place, but its attributes cannot be set.
     Attributes(io::Error),
     WrongHash,
+    /// After so many groups, the part has changed since it was received.
+    Damaged(u64),
     /// The connection failed, or the sender gave the file up.
     Peer(ProtocolError),
     Slow(Pace),
@@ -62,9 +77,15 @@ impl Fault {
             | Self::Entry(_)
             | Self::Attributes(_)
             | Self::WrongHash
+            | Self::Damaged(_)
             | Self::Peer(ProtocolError::Abandoned) => true,
             Self::Peer(_) | Self::Slow(_) | Self::Superseded => false,
         }
+    }
+
+    /// Returns whether the sender may send the rest of a part again, because a group was not what it had sent.
+    pub(super) fn may_be_repeated(&self) -> bool {
+        matches!(self, Self::WrongHash | Self::Damaged(_) | Self::Peer(ProtocolError::Abandoned))
     }
 
     /// Describes the fault of the file `name`.
@@ -82,6 +103,10 @@ impl Fault {
                 format!("{name} is in place, but its permissions or its time cannot be set: {}", sentence(error))
             }
             Self::WrongHash => format!("{name} was damaged on the way: its hash is not the sender's"),
+            Self::Damaged(groups) => {
+                let whole = report::size(groups * GROUP);
+                format!("{name} has changed on this disk since it was received, after the first {whole}")
+            }
             Self::Peer(ProtocolError::Abandoned) => format!("the sender gave {name} up"),
             Self::Peer(error) => format!("receiving {name} failed after {came}: {error}"),
             Self::Slow(Pace { least, time }) => {
@@ -96,12 +121,14 @@ impl Fault {
     fn reason(&self) -> Option<String> {
         let told = match self {
             Self::Hidden(error) | Self::NotHere(error) => return Some(error.to_string()),
-            Self::Disk(_) | Self::Entry(_) | Self::Attributes(_) | Self::Peer(ProtocolError::Abandoned) => {
+            Self::Disk(_) | Self::Entry(_) | Self::Attributes(_) => {
                 return Some(self.text("it", ""));
             }
             Self::TooLarge(_) => EXCEEDED,
             Self::Exists => "it exists already",
-            Self::WrongHash => "it was damaged on the way",
+            Self::Peer(ProtocolError::Abandoned) => GIVEN_UP,
+            Self::WrongHash => WRONG,
+            Self::Damaged(_) => DAMAGED,
             Self::Slow(_) => "it arrives too slowly",
             Self::Superseded => "another connection continues it",
             Self::Peer(ProtocolError::WrongSize(_) | ProtocolError::ChunkTooLong(_) | ProtocolError::BadPacking(_)) => {

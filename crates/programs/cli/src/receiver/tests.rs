@@ -18,6 +18,7 @@ impl Transport for DuplexStream {
 mod batches;
 mod one_file;
 mod random;
+mod resumed;
 
 struct Scene {
     directory: TempDir,
@@ -134,7 +135,7 @@ async fn send(transport: DuplexStream, sources: Vec<Source>) -> Result<Vec<Optio
     let done = |_: &Source, delivery: Delivery, _: &DuplexStream| {
         hashes.push(if let Delivery::Confirmed { hash, .. } = delivery { Some(hash) } else { None });
     };
-    let options = Options { resume: false, attributes: true, compress: false };
+    let options = Options { resume: false, attributes: true, compress: false, cache: None };
     Sender::new(transport)
         .send(&mut Plan::new(sources), options, &mut Screen::hidden().begin(None, ""), |_| {}, done)
         .await

@@ -4,21 +4,28 @@ use std::io::{self, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Receiver;
+use std::time::Duration;
 
+use blake3::hazmat::ChainingValue;
 use tokio::sync::mpsc;
 
+use super::cache::Place;
+use super::resume::{Check, Rest, matches};
 use super::source::Contents;
 use super::tree::Latest;
 use super::{Options, SendError, Source};
-use crate::groups::{GROUP, GroupHasher, Prefix};
+use crate::groups::GroupHasher;
 use crate::packing::Packer;
 use crate::progress::Screen;
 use crate::protocol::{self, FileHeader, Kind, MAX_CHUNK, MAX_UNASKED, Reply};
+use crate::receiver::{GIVEN_UP, may_be_repeated};
 
 /// Number of bytes from which on a batch is sent.
 const BATCH: usize = 128 << 10;
 /// Number of marks from which on a batch is sent.
 const MARKS: usize = 4096;
+/// Interval at which a failure of the connection is noticed while the file is read beside.
+const LOOK: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Default)]
 pub(super) struct Batch {
@@ -31,8 +38,8 @@ pub(super) struct Batch {
 pub(super) enum Mark {
     /// The batch has the header of this file.
     Begun { number: u64, source: Arc<Source>, size: Option<u64>, asks: bool },
-    /// The contents begin after this number of bytes.
-    Resumed(u64),
+    /// The contents begin after `bytes` bytes. If these are not what the receiver has, the file `repeats`.
+    Resumed { bytes: u64, repeats: bool },
     /// The batch has this number of bytes of contents.
     Contents(u64),
     /// The batch has the hash of the file.
@@ -123,6 +130,20 @@ impl Producer {
     }
 
     fn file(&mut self, source: &Arc<Source>) -> Result<(), Stop> {
+        match self.attempt(source, None)? {
+            // Only once: what is wrong again will not become right.
+            Some(known) => self.attempt(source, Some(known)).map(drop),
+            None => Ok(()),
+        }
+    }
+
+    /// Sends a file. Returns its first chaining values, as far as they are known, if the receiver has another beginning of it
+    /// than was supposed, so that it has to be sent `again`.
+    fn attempt(
+        &mut self,
+        source: &Arc<Source>,
+        again: Option<Vec<ChainingValue>>,
+    ) -> Result<Option<Vec<ChainingValue>>, Stop> {
         let begun = source.begin(&mut self.latest).and_then(|(mut header, contents)| {
             header.asks = self.options.resume && header.size.is_some_and(|size| size > MAX_UNASKED);
             header.keeps = self.options.attributes && (header.size.is_some() || header.kind == Kind::Directory);
@@ -133,7 +154,7 @@ impl Producer {
             Ok(begun) => begun,
             Err(error) => {
                 self.batch.marks.push(Mark::Failed { source: Arc::clone(source), error });
-                return self.flush_if_full();
+                return self.flush_if_full().map(|()| None);
             }
         };
         let number = self.next;
@@ -145,27 +166,28 @@ impl Producer {
         self.batch.marks.push(Mark::Begun { number, source: Arc::clone(source), size, asks });
         let Some(mut contents) = contents else {
             self.batch.marks.push(Mark::Ended(End::EMPTY));
-            return self.flush_if_full();
+            return self.flush_if_full().map(|()| None);
         };
-        let mut hasher = GroupHasher::default();
+        let mut rest = Rest::default();
+        let is_first = again.is_none();
         if header.asks {
-            match self.ask(number, source, &mut contents, &header)? {
-                Some(before) => hasher = before,
-                None => return Ok(()),
+            match self.ask(number, source, &mut contents, &header, again)? {
+                Some(asked) => rest = asked,
+                None => return Ok(None),
             }
         }
         if header.size.is_none() {
             // Earlier files need not wait for these contents, which may come much later.
             self.flush()?;
         }
-        let resumed = hasher.len();
+        let resumed = rest.hasher.len();
+        let repeats = is_first && resumed > 0;
         let mut left = header.size.map_or(u64::MAX, |size| size.saturating_sub(resumed));
         while left > 0 {
-            if self.is_settled(number) {
-                self.batch.bytes.push(protocol::ABANDONED);
-                return Ok(());
+            if self.is_settled(number) || rest.is_right(Duration::ZERO)? == Some(false) {
+                return self.abandon(number, source, rest, repeats);
             }
-            let read = self.chunk(&mut contents, left, &mut hasher)?;
+            let read = self.chunk(&mut contents, left, &mut rest)?;
             match header.size {
                 None if read == 0 => break,
                 // More may come much later.
@@ -177,39 +199,95 @@ impl Producer {
             }
             self.flush_if_full()?;
         }
+        if rest.check.is_some() && !self.checked(number, &mut rest)? {
+            return self.abandon(number, source, rest, repeats);
+        }
         self.batch.bytes.push(protocol::END);
-        self.hash(&hasher, resumed);
-        self.flush_if_full()
+        self.hash(&rest.hasher, resumed);
+        if repeats { self.ended(number, source, Vec::new()) } else { self.flush_if_full().map(|()| None) }
     }
 
-    /// Waits for the reply to a file's header, which says how much of the file the receiver has. Returns the hasher of the
-    /// bytes that need not be sent, or `None` if the file need not be sent.
+    /// Waits until the beginning of a file has been read. Returns whether the receiver has the same one, or false if it needs
+    /// the file no more.
+    fn checked(&mut self, number: u64, rest: &mut Rest) -> Result<bool, Stop> {
+        self.flush()?;
+        loop {
+            match rest.is_right(LOOK)? {
+                Some(is_right) => {
+                    rest.hasher.supply(rest.check.take().map(Check::into_groups).unwrap_or_default());
+                    return Ok(is_right);
+                }
+                None if self.feed.is_closed() => return Err(Stop::Gone),
+                None if self.is_settled(number) => return Ok(false),
+                None => {}
+            }
+        }
+    }
+
+    /// Gives up a file that the receiver needs no more, or of which it has another beginning than was supposed.
+    fn abandon(
+        &mut self,
+        number: u64,
+        source: &Source,
+        rest: Rest,
+        repeats: bool,
+    ) -> Result<Option<Vec<ChainingValue>>, Stop> {
+        if !repeats && !self.is_settled(number) {
+            return Err(Stop::Unread(io::Error::other("it is not what the receiver has a part of")));
+        }
+        self.batch.bytes.push(protocol::ABANDONED);
+        if repeats { self.ended(number, source, rest.into_groups()) } else { Ok(None) }
+    }
+
+    /// Waits for the final reply to a file that was continued. Returns `known` if the file is to be sent again.
+    fn ended(
+        &mut self,
+        number: u64,
+        source: &Source,
+        known: Vec<ChainingValue>,
+    ) -> Result<Option<Vec<ChainingValue>>, Stop> {
+        match self.reply(number)? {
+            Reply::Declined(reason) if may_be_repeated(&reason) => {
+                if reason != GIVEN_UP {
+                    self.screen.say(&format!("{}: {reason}; what was damaged is sent again", source.name()));
+                }
+                Ok(Some(known))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Waits for the reply to a file's header, which says how much of the file the receiver has. Returns how the rest is
+    /// sent, or `None` if the file need not be sent.
     fn ask(
         &mut self,
         number: u64,
         source: &Arc<Source>,
         contents: &mut Contents,
         header: &FileHeader,
-    ) -> Result<Option<GroupHasher>, Stop> {
-        let (name, size) = (source.name(), header.size.unwrap_or_default());
-        let mut hasher = GroupHasher::default();
+        again: Option<Vec<ChainingValue>>,
+    ) -> Result<Option<Rest>, Stop> {
+        let (name, size, repeats) = (source.name(), header.size.unwrap_or_default(), again.is_none());
+        let place = self.options.cache.as_ref().zip(contents.file());
+        let place = place.and_then(|(directory, file)| Place::of(directory, file));
         match self.reply(number)? {
             Reply::Go => {}
             Reply::Anew => self.screen.say(&format!("{name} has changed since it was interrupted, and is sent anew")),
             Reply::Offer { groups, digest } => {
-                let prefix = Prefix::read(&mut *contents, groups.min(size / GROUP))?;
-                let mut from = 0;
-                if prefix.groups == groups && prefix.digest.finalize() == digest {
-                    from = groups;
-                    hasher = prefix.hasher;
-                    self.screen.say(&format!("{name} is continued after {} of {size} bytes", hasher.len()));
-                    self.batch.marks.push(Mark::Resumed(hasher.len()));
-                } else {
-                    contents.rewind()?;
-                    self.screen.say(&format!("{name} is not what was interrupted, and is sent anew"));
-                }
+                let (log, kept) = place.as_ref().and_then(|place| place.open().ok()).unzip();
+                let again = again.filter(|known| !known.is_empty());
+                let from = if matches(groups, digest, size, again, kept) { groups } else { 0 };
                 self.batch.bytes.push(protocol::START);
                 self.batch.bytes.extend(from.to_be_bytes());
+                if let (1.., Some(file)) = (from, contents.file()) {
+                    let rest = Rest::after(from, file, source.path(), digest, log)?;
+                    let bytes = rest.hasher.len();
+                    contents.seek(bytes)?;
+                    self.screen.say(&format!("{name} is continued after {bytes} of {size} bytes"));
+                    self.batch.marks.push(Mark::Resumed { bytes, repeats });
+                    return Ok(Some(rest));
+                }
+                self.screen.say(&format!("{name} is not what was interrupted, and is sent anew"));
             }
             Reply::Same => {
                 let whole = GroupHasher::read(&mut *contents, size)?;
@@ -225,7 +303,7 @@ impl Producer {
                 return Ok(None);
             }
         }
-        Ok(Some(hasher))
+        Ok(Some(Rest::all(place.as_ref())))
     }
 
     fn reply(&mut self, number: u64) -> Result<Reply, Stop> {
@@ -243,7 +321,7 @@ impl Producer {
     }
 
     /// Appends a chunk of at most `left` bytes to the batch; returns its length.
-    fn chunk(&mut self, contents: &mut Contents, left: u64, hasher: &mut GroupHasher) -> io::Result<u64> {
+    fn chunk(&mut self, contents: &mut Contents, left: u64, rest: &mut Rest) -> io::Result<u64> {
         let bytes = &mut self.batch.bytes;
         let start = bytes.len();
         bytes.extend(protocol::chunk_start(0));
@@ -264,7 +342,7 @@ impl Producer {
             head.copy_from_slice(&protocol::chunk_start(read as u32));
         }
         let contents = bytes.get(body..).unwrap_or_default();
-        hasher.update(contents, |_| io::Result::Ok(()))?;
+        rest.record(contents);
         if self.packs && self.packer.is_none() {
             self.packer = Some(Packer::new()?);
         }

@@ -45,9 +45,20 @@ pub(super) enum Contents {
 
 impl Contents {
     pub(super) fn rewind(&mut self) -> io::Result<()> {
+        self.seek(0)
+    }
+
+    pub(super) fn seek(&mut self, to: u64) -> io::Result<()> {
         match self {
-            Self::File(file) => file.seek(SeekFrom::Start(0)).map(|_| ()),
+            Self::File(file) => file.seek(SeekFrom::Start(to)).map(|_| ()),
             Self::Stdin => Ok(()),
+        }
+    }
+
+    pub(super) fn file(&self) -> Option<&File> {
+        match self {
+            Self::File(file) => Some(file),
+            Self::Stdin => None,
         }
     }
 }

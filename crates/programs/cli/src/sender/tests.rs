@@ -32,7 +32,7 @@ async fn told(size: u64, bytes: &[u8], ends: bool) -> Result<(), SendError> {
     };
     let send = async {
         let mut plan = Plan::new(vec![Source::open(&path).unwrap()]);
-        let options = Options { resume: true, attributes: true, compress: false };
+        let options = Options { resume: true, attributes: true, compress: false, cache: None };
         let done = |_: &Source, _: Delivery, _: &DuplexStream| {};
         let mut sender = Sender::new(ours);
         let sent = sender.send(&mut plan, options, &mut Screen::hidden().begin(None, ""), |_| {}, done).await;
@@ -172,4 +172,102 @@ fn links_that_appear_in_a_directory_lead_nowhere() {
     let root = tree::Directory::open(&directory.path().join("elsewhere")).unwrap();
     assert!(matches!(root.find(&"moved".into()).unwrap(), tree::Found::Directory));
     assert!(root.below(&"sub".into()).is_err() && root.below(&"moved".into()).is_ok());
+}
+
+/// A file of 20 MiB of which a receiver has 18 groups, as the sender has kept them, and a sender that lies to itself: its file has
+/// changed since. The receiver answers each header with the same offer, and each end with the next of `answers`. Returns what the
+/// sender has said to each header, and the result.
+#[cfg(unix)]
+async fn continued(changed: bool, cached: bool, answers: &[&str]) -> (Vec<(u64, bool)>, Vec<String>) {
+    let directory = TempDir::new().unwrap();
+    let (path, cache) = (directory.path().join("file"), directory.path().join("cache"));
+    let mut contents: Vec<u8> = (0..20 << 20_u32).map(|i| (i ^ i >> 7 ^ i >> 15) as u8).collect();
+    let groups = crate::groups::chaining_values(&contents[..], 18, |_, _| true).unwrap();
+    contents[5 << 20] ^= u8::from(changed);
+    fs::write(&path, &contents).unwrap();
+    if cached {
+        let place = cache::Place::of(&cache, &fs::File::open(&path).unwrap()).unwrap();
+        let mut log = place.create().unwrap();
+        groups.iter().for_each(|group| log.append(group).unwrap());
+    }
+    let offer = Reply::Offer { groups: 18, digest: crate::groups::digest(&groups) };
+    let (ours, mut theirs) = tokio::io::duplex(64 << 10);
+    let (mut starts, mut results) = (Vec::new(), Vec::new());
+    let receive = async {
+        theirs.read_exact(&mut [0; MAGIC.len()]).await.unwrap();
+        for number in 0.. {
+            let Ok(first) = theirs.read_u8().await else { break };
+            protocol::read_header(first, &mut theirs).await.unwrap();
+            let mut reply = Vec::new();
+            protocol::encode_reply(&mut reply, number, &offer);
+            theirs.write_all(&reply).await.unwrap();
+            assert_eq!(theirs.read_u8().await.unwrap(), protocol::START);
+            let from = theirs.read_u64().await.unwrap();
+            let mut bytes = Vec::new();
+            let ended = loop {
+                match theirs.read_u8().await.unwrap() {
+                    protocol::CHUNK => {
+                        let mut chunk = vec![0; theirs.read_u32().await.unwrap() as usize];
+                        theirs.read_exact(&mut chunk).await.unwrap();
+                        bytes.extend(chunk);
+                    }
+                    first => break first == protocol::END,
+                }
+            };
+            let reply = if ended {
+                let mut hash = [0; protocol::HASH_LEN];
+                theirs.read_exact(&mut hash).await.unwrap();
+                // Whatever the cache says, this is the hash of the file as it is.
+                assert_eq!(hash, *blake3::hash(&contents).as_bytes());
+                assert!(bytes == contents[(from << 20) as usize..]);
+                match answers.get(starts.len()) {
+                    Some(reason) => Reply::Declined((*reason).to_owned()),
+                    None => Reply::Confirmed,
+                }
+            } else {
+                Reply::Declined("the sender gave it up".to_owned())
+            };
+            starts.push((from, ended));
+            let mut bytes = Vec::new();
+            protocol::encode_reply(&mut bytes, number, &reply);
+            theirs.write_all(&bytes).await.unwrap();
+        }
+    };
+    let send = async {
+        let mut plan = Plan::new(vec![Source::open(&path).unwrap()]);
+        let options = Options { resume: true, attributes: true, compress: false, cache: Some(cache.clone()) };
+        let done = |_: &Source, delivery: Delivery, _: &DuplexStream| {
+            results.push(match delivery {
+                Delivery::Confirmed { resumed, .. } => format!("{} groups resumed", resumed >> 20),
+                Delivery::Declined(reason) => reason,
+                other => panic!("{other:?}"),
+            });
+        };
+        let mut sender = Sender::new(ours);
+        sender.send(&mut plan, options, &mut Screen::hidden().begin(None, ""), |_| {}, done).await.unwrap();
+        assert_eq!(plan.unsettled().count(), 0);
+    };
+    tokio::join!(send, receive);
+    (starts, results)
+}
+
+/// The proof at the end is that of the file as it is, and a file is sent again once.
+#[cfg(unix)]
+#[tokio::test]
+async fn a_cache_that_lies_is_found_out_and_a_file_is_sent_again_once() {
+    let damaged = "its part was damaged on the receiver's disk";
+    for cached in [true, false] {
+        assert_eq!(continued(false, cached, &[]).await, (vec![(18, true)], vec!["18 groups resumed".to_owned()]));
+        // Abandoned, and from the beginning, although the receiver offers the same part again.
+        let wanted = (vec![(18, false), (0, true)], vec!["0 groups resumed".to_owned()]);
+        assert_eq!(continued(true, cached, &[]).await, wanted);
+        for reasons in [&[damaged][..], &["it was damaged on the way"]] {
+            let wanted = (vec![(18, true), (18, true)], vec!["18 groups resumed".to_owned()]);
+            assert_eq!(continued(false, cached, reasons).await, wanted);
+        }
+        let wanted = (vec![(18, true), (18, true)], vec![damaged.to_owned()]);
+        assert_eq!(continued(false, cached, &[damaged, damaged, damaged]).await, wanted);
+        let wanted = (vec![(18, true)], vec!["it exists already".to_owned()]);
+        assert_eq!(continued(false, cached, &["it exists already"]).await, wanted);
+    }
 }

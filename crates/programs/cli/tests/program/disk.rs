@@ -11,7 +11,7 @@ use crate::machine::{Machine, Receiver, failed, json_lines};
 use crate::relay::relay;
 
 /// Starts a receiver for `here` after the commands `before`, in its own mount namespace.
-fn receive_after(there: &Machine, here: &Machine, before: &str, options: &[&str]) -> Receiver {
+pub(crate) fn receive_after(there: &Machine, here: &Machine, before: &str, options: &[&str]) -> Receiver {
     let out = there.path("out");
     fs::create_dir_all(&out).unwrap();
     let script = format!("set -e; out=$0; {before}; exec \"$@\"");

@@ -31,7 +31,7 @@ impl Machine {
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
         command.env("XDG_DATA_HOME", self.path("data")).env("HOME", self.directory.path());
-        command.env_remove("XDG_CONFIG_HOME");
+        command.env_remove("XDG_CONFIG_HOME").env_remove("XDG_CACHE_HOME");
         for variable in ["QLOGFILE", "QLOGDIR", "RUST_LOG", "XDG_RUNTIME_DIR"] {
             command.env_remove(variable);
         }

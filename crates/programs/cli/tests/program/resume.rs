@@ -1,13 +1,15 @@
 //! Files whose transfer is interrupted.
 use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt;
 use std::process::{Child, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
 use longhaul_link::spec::Direction;
 
+use crate::disk::receive_after;
 use crate::machine::{Machine, Receiver, failed, json_lines};
-use crate::relay::slow;
+use crate::relay::{relay, slow};
 
 /// Interval between checks of the disk.
 const LOOK: Duration = Duration::from_millis(2);
@@ -71,8 +73,10 @@ fn an_interrupted_file_is_continued_by_the_next_sender_and_the_next_receiver() {
     assert!(said.contains("big is continued after "), "{said}");
     assert_eq!(json_lines(&received)[0]["resumed_bytes"], resumed);
     assert!(same(&file, &there, "big"));
-    // No other file is left.
+    // No other file is left. What the sender has kept is in its cache, which nobody else can read.
     assert_eq!(fs::read_dir(there.path("out")).unwrap().count(), 1);
+    let cache = here.path(".cache/longhaul");
+    assert_eq!((cache.metadata().unwrap().mode() & 0o777, fs::read_dir(cache).unwrap().count()), (0o700, 1));
 }
 
 /// The receiver is killed in the middle of many small files.
@@ -151,10 +155,10 @@ fn a_part_belongs_to_its_sender_and_is_verified() {
     File::options().write(true).open(&copy).unwrap().set_modified(modified).unwrap();
     let resumed = |machine: &Machine, receiver: &Receiver, options: &[&str]| {
         let sent = machine.send(receiver, &[&[file.as_str(), "--json"], options].concat());
-        assert!(sent.status.success(), "{sent:?}");
-        json_lines(&sent.stdout)[0]["resumed_bytes"].as_u64().unwrap()
+        let said = failed(&sent, 0);
+        (json_lines(&sent.stdout)[0]["resumed_bytes"].as_u64().unwrap(), said)
     };
-    assert_eq!(resumed(&other, &receiver, &[]), 0);
+    assert_eq!(resumed(&other, &receiver, &[]).0, 0);
     drop(receiver);
     // Damages the third group.
     for directory in fs::read_dir(there.path("out")).unwrap().flatten().filter(|entry| entry.path().is_dir()) {
@@ -165,11 +169,22 @@ fn a_part_belongs_to_its_sender_and_is_verified() {
             }
         }
     }
-    let receiver = there.receive(&options);
-    assert_eq!(resumed(&here, &receiver, &[]), 2 * MIB);
+    let receiver = there.receive(&[&options[..], &["--once", "--json"]].concat());
+    let (bytes, said) = resumed(&here, &receiver, &[]);
+    assert_eq!(bytes, 2 * MIB);
+    assert!(
+        said.contains("big: its part was damaged on the receiver's disk; what was damaged is sent again"),
+        "{said}"
+    );
+    assert!(said.contains("big is continued after 2097152 of 30000000"), "{said}");
+    // Nothing is left out.
+    let (code, said, received) = receiver.end();
+    assert_eq!((code, json_lines(&received).len()), (Some(0), 2));
+    assert!(said.contains("big has changed on this disk since it was received, after the first 2.1 MB"), "{said}");
     assert!(same(&file, &there, "big"));
+    let receiver = there.receive(&options);
     interrupt(&there, &here, &receiver, &file, 3 * MIB);
-    assert_eq!(resumed(&here, &receiver, &["--no-resume"]), 0);
+    assert_eq!(resumed(&here, &receiver, &["--no-resume"]).0, 0);
 }
 
 #[test]
@@ -276,6 +291,63 @@ fn kills_cost_at_most_two_mebibytes_each() {
     // The headers of packets and TLS records take 7 %.
     let most = (SIZE as u64 + kills * 2 * MIB) * 107 / 100;
     assert!(delivered <= most, "{delivered} bytes were delivered, more than {most}");
+}
+
+/// Returns the number of groups that have reached the disk according to the log of the only part.
+fn synced(there: &Machine) -> u64 {
+    let private = fs::read_dir(there.path("out")).unwrap().flatten().find(|entry| entry.path().is_dir()).unwrap();
+    let mut entries = fs::read_dir(private.path()).unwrap().flatten();
+    let log = entries.find(|entry| entry.file_name().to_string_lossy().starts_with("about-")).unwrap();
+    let log = fs::read(log.path()).unwrap();
+    let line = log.iter().position(|byte| *byte == b'\n').unwrap() + 1;
+    // Records of 40 bytes; of those of type 2, the number follows 16 bytes.
+    let mut marks = log[line..].chunks_exact(40).filter(|record| record[0] == 2);
+    u64::from_le_bytes(marks.next_back().unwrap()[17..25].try_into().unwrap())
+}
+
+/// The machine of the receiver fails in the middle of a file: what had not reached its disk is lost. The next receiver sees the
+/// boot id of another start.
+#[test]
+fn a_machine_that_fails_loses_what_had_not_reached_its_disk() {
+    if !needs::mounts() {
+        return;
+    }
+    let (there, here) = (Machine::new(), Machine::new());
+    let (file, key) = (here.file("big", 80_000_000), here.key());
+    let mut receiver = there.receive(&["--allow", &key]);
+    let relay = relay("--rate 80mbit --rtt 10ms --queue 200p", receiver.address.parse().unwrap());
+    let sender = start(&here, &relay.local_addr().to_string(), &file, &["--retry", "0"]);
+    wait_for(&there, 3 * MIB);
+    while synced(&there) == 0 {
+        sleep(LOOK);
+    }
+    wait_for(&there, unfinished(&there) + 3 * MIB);
+    receiver.child.kill().unwrap();
+    drop(receiver);
+    assert!(!sender.wait_with_output().unwrap().status.success());
+    let (synced, before) = (synced(&there) * MIB, unfinished(&there));
+    assert!((3 * MIB..before - 3 * MIB).contains(&synced), "{synced} of {before}");
+    for directory in fs::read_dir(there.path("out")).unwrap().flatten() {
+        for part in fs::read_dir(directory.path()).unwrap().flatten() {
+            if part.file_name().to_string_lossy().starts_with("part-") {
+                let part = File::options().write(true).open(part.path()).unwrap();
+                part.set_len(synced).unwrap();
+                part.set_len(before).unwrap();
+            }
+        }
+    }
+    let boot = there.path("boot");
+    fs::write(&boot, "00000000-1111-2222-3333-444444444444\n").unwrap();
+    let mount = format!("mount --bind {} /proc/sys/kernel/random/boot_id", boot.display());
+    let receiver = receive_after(&there, &here, &mount, &["--once"]);
+    let sent = here.send(&receiver, &[&file, "--json"]);
+    assert!(sent.status.success(), "{sent:?}");
+    assert_eq!(json_lines(&sent.stdout)[0]["resumed_bytes"], synced);
+    let (code, said, _) = receiver.end();
+    assert_eq!(code, Some(0));
+    // It was not damaged, because it was not believed to be there.
+    assert!(!said.contains("has changed on this disk"), "{said}");
+    assert!(same(&file, &there, "big"));
 }
 
 /// A part still counts in the next process, but not twice when it is continued.

@@ -6,6 +6,7 @@ use std::path::Path;
 use tempfile::TempDir;
 
 use super::*;
+use crate::sidecar::Boot;
 
 fn version(name: &str, seconds: i64) -> Description {
     let modified = Timestamp { seconds, nanos: 0 };
@@ -33,10 +34,11 @@ async fn leave_version(staging: &Arc<Staging>, version: Description, groups: u64
 async fn continued(staging: &Arc<Staging>, name: &str) -> u64 {
     let (claim, found) = staging.claim(version(name, 1)).await.unwrap();
     let Found::Part(left) = found else { return 0 };
-    let (mut part, prefix) = staging.reopen(claim, left, &Stop::default()).unwrap();
-    part.continue_at(prefix.groups).unwrap();
-    assert_eq!(part.file.as_file().metadata().unwrap().len(), prefix.groups * GROUP);
-    prefix.groups
+    let (mut part, groups) = staging.reopen(claim, &left).unwrap();
+    let groups = groups.len() as u64;
+    part.continue_at(groups).unwrap();
+    assert_eq!(part.file.as_file().metadata().unwrap().len(), groups * GROUP);
+    groups
 }
 
 fn private(out: &Path) -> Vec<std::path::PathBuf> {
@@ -163,4 +165,66 @@ async fn a_second_connection_takes_over_and_another_version_only_from_a_silent_o
     // A connection that does not stop keeps its part.
     let _third = staging.claim(version("a", 3)).await.unwrap();
     assert!(staging.claim(version("a", 3)).await.is_none());
+}
+
+/// What a machine that failed has left: the contents that had not reached the disk are zeros or missing, and the end of the log
+/// is any bytes.
+#[tokio::test]
+async fn after_a_restart_only_what_had_reached_the_disk_is_continued() {
+    let out = TempDir::new().unwrap();
+    let [first, second] = [1, 2].map(|boot| Boot([boot; 16]));
+    let staging = Staging::open_since(out.path(), first).unwrap();
+    for (name, synced) in [("a", 0), ("b", 3), ("c", 5)] {
+        let (claim, _) = staging.claim(version(name, 1)).await.unwrap();
+        let mut part = staging.create_part(claim).unwrap();
+        let mut hasher = crate::groups::GroupHasher::default();
+        for group in 0..5 {
+            let data = vec![group; GROUP as usize];
+            part.write_all(&data).unwrap();
+            hasher.update(&data, |group| part.record(group)).unwrap();
+            if u64::from(group) + 1 == synced {
+                let file = part.file.as_file().try_clone().unwrap();
+                part.part.as_mut().unwrap().log.change(&file, |log| log.synced(synced)).unwrap();
+            }
+        }
+    }
+    drop(staging);
+    // The same boot: a killed process has lost nothing.
+    let staging = Staging::open_since(out.path(), first).unwrap();
+    for name in ["a", "b", "c"] {
+        assert_eq!(continued(&staging, name).await, 5);
+    }
+    drop(staging);
+    let staging = Staging::open_since(out.path(), second).unwrap();
+    for (name, synced) in [("a", 0), ("b", 3), ("c", 5)] {
+        assert_eq!(continued(&staging, name).await, synced, "{name}");
+    }
+    drop(staging);
+    // A second failure before anything is written loses nothing more, and a part that is shorter than its log counts.
+    let staging = Staging::open_since(out.path(), first).unwrap();
+    assert_eq!(continued(&staging, "b").await, 3);
+    for path in private(out.path()).iter().filter(|path| path.metadata().unwrap().len() >= GROUP) {
+        File::options().write(true).open(path).unwrap().set_len(2 * GROUP + 1).unwrap();
+    }
+    assert_eq!(continued(&staging, "b").await, 2);
+}
+
+/// The thread records that a group has reached the disk, and ends with the part.
+#[tokio::test]
+async fn a_part_that_takes_long_is_synced() {
+    let out = TempDir::new().unwrap();
+    let staging = Staging::open_since(out.path(), Boot([1; 16])).unwrap();
+    let (claim, _) = staging.claim(version("a", 1)).await.unwrap();
+    let mut part = staging.create_part(claim).unwrap();
+    let file = part.file.as_file().try_clone().unwrap();
+    let log = &mut part.part.as_mut().unwrap().log;
+    log.change(&file, |log| log.append(&[7; 32])).unwrap();
+    log.start(&file).unwrap();
+    while log.synced_groups() < 1 {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    part.file.as_file().set_len(GROUP).unwrap();
+    drop((part, staging));
+    let staging = Staging::open_since(out.path(), Boot([2; 16])).unwrap();
+    assert_eq!(continued(&staging, "a").await, 1);
 }

@@ -1,6 +1,7 @@
 //! Files that fail among others, files with any Unix name, and files that arrive slowly.
 
 use super::*;
+use crate::files::hashing::Stop;
 
 /// The sender is told of each failure, and later files arrive.
 #[cfg(unix)]
@@ -66,7 +67,7 @@ async fn a_file_that_the_sender_loses_does_not_keep_others_from_arriving() {
                 },
             ));
         };
-        let options = Options { resume: true, attributes: true, compress: false };
+        let options = Options { resume: true, attributes: true, compress: false, cache: None };
         Sender::new(theirs)
             .send(&mut plan, options, &mut Screen::hidden().begin(None, ""), |_| {}, done)
             .await

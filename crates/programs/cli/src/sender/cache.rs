@@ -1,0 +1,103 @@
+//! Chaining values of files that were sent, in the program's own cache directory. They tell at once whether the receiver
+//! has a part of the same file. A file that is continued is read again nevertheless, beside the transfer.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use blake3::hazmat::ChainingValue;
+
+use crate::sidecar::{Boot, Log};
+
+/// Size from which on the chaining values of a file are kept. Those of a smaller file are computed in less than 0.1 s.
+const LEAST: u64 = 16 << 20;
+/// Maximum length of all files of the cache in bytes, enough for 1.6 TB that was sent, and maximum number of files.
+const MAX_BYTES: u64 = 64 << 20;
+const MAX_FILES: usize = 256;
+/// Ending of the names of files of the cache.
+const ENDING: &str = "groups";
+
+/// The place of the chaining values of one version of a file.
+#[derive(Debug)]
+pub(super) struct Place {
+    path: PathBuf,
+    /// Device, inode, size, and the times of the last change of contents and attributes. The checks of the log depend on it.
+    version: String,
+}
+
+impl Place {
+    /// Returns `None` if the file is small, or the system does not tell when its attributes were changed.
+    pub(super) fn of(directory: &Path, file: &File) -> Option<Self> {
+        let metadata = file.metadata().ok().filter(|metadata| metadata.len() >= LEAST)?;
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::MetadataExt as _;
+            let [device, inode, len] = [metadata.dev(), metadata.ino(), metadata.len()];
+            let times = [metadata.mtime(), metadata.mtime_nsec(), metadata.ctime(), metadata.ctime_nsec()];
+            let path = directory.join(format!("{device:x}-{inode:x}.{ENDING}"));
+            Some(Self { path, version: format!("{device} {inode} {len} {times:?}") })
+        }
+        #[cfg(not(unix))]
+        {
+            let _ = (directory, metadata);
+            None
+        }
+    }
+
+    /// Returns the kept chaining values of this version, and their log, to add more.
+    pub(super) fn open(&self) -> io::Result<(Log, Vec<ChainingValue>)> {
+        let file = File::options().read(true).write(true).open(&self.path)?;
+        Log::read(file, self.version.as_bytes(), Boot::default())
+    }
+
+    /// Starts anew.
+    pub(super) fn create(&self) -> io::Result<Log> {
+        if let Some(directory) = self.path.parent() {
+            create_private(directory)?;
+            make_room(directory, MAX_BYTES, MAX_FILES)?;
+        }
+        let mut options = File::options();
+        options.read(true).write(true).create_new(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        // A file that another process writes keeps its contents.
+        let _ = fs::remove_file(&self.path);
+        Log::create(options.open(&self.path)?, self.version.as_bytes(), &(), Boot::default())
+    }
+}
+
+fn create_private(directory: &Path) -> io::Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(directory)
+}
+
+/// Removes the files that have not been written to for the longest time, until there are fewer than `files`, of less than
+/// `bytes`.
+fn make_room(directory: &Path, bytes: u64, files: usize) -> io::Result<()> {
+    let mut found: Vec<(SystemTime, u64, PathBuf)> = Vec::new();
+    for entry in fs::read_dir(directory)?.flatten() {
+        if let (Ok(metadata), true) =
+            (entry.metadata(), entry.path().extension().is_some_and(|ending| ending == ENDING))
+        {
+            found.push((metadata.modified()?, metadata.len(), entry.path()));
+        }
+    }
+    found.sort();
+    let mut total: u64 = found.iter().map(|(_, len, _)| len).sum();
+    let mut left = found.len();
+    for (_, len, path) in found {
+        if total < bytes && left < files {
+            break;
+        }
+        fs::remove_file(path)?;
+        (total, left) = (total - len, left - 1);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;
