@@ -32,7 +32,7 @@ mod syncing;
 mod unix;
 
 #[cfg(unix)]
-pub(crate) use unix::Latest;
+pub(crate) use unix::{Comparison, Latest, SurplusList};
 
 /// Only systems with directory handles keep the latest directory open.
 #[cfg(not(unix))]

@@ -15,6 +15,7 @@ mod forward;
 mod gateway;
 mod groups;
 mod memory;
+mod mirror;
 mod monitor;
 mod names;
 mod output;

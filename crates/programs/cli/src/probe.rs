@@ -13,7 +13,7 @@ use longhaul_probe::sockets::{Application, Error, Measurement, Note, Prober, Rep
 use longhaul_units::Span;
 
 use crate::progress::{Detail, Screen};
-use crate::protocol::{self, FileHeader, Kind, Reply, Timestamp};
+use crate::protocol::{self, FileHeader, Kind, Reply, Target, Timestamp};
 use crate::{address, output, report};
 use tokio::io::AsyncReadExt as _;
 
@@ -146,7 +146,8 @@ impl Application for EndlessFile {
         // If the receiver knew a size, it would check whether there is space for it.
         let (kind, size) = (Kind::File, None);
         let (mode, name) = (0o600, name.as_str().into());
-        let header = FileHeader { kind, name, size, modified, mode, keeps: false, asks: false, data: None };
+        let header =
+            FileHeader { kind, name, size, modified, mode, keeps: false, asks: false, data: None, target: Target::Any };
         let header = protocol::encode_header(&header).map_err(io::Error::other)?;
         Ok([&protocol::MAGIC[..], &header].concat())
     }

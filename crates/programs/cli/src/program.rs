@@ -28,6 +28,7 @@ mod generate;
 mod help;
 mod home;
 mod lists;
+mod mirror;
 mod monitoring;
 mod near;
 mod perf;

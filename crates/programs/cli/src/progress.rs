@@ -229,6 +229,11 @@ impl Progress {
         &self.screen
     }
 
+    /// Changes what is to be transferred.
+    pub(crate) fn expect(&mut self, total: Total) {
+        self.total = Some(total);
+    }
+
     /// Names the file under way.
     pub(crate) fn file(&mut self, name: String) {
         self.name = name;

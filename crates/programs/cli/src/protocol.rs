@@ -5,6 +5,9 @@
 //! magic (8 bytes)
 //! for each file:
 //!   1, flags (1), size (8), modification time (12), mode (4), length of the path (2), path
+//!   or 10: a new file, which replaces none; or 11: a changed file, of which some groups may be the same
+//!                                              to 11, first, if the sender asks: 8, groups (8), their chaining values
+//!                                                (32 each)
 //!                                              if the sender asks, before the contents:
 //!                                                3: send the file
 //!                                                or 4: send the file, which has changed since a part of it arrived
@@ -14,6 +17,7 @@
 //!   after 6: 3, BLAKE3 of the contents (32); the receiver confirms, does not
 //!                                                want it (7), or answers 3
 //!   any number of chunks: 4, length (4), contents
+//!   after 11: or 13, length (4): as many bytes as in the existing file, at most a group
 //!   or compressed chunks: 9, length (4), a Zstandard frame (RFC 8878) of at most 256 KiB of contents
 //!   5, BLAKE3 of the contents (32)
 //!   or 6: the file is abandoned, here or instead of 2 or 3
@@ -25,6 +29,8 @@
 //!                                              or 7, length (2), reason: the file is not wanted
 //! the end
 //! ```
+//!
+//! A mirror begins with a comparison (`mirror`).
 //!
 //! Numbers are big-endian. The number of the file (8) follows the first byte of each reply; files are counted from 0.
 //! The size 2^64 - 1 stands for a size that the sender does not know. A time is seconds since 1970 (8, signed) and
@@ -49,6 +55,7 @@ use std::time::SystemTime;
 
 use tokio::io::{AsyncRead, AsyncReadExt};
 
+use crate::mirror::MAX_GROUPS;
 use crate::names::{self, Name, NameError};
 
 /// First bytes of a connection; the last byte is the version.
@@ -73,6 +80,10 @@ pub(crate) const ABANDONED: u8 = 6;
 pub(crate) const PACKED: u8 = 9;
 pub(crate) const DIRECTORY: u8 = 7;
 pub(crate) const LINK: u8 = 8;
+const NEW: u8 = 10;
+const CHANGED: u8 = 11;
+/// Contents that the existing file has at the same place.
+pub(crate) const COPY: u8 = 13;
 
 /// Flag of a header: mode and modification time are to be kept.
 const KEEPS: u8 = 2;
@@ -99,6 +110,7 @@ const ANEW: u8 = 4;
 const OFFER: u8 = 5;
 const SAME: u8 = 6;
 const DECLINED: u8 = 7;
+const GROUPS: u8 = 8;
 /// First byte of TLS connections and alerts (RFC 8446, section 5.1: `alert` and `handshake`).
 const TLS: [u8; 2] = [21, 22];
 
@@ -120,6 +132,19 @@ pub struct FileHeader {
     pub asks: bool,
     /// For a file with holes, a lower bound on the bytes of its data, a power of two.
     pub data: Option<u64>,
+    pub target: Target,
+}
+
+/// What a sender knows about an existing file of the same name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Target {
+    /// Nothing, or that it may be replaced. The receiver's options decide.
+    #[default]
+    Any,
+    /// There was none, so that one that exists now is another one.
+    New,
+    /// Some of its contents are, or may be, the same. If the sender asks, the receiver tells the chaining values of groups.
+    Changed,
 }
 
 /// Kind of an entry of a directory.
@@ -186,6 +211,8 @@ pub enum Reply {
     },
     /// The receiver has a file of this name, size and modification time.
     Same,
+    /// The receiver has a file of this name, whose groups have these chaining values.
+    Groups(Vec<[u8; HASH_LEN]>),
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -208,6 +235,9 @@ pub enum ProtocolError {
     BadPacking(io::Error),
     #[error("the contents differ in length from the {0} bytes that were announced")]
     WrongSize(u64),
+    /// The receiver refuses all files, for this reason.
+    #[error("the receiver refused them: {0}")]
+    Refused(String),
     #[error("the sender gave up")]
     Abandoned,
     #[error("the peer closed the connection in the middle of a message")]
@@ -239,10 +269,14 @@ pub async fn read_magic(from: &mut (impl AsyncRead + Unpin)) -> Result<(), Proto
 /// Encodes a file's header.
 /// Returns an error if the receiver would refuse the name.
 pub fn encode_header(header: &FileHeader) -> Result<Vec<u8>, NameError> {
-    let FileHeader { kind, name, size, modified, mode, keeps, asks, data } = header;
+    let FileHeader { kind, name, size, modified, mode, keeps, asks, data, target } = header;
     names::check_path(name)?;
     let first = match kind {
-        Kind::File => FILE,
+        Kind::File => match target {
+            Target::Any => FILE,
+            Target::New => NEW,
+            Target::Changed => CHANGED,
+        },
         Kind::Directory => DIRECTORY,
         Kind::Link(target) => names::check_link(name, target).map(|()| LINK)?,
     };
@@ -283,7 +317,7 @@ pub async fn read_header(first: u8, from: &mut (impl AsyncRead + Unpin)) -> Resu
     let name = read_name(from).await?;
     names::check_path(&name)?;
     let kind = match first {
-        FILE => Kind::File,
+        FILE | NEW | CHANGED => Kind::File,
         DIRECTORY => Kind::Directory,
         LINK => {
             let target = read_name(from).await?;
@@ -292,8 +326,23 @@ pub async fn read_header(first: u8, from: &mut (impl AsyncRead + Unpin)) -> Resu
         }
         other => return Err(ProtocolError::BadMessage(other)),
     };
+    let target = match first {
+        NEW => Target::New,
+        CHANGED => Target::Changed,
+        _ => Target::Any,
+    };
     let data = u32::from(flags >> DATA_BITS).checked_sub(1).map(|bits| 1 << bits);
-    Ok(FileHeader { kind, name, size, modified, mode, keeps: flags & KEEPS != 0, asks: flags & ASKS != 0, data })
+    Ok(FileHeader {
+        kind,
+        name,
+        size,
+        modified,
+        mode,
+        keeps: flags & KEEPS != 0,
+        asks: flags & ASKS != 0,
+        data,
+        target,
+    })
 }
 
 async fn read_name(from: &mut (impl AsyncRead + Unpin)) -> Result<Name, ProtocolError> {
@@ -331,6 +380,7 @@ pub fn encode_reply(bytes: &mut Vec<u8>, number: u64, reply: &Reply) {
         Reply::Anew => ANEW,
         Reply::Offer { .. } => OFFER,
         Reply::Same => SAME,
+        Reply::Groups(_) => GROUPS,
     });
     bytes.extend(number.to_be_bytes());
     match reply {
@@ -338,6 +388,10 @@ pub fn encode_reply(bytes: &mut Vec<u8>, number: u64, reply: &Reply) {
         Reply::Offer { groups, digest } => {
             bytes.extend(groups.to_be_bytes());
             bytes.extend(digest.as_bytes());
+        }
+        Reply::Groups(values) => {
+            bytes.extend((values.len() as u64).to_be_bytes());
+            bytes.extend(values.as_flattened());
         }
         Reply::Confirmed | Reply::Skipped | Reply::Go | Reply::Anew | Reply::Same => {}
     }
@@ -351,7 +405,7 @@ pub fn take_reply(bytes: &mut Vec<u8>) -> Result<Option<(u64, Reply)>, ProtocolE
     }
     let mut rest = bytes.as_slice();
     let Some(fixed) = rest.split_off(..REPLY_LEN) else {
-        return if first > DECLINED { Err(ProtocolError::BadReply) } else { Ok(None) };
+        return if first > GROUPS { Err(ProtocolError::BadReply) } else { Ok(None) };
     };
     let number = fixed.split_last_chunk().map(|(_, number)| u64::from_be_bytes(*number)).unwrap_or_default();
     let reply = match first {
@@ -363,6 +417,7 @@ pub fn take_reply(bytes: &mut Vec<u8>) -> Result<Option<(u64, Reply)>, ProtocolE
         REFUSED => take_reason(&mut rest)?.map(Reply::Refused),
         DECLINED => take_reason(&mut rest)?.map(Reply::Declined),
         OFFER => take_offer(&mut rest),
+        GROUPS => take_groups(&mut rest)?.map(Reply::Groups),
         _ => return Err(ProtocolError::BadReply),
     };
     let Some(reply) = reply else { return Ok(None) };
@@ -384,6 +439,14 @@ fn take_offer(bytes: &mut &[u8]) -> Option<Reply> {
     let groups = u64::from_be_bytes(take_chunk(bytes)?);
     let digest = take_chunk::<HASH_LEN>(bytes)?.into();
     Some(Reply::Offer { groups, digest })
+}
+
+fn take_groups(bytes: &mut &[u8]) -> Result<Option<Vec<[u8; HASH_LEN]>>, ProtocolError> {
+    let Some(groups) = take_chunk(bytes).map(u64::from_be_bytes) else { return Ok(None) };
+    if groups > MAX_GROUPS {
+        return Err(ProtocolError::BadReply);
+    }
+    Ok(bytes.split_off(..groups as usize * HASH_LEN).map(|values| values.as_chunks().0.to_vec()))
 }
 
 fn take_chunk<const N: usize>(bytes: &mut &[u8]) -> Option<[u8; N]> {
@@ -415,6 +478,7 @@ mod tests {
             keeps: false,
             asks: size.is_some(),
             data: None,
+            target: Target::Any,
         }
     }
 
@@ -430,8 +494,11 @@ mod tests {
         let latin = FileHeader { name: b"caf\xe9".to_vec().into(), ..header("", Some(1)) };
         let holes =
             [1, 1 << 20, 1 << 62].map(|data| FileHeader { data: Some(data), ..header("disk.img", Some(u64::MAX - 1)) });
-        for header in
-            [header("a file", Some(1 << 40)), header("stdin", None), directory, link, latin].into_iter().chain(holes)
+        let targets = [Target::New, Target::Changed].map(|target| FileHeader { target, ..header("a", Some(1)) });
+        for header in [header("a file", Some(1 << 40)), header("stdin", None), directory, link, latin]
+            .into_iter()
+            .chain(holes)
+            .chain(targets)
         {
             let bytes = encode_header(&header).unwrap();
             assert_eq!(read_header(bytes[0], &mut &bytes[1..]).await.unwrap(), header);
@@ -499,6 +566,8 @@ mod tests {
             Reply::Anew,
             Reply::Offer { groups: 1 << 40, digest: blake3::hash(b"x") },
             Reply::Same,
+            Reply::Groups(vec![[7; HASH_LEN], [8; HASH_LEN]]),
+            Reply::Groups(Vec::new()),
         ];
         let mut all = Vec::new();
         for (number, reply) in (0..).zip(&replies) {
@@ -515,8 +584,10 @@ mod tests {
         encode_reply(&mut bytes, 7, &Reply::Refused(format!("{}ä\x1b", "x".repeat(1022))));
         let cut = Reply::Refused(format!("{}ä", "x".repeat(1022)));
         assert_eq!(take_reply(&mut bytes).unwrap(), Some((7, cut)));
-        assert!(matches!(take_reply(&mut vec![8]), Err(ProtocolError::BadReply)));
+        assert!(matches!(take_reply(&mut vec![9]), Err(ProtocolError::BadReply)));
         assert!(matches!(take_reply(&mut vec![21]), Err(ProtocolError::Encrypted)));
+        let many = [&[GROUPS][..], &[0; 8], &(MAX_GROUPS + 1).to_be_bytes()].concat();
+        assert!(matches!(take_reply(&mut many.clone()), Err(ProtocolError::BadReply)));
         let long = [&[REFUSED][..], &[0; 8], &[0xff, 0xff]].concat();
         assert!(matches!(take_reply(&mut long.clone()), Err(ProtocolError::BadReply)));
         assert!(matches!(read_magic(&mut &b"\x16\x03\x01aaaaa"[..]).await, Err(ProtocolError::Encrypted)));

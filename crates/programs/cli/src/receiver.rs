@@ -13,7 +13,7 @@ use crate::files::{Attributes, Latest, Staging, TempFile};
 use crate::groups::{GROUP, GroupHasher, digest};
 use crate::names::{self, Name};
 use crate::progress::{Detail, Progress, Screen};
-use crate::protocol::{self, FileHeader, Kind, MAX_CHUNK, ProtocolError, Reply};
+use crate::protocol::{self, FileHeader, Kind, MAX_CHUNK, ProtocolError, Reply, Target};
 use crate::report;
 use crate::sync::blocking;
 use crate::transport::Transport;
@@ -22,13 +22,17 @@ mod batch;
 mod body;
 mod budget;
 mod check;
+mod copies;
 mod disk;
 mod error;
 mod existing;
+#[cfg(unix)]
+mod mirror;
 
 use batch::{Batch, Next};
 use body::{Body, Pace, Peer};
 use check::Check;
+use copies::Copies;
 
 pub(crate) use budget::{Budget, Owner};
 use disk::{Disk, Sink};
@@ -94,6 +98,8 @@ pub(crate) struct LeftOut {
 pub(crate) struct Receiver {
     pub(crate) out: Output,
     pub(crate) existing: Existing,
+    /// Whether a mirror may delete what its sender does not have.
+    pub(crate) deletes: bool,
     /// Whether file names may begin with a dot or a dash.
     pub(crate) hidden: bool,
     /// Limits on the bytes to accept.
@@ -154,6 +160,13 @@ impl Receiver {
             let files = match next?? {
                 Next::End => break,
                 Next::Batch(batch) => self.batch(peer, batch, done).await?,
+                #[cfg(not(unix))]
+                Next::Mirror(_) => return Err(ReceiveError::Mirror("directories cannot be received here")),
+                #[cfg(unix)]
+                Next::Mirror(request) => {
+                    self.mirror(peer, request, pace).await?;
+                    0
+                }
                 Next::File(header) => self.one(peer, header, pace, done).await?,
             };
             missing += files;
@@ -298,7 +311,7 @@ impl Receiver {
         };
         // Checks the name before the contents are sent. A file that appears meanwhile is found at the end.
         if let Some(staging) = staging {
-            match (staging.exists(name).map_err(Fault::Disk)?, self.existing) {
+            match (staging.exists(name).map_err(Fault::Disk)?, self.existing(header)) {
                 (true, Existing::Skip) => return Ok(Received::Skipped),
                 (true, Existing::Refuse) if !may_be_here(staging, header).await => return Err(Fault::Exists),
                 (true, Existing::Refuse) if header.asks => {
@@ -311,6 +324,13 @@ impl Receiver {
                 (false, _) | (true, Existing::Overwrite | Existing::Rename) => {
                     staging.check(name).map_err(Fault::Disk)?
                 }
+            }
+        }
+        if let (Some(staging), Target::Changed) = (staging, header.target) {
+            if header.asks {
+                self.offer_groups(peer, staging, name, body).await?;
+            } else {
+                body.copies = Copies::open(staging, name).await;
             }
         }
         let mut file = match staging {
@@ -380,16 +400,25 @@ impl Receiver {
         match placed {
             Ok((name, kept)) => {
                 share.keep();
-                Ok(Received::File(body.file(name, resumed, hash), kept))
+                Ok(Received::File(body.file(name, resumed + body.copied, hash), kept))
             }
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(Fault::Disk(error)),
-            Err(_) if self.existing == Existing::Skip => Ok(Received::Skipped),
+            Err(_) if self.existing(header) == Existing::Skip => Ok(Received::Skipped),
             Err(_) => match staging {
                 Some(staging) if self.hash_here(peer, staging, name, body).await? == Some(hash) => {
                     Ok(Received::File(body.file(name.clone(), body.received, hash), Ok(())))
                 }
                 _ => Err(Fault::Exists),
             },
+        }
+    }
+
+    /// Returns what is done if a file exists.
+    fn existing(&self, header: &FileHeader) -> Existing {
+        match (self.existing, header.target) {
+            // It was not there when the sender asked, or has another spelling.
+            (Existing::Overwrite, Target::New) => Existing::Refuse,
+            (existing, _) => existing,
         }
     }
 
@@ -475,7 +504,7 @@ impl Receiver {
     ) -> io::Result<(Name, io::Result<()>)> {
         // On file systems without permissions, such as FAT, the contents are kept alone.
         let kept = attributes(header).map_or(Ok(()), |attributes| temp.set(attributes));
-        let name = match self.existing {
+        let name = match self.existing(header) {
             Existing::Rename => temp.persist_beside(&header.name, owner, latest),
             existing => {
                 let placed = temp.persist(&header.name, existing == Existing::Overwrite, owner, latest);

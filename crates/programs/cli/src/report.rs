@@ -122,6 +122,11 @@ pub(crate) fn count(number: u64, what: &str) -> String {
     if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }
 }
 
+/// Formats a number of files, directories and links.
+pub(crate) fn entries(number: u64) -> String {
+    if number == 1 { "1 entry".to_owned() } else { format!("{number} entries") }
+}
+
 /// Formats a size, the duration of the transfer, and the rate of the `moved` bytes that were transferred. Shows no rate
 /// for a duration below 10 ms.
 pub(crate) fn amount(bytes: u64, moved: u64, took: Duration) -> String {

@@ -22,11 +22,13 @@ use crate::sync::completed;
 use crate::transport::Transport;
 
 mod cache;
+mod mirror;
 mod producer;
 mod resume;
 mod source;
 mod tree;
 
+pub(crate) use mirror::Listed;
 use producer::{Batch, End, Mark, Producer, Replies};
 pub(crate) use source::{Plan, Source};
 
@@ -53,6 +55,9 @@ pub(crate) enum SendError {
     Read { path: PathBuf, error: io::Error },
     #[error("the receiver refused {name}: {reason}")]
     Refused { name: Name, reason: String },
+    /// The receiver refuses a mirror, or does not know mirrors.
+    #[error("{0}")]
+    Mirror(String),
     #[error("sending {name} failed after {sent}{} bytes: {error}", size.map(|size| format!(" of {size}")).unwrap_or_default())]
     Connection {
         name: Name,
@@ -120,6 +125,8 @@ pub(crate) struct Sender<T> {
     inbox: Vec<u8>,
     /// Whether the buffers of the transport are empty.
     flushed: bool,
+    /// Bytes that precede the first file.
+    greeting: Vec<u8>,
     /// Whether the latest operation was a read. Then the next one is a write, so that a receiver that sends without end
     /// does not keep data from being sent.
     heard: bool,
@@ -128,7 +135,7 @@ pub(crate) struct Sender<T> {
 impl<T: Transport> Sender<T> {
     /// Creates a sender on `transport`, on which nothing has been sent.
     pub(crate) fn new(transport: T) -> Self {
-        Self { transport, inbox: Vec::new(), flushed: true, heard: false }
+        Self { transport, inbox: Vec::new(), flushed: true, greeting: protocol::MAGIC.to_vec(), heard: false }
     }
 
     pub(crate) fn transport(&self) -> &T {
@@ -159,7 +166,14 @@ impl<T: Transport> Sender<T> {
         progress.reconnect(plan.settled_bytes());
         let mut state = State::default();
         let replies = Replies { asked: replies, settled: Arc::clone(&settled) };
-        let producer = Producer::new(feed, spares, replies, options, progress.screen().clone());
+        let producer = Producer::new(
+            feed,
+            spares,
+            replies,
+            options,
+            progress.screen().clone(),
+            std::mem::take(&mut self.greeting),
+        );
         let mut producer = Some(tokio::task::spawn_blocking(move || producer.run(sources)));
         let (mut bytes, mut written, mut ticks) = (Vec::new(), 0, progress::ticks());
         while !bytes.is_empty() || producer.is_some() || !state.waiting.is_empty() {
@@ -286,6 +300,8 @@ struct Waiting {
 enum Informs {
     /// None, because the sender has not asked.
     Unasked,
+    /// `Groups`, and then any other answer.
+    Groups,
     /// Any answer to the sender's question.
     Any,
     /// `Go`: the sender has to prove that it has the same file, and the receiver may ask for the contents nevertheless.
@@ -306,9 +322,8 @@ impl State {
     /// Records a mark of the batch that is written next.
     fn mark(&mut self, mark: Mark, progress: &mut Progress) {
         match mark {
-            Mark::Begun { number, source, size, asks } => {
+            Mark::Begun { number, source, size, informs } => {
                 (self.name, self.size, self.sent) = (source.name().clone(), size, 0);
-                let informs = if asks { Informs::Any } else { Informs::Unasked };
                 self.waiting.push_back(Waiting::new(Some(number), source, informs));
             }
             Mark::Failed { source, error } => {
@@ -324,7 +339,7 @@ impl State {
                 self.count(bytes);
                 progress.skip(bytes);
                 if let Some(file) = self.waiting.back_mut() {
-                    file.repeats = repeats;
+                    file.repeats |= repeats;
                 }
             }
             Mark::Contents(more) => self.count(more),
@@ -397,7 +412,10 @@ impl Waiting {
                 Informs::Heard
             }
             (Reply::Same, Informs::Any) => Informs::Go,
-            (Reply::Go | Reply::Anew | Reply::Offer { .. } | Reply::Same | Reply::Refused(_), _) => return None,
+            (Reply::Groups(_), Informs::Groups) => Informs::Any,
+            (Reply::Go | Reply::Anew | Reply::Offer { .. } | Reply::Same | Reply::Groups(_) | Reply::Refused(_), _) => {
+                return None;
+            }
             (Reply::Skipped, _) => return self.settled(Delivery::Skipped, is_awaited),
             (Reply::Declined(reason), _) => {
                 let failed = self.failed.take().map(Delivery::Failed);

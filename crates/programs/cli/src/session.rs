@@ -36,19 +36,18 @@ pub(crate) struct Sending<'a> {
 }
 
 impl Sending<'_> {
-    /// Sends the unsettled files over `stream`, and closes the connection. `watch` was started before the connection was
+    /// Sends the unsettled files by `sender`, and closes its connection. `watch` was started before the connection was
     /// opened.
     /// Returns the reason if a file was not confirmed; the plan then has the files to be sent again.
     pub(crate) async fn run(
         mut self,
-        stream: impl Connection,
+        mut sender: Sender<impl Connection>,
         mut watch: Stopwatch,
         mut done: impl FnMut(Outcome),
     ) -> Result<(), SendError> {
         if let Some(plot) = &mut self.plot {
-            plot.begin(stream.tcp());
+            plot.begin(sender.transport().tcp());
         }
-        let mut sender = Sender::new(stream);
         let mut before = Snapshot::default();
         let settled = |source: &Source, delivery: Delivery, stream: &_| {
             let path = Name::from(source.path().as_os_str()).text();

@@ -17,6 +17,10 @@ use crate::names;
 use crate::sidecar::read_about;
 use crate::sync::lock;
 
+mod mirror;
+
+pub(crate) use mirror::{Comparison, SurplusList};
+
 /// Maximum age of a part that is taken over.
 const MAX_AGE: Duration = Duration::from_secs(30 * 24 * 3600);
 

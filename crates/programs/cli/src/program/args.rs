@@ -205,6 +205,8 @@ pub(super) struct SendArgs {
     pub(super) ssh: SshArgs,
     #[command(flatten)]
     pub(super) existing: ExistingArgs,
+    #[command(flatten)]
+    pub(super) mirror: MirrorArgs,
 }
 
 impl SendArgs {
@@ -223,6 +225,38 @@ impl SendArgs {
             None => self.words.split_first().map(|(first, rest)| (first.as_os_str(), rest))?,
         };
         (!paths.is_empty()).then_some((target, paths))
+    }
+}
+
+/// Options of mirrors.
+#[derive(Debug, Args)]
+pub(super) struct MirrorArgs {
+    /// Send only what differs from the copy at the receiver, which has to have --overwrite
+    ///
+    /// A file with the same size and modification time is not sent. Of a changed file, only what differs is sent, in
+    /// blocks of 1 KiB, above 2 MiB in groups of 1 MiB.
+    #[arg(long, conflicts_with = "no_attributes")]
+    pub(super) mirror: bool,
+    /// With --mirror, list what only the receiver has in the directories, ask, and delete it; the receiver has to have
+    /// --allow-delete
+    #[arg(long, requires = "mirror")]
+    pub(super) delete: bool,
+    /// With --delete, do not ask
+    #[arg(long, requires = "delete")]
+    pub(super) yes: bool,
+    /// With --mirror, only say what would be sent and deleted
+    #[arg(long, requires = "mirror")]
+    pub(super) dry_run: bool,
+    /// With --mirror, also compare the contents of files with the same size and modification time, by hashes
+    #[arg(long, requires = "mirror")]
+    pub(super) checksum: bool,
+}
+
+impl MirrorArgs {
+    /// Returns the options that the receiver needs.
+    pub(super) fn words(&self) -> impl Iterator<Item = &'static str> {
+        let words = [(self.mirror, "--overwrite"), (self.delete, "--allow-delete")];
+        words.into_iter().filter(|(is_needed, _)| *is_needed).map(|(_, word)| word)
     }
 }
 
@@ -284,6 +318,9 @@ pub(super) struct ReceiveArgs {
     /// senders with a key, which may pause, and for others 60 s, in which 16 KiB have to come
     #[arg(long, value_name = "DURATION", value_parser = units::parse_limit)]
     pub(super) idle: Option<Duration>,
+    /// Let senders with --mirror --delete delete what they do not have in their directories
+    #[arg(long, conflicts_with = "plaintext", requires = "overwrite")]
+    pub(super) allow_delete: bool,
     /// Accept names that begin with a dot or a dash
     #[arg(long)]
     pub(super) allow_hidden: bool,

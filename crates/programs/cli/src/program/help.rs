@@ -35,7 +35,10 @@ const EXAMPLES: usize = 3;
 
 /// Options in short help besides operands, by command. Commands that are not listed show all.
 const SHOWN: [(&str, &[&str]); 6] = [
-    ("send", &["accept_new", "code", "limit", "compress", "links", "retry", "no_resume", "json", "congestion"]),
+    (
+        "send",
+        &["accept_new", "code", "limit", "compress", "links", "mirror", "retry", "no_resume", "json", "congestion"],
+    ),
     ("receive", &["out", "code", "allow", "once", "overwrite", "rename", "skip", "listen", "max_bytes"]),
     ("forward", &["local", "dynamic", "remote", "accept_new", "code", "max_rate", "status", "congestion"]),
     ("stdio", &["accept_new", "ca", "code", "remember", "congestion"]),
@@ -44,12 +47,13 @@ const SHOWN: [(&str, &[&str]); 6] = [
 ];
 
 /// Groups of options in long help. Others stand first.
-const GROUPS: [(&str, &[&str]); 5] = [
+const GROUPS: [(&str, &[&str]); 6] = [
     ("Who may connect", &["allow", "accept_new", "ca", "code", "remember", "plaintext"]),
     (
         "Files",
         &["links", "no_attributes", "compress", "resume", "no_resume", "overwrite", "rename", "skip", "allow_hidden"],
     ),
+    ("Mirrors", &["mirror", "delete", "yes", "dry_run", "checksum", "allow_delete"]),
     (
         "Limits",
         &["limit", "retry", "max_bytes", "max_bytes_per_peer", "max_rate", "max_total_rate", "max_connections", "idle"],

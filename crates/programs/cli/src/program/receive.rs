@@ -348,6 +348,7 @@ impl Server {
         let receiver = Receiver {
             out,
             existing: args.existing.policy(),
+            deletes: args.allow_delete,
             hidden: args.allow_hidden,
             budget,
             patience: args.transport.patience(),

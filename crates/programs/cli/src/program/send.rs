@@ -12,15 +12,16 @@ use super::args::{PORT, SendArgs};
 use super::code::CodeArg;
 use super::dial::{self, Dialer, Target, is_outage};
 use super::home::Home;
+use super::mirror::Mirror;
 use super::ssh::{Place, Session, UNUSED};
 use super::tally::Tally;
 use super::{Reported, Screen, WrongUse};
 use crate::names::{self, Name};
 use crate::plot::Plot;
-use crate::progress::Detail;
+use crate::progress::{Detail, Progress};
 use crate::protocol::ProtocolError;
 use crate::report::{self, Stopwatch};
-use crate::sender::{Plan, SendError, Source};
+use crate::sender::{Plan, SendError, Sender, Source};
 use crate::session::{Outcome, Sending};
 use crate::transport::{Connection, TransportArgs};
 
@@ -96,10 +97,17 @@ async fn push(args: &SendArgs, place: &Place, target: &str, screen: &Screen) -> 
     // Unfinished files belong to the key of this machine.
     let (identity, _) = Home::open(true, screen)?;
     let mut arguments = vec!["receive".to_owned(), "--allow-hidden".to_owned(), format!("--out={}", place.word())];
-    arguments.extend(args.existing.word().map(str::to_owned));
+    let existing = args.existing.word().filter(|word| !args.mirror.words().any(|needed| needed == *word));
+    arguments.extend(existing.into_iter().chain(args.mirror.words()).map(str::to_owned));
     arguments.extend(transport.words());
     let started = Session::start(&args.ssh, &place.host, identity.fingerprint(), arguments);
-    let (mut session, route) = started.await?;
+    let (mut session, route) = started.await.map_err(|error| match args.mirror.delete {
+        // The words of an older program about the option.
+        true if error.to_string().contains("'--allow-delete'") => {
+            anyhow!("longhaul at {} is too old for --delete; renew it there", place.host)
+        }
+        _ => error,
+    })?;
     // A person may have typed a password meanwhile.
     delivery.tally.watch = Stopwatch::start();
     let sent = session.during(async {
@@ -140,7 +148,7 @@ pub(super) async fn offer(
         patience: args.transport.patience(),
         plot: None,
     };
-    sending.run(stream, Stopwatch::start(), done).await?;
+    sending.run(Sender::new(stream), Stopwatch::start(), done).await?;
     Ok(left_out)
 }
 
@@ -149,6 +157,7 @@ struct Delivery<'a> {
     transport: &'a TransportArgs,
     screen: &'a Screen,
     plan: Plan,
+    mirror: Option<Mirror>,
     plot: Option<Plot>,
     /// Key of this machine, if one is presented.
     key: Option<Fingerprint>,
@@ -162,7 +171,8 @@ impl<'a> Delivery<'a> {
         let plan = plan(args)?;
         let plot = args.plot.as_ref().map(|file| Plot::new(file.clone(), screen));
         let tally = Tally::new(to, &plan);
-        Ok(Self { args, transport, screen, plan, plot, key: None, retry: args.retry, tally })
+        let mirror = Mirror::new(&args.mirror, args.json, &plan, screen)?;
+        Ok(Self { args, transport, screen, plan, mirror, plot, key: None, retry: args.retry, tally })
     }
 
     /// Sends the files over `stream`, whose opening began at `watch`. After an outage, continues over connections that
@@ -194,11 +204,13 @@ impl<'a> Delivery<'a> {
         again: impl AsyncFn(TransportArgs) -> Result<S>,
     ) -> Result<()> {
         let (args, screen) = (self.args, self.screen);
-        screen.say(&self.tally.beginning());
+        screen.say(&self.tally.beginning(self.mirror.is_some()));
         let mut progress = screen.begin(Some(self.tally.total), "");
         // An outage ends once a connection lasts for some time or carries a file. Until then, the pauses grow.
         let (mut outage, mut pause, mut connections) = (None, MIN_PAUSE, 0);
         loop {
+            let mut sender = Sender::new(stream);
+            let compared = self.compare(&mut sender, &mut progress).await;
             let mut arrived = false;
             let done = |outcome: Outcome| {
                 arrived = true;
@@ -212,7 +224,11 @@ impl<'a> Delivery<'a> {
                 patience: self.transport.patience(),
                 plot: self.plot.as_mut(),
             };
-            let Err(error) = sending.run(stream, watch, done).await else {
+            let sent = match compared {
+                Ok(()) => sending.run(sender, watch, done).await,
+                Err(error) => Err(error),
+            };
+            let Err(error) = sent else {
                 drop(progress);
                 return self.tally.end(args.json, screen);
             };
@@ -246,6 +262,26 @@ impl<'a> Delivery<'a> {
             };
             screen.warn("connected again");
         }
+    }
+}
+
+impl Delivery<'_> {
+    /// For a mirror, removes from the plan what the receiver has.
+    async fn compare(
+        &mut self,
+        sender: &mut Sender<impl Connection>,
+        progress: &mut Progress,
+    ) -> Result<(), SendError> {
+        let Some(mirror) = &mut self.mirror else { return Ok(()) };
+        let compared = mirror.compare(sender, &mut self.plan, self.screen).await;
+        if compared.is_err() {
+            // A reset tells the peer at once.
+            sender.transport().tcp().abort();
+        } else {
+            self.tally.compared(&mut mirror.found);
+            progress.expect(self.tally.total);
+        }
+        compared
     }
 }
 

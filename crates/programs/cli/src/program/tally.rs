@@ -2,6 +2,7 @@
 
 use anyhow::Result;
 
+use super::mirror::Found;
 use super::{Reported, Screen};
 use crate::names;
 use crate::progress::Total;
@@ -30,6 +31,7 @@ pub(super) struct Tally {
     skipped: u64,
     /// Files that the receiver does not have, with the reasons.
     left_out: Vec<(String, String)>,
+    mirror: Option<Found>,
 }
 
 impl Tally {
@@ -44,7 +46,16 @@ impl Tally {
             moved: 0,
             skipped: 0,
             left_out: Vec::new(),
+            mirror: None,
         }
+    }
+
+    /// Takes over what a mirror has found so far.
+    pub(super) fn compared(&mut self, found: &mut Found) {
+        self.left_out.append(&mut found.kept);
+        self.total = found.total;
+        let Found { dry_run, unchanged, total, surplus, deleted, .. } = *found;
+        self.mirror = Some(Found { dry_run, unchanged, total, surplus, deleted, kept: Vec::new() });
     }
 
     pub(super) fn add(&mut self, outcome: Outcome) {
@@ -60,8 +71,8 @@ impl Tally {
         }
     }
 
-    /// Returns a line about what is to be sent.
-    pub(super) fn beginning(&self) -> String {
+    /// Returns a line about what is to be sent, or first compared.
+    pub(super) fn beginning(&self, compares: bool) -> String {
         let Total { files, bytes } = self.total;
         let (files, size) = (count(files, "file"), bytes.map(report::size));
         let what = match (&self.name, self.total.files) {
@@ -71,7 +82,11 @@ impl Tally {
             }
             (None, _) => size.map_or_else(|| files.clone(), |size| format!("{files} ({size})")),
         };
-        format!("Sending {what} to {}", self.to)
+        if compares {
+            format!("Comparing {what} with the copy at {}", self.to)
+        } else {
+            format!("Sending {what} to {}", self.to)
+        }
     }
 
     /// Reports what was sent and what was not.
@@ -117,14 +132,24 @@ impl Tally {
     fn sentence(&self) -> String {
         let took = self.watch.elapsed();
         let all = self.total.files;
-        if self.moved == 0 && self.files == all && self.bytes > 0 {
-            return match all {
+        let (same, unchanged, only_there) = match &self.mirror {
+            Some(found) => (found.same(), found.unchanged, found.only_there()),
+            None => Default::default(),
+        };
+        let end = if self.left_out.is_empty() { "" } else { " Left out:" };
+        if let Some(Found { dry_run: true, total: Total { files, bytes }, .. }) = self.mirror {
+            let size = report::size(bytes.unwrap_or_default());
+            return format!("Would send {}, at most {size}.{same}{only_there}{end}", count(files, "file"));
+        }
+        if self.moved == 0 && self.files == all && (self.bytes > 0 || all == 0 && unchanged > 0) {
+            let text = match all + unchanged {
                 1 => "Nothing to send: the file is there and the same.".to_owned(),
                 all => format!("Nothing to send: all {all} files are there and the same."),
             };
+            return text + &only_there + end;
         }
         let what = match &self.name {
-            Some(name) if all == 1 && self.files == 1 => name.clone(),
+            Some(name) if all == 1 && self.files == 1 && self.mirror.is_none() => name.clone(),
             _ if self.files == all => count(all, "file"),
             _ => format!("{} of {}", self.files, count(all, "file")),
         };
@@ -132,6 +157,10 @@ impl Tally {
         let rate = report::rate(report::bits_per_second(self.moved, took));
         let mut text = match self.files {
             0 => "Nothing was sent.".to_owned(),
+            _ if self.mirror.is_some() && self.moved < self.bytes => {
+                let (moved, bytes) = (report::size(self.moved), report::size(self.bytes));
+                format!("Sent {what}, {moved} of {bytes}, in {time} ({rate}).")
+            }
             _ => format!("Sent {what}, {}, in {time} ({rate}).", report::size(self.bytes)),
         };
         if self.skipped > 0 {
@@ -141,6 +170,8 @@ impl Tally {
             };
             text += &format!(" {} {is} skipped, because the receiver has {has}.", count(self.skipped, "file"));
         }
+        text += &same;
+        text += &only_there;
         match (self.left_out.len(), self.files) {
             (0, 0) => {}
             (0, 1) => text += " The receiver has checked and stored it.",
@@ -152,7 +183,7 @@ impl Tally {
 
     fn summary(&self) -> serde_json::Value {
         let seconds = self.watch.elapsed();
-        serde_json::json!({
+        let mut sum = serde_json::json!({
             "files": self.files,
             "bytes": self.bytes,
             "moved_bytes": self.moved,
@@ -160,7 +191,18 @@ impl Tally {
             "goodput_bps": report::bits_per_second(self.moved, seconds),
             "skipped_files": self.skipped,
             "left_out_files": self.left_out.len(),
-        })
+        });
+        if let Some(found) = &self.mirror {
+            sum["unchanged_files"] = found.unchanged.into();
+            sum["surplus_entries"] = found.surplus.into();
+            sum["deleted_entries"] = found.deleted.into();
+            if found.dry_run {
+                sum["dry_run"] = true.into();
+                sum["files"] = found.total.files.into();
+                sum["bytes"] = found.total.bytes.into();
+            }
+        }
+        sum
     }
 }
 
@@ -180,9 +222,9 @@ mod tests {
             assert!(text.starts_with(beginning) && text.ends_with(end), "{text}");
         };
         let mut all = tally(302, 8_600_000_000);
-        assert_eq!(all.beginning(), "Sending 302 files (8.6 GB) to 192.0.2.7");
+        assert_eq!(all.beginning(false), "Sending 302 files (8.6 GB) to 192.0.2.7");
         all.name = Some("photos".to_owned());
-        assert_eq!(all.beginning(), "Sending photos (302 files, 8.6 GB) to 192.0.2.7");
+        assert_eq!(all.beginning(false), "Sending photos (302 files, 8.6 GB) to 192.0.2.7");
         (all.files, all.bytes, all.moved) = (302, 8_600_000_000, 8_600_000_000);
         begins(&all, "Sent 302 files, 8.6 GB, in ", " The receiver has checked and stored all of them.");
         all.moved = 0;
@@ -193,8 +235,20 @@ mod tests {
         begins(&some, "Sent 299 of 302 files, 8.5 GB, in ", " Left out:");
         let mut one = tally(1, 1000);
         (one.name, one.files, one.bytes, one.moved) = (Some("a.iso".to_owned()), 1, 1000, 1000);
-        assert_eq!(one.beginning(), "Sending a.iso (1.0 kB) to 192.0.2.7");
+        assert_eq!(one.beginning(false), "Sending a.iso (1.0 kB) to 192.0.2.7");
         begins(&one, "Sent a.iso, 1.0 kB, in ", " The receiver has checked and stored it.");
+        let found = Found { unchanged: 9900, surplus: 3, deleted: 2, ..Found::default() };
+        let mut mirror = Tally { mirror: Some(found), ..tally(100, 1_500_000) };
+        (mirror.files, mirror.bytes, mirror.moved) = (100, 1_500_000, 300_000);
+        let end = " 9900 files are unchanged. 2 entries deleted. The receiver has checked and stored all of them.";
+        begins(&mirror, "Sent 100 files, 300 kB of 1.5 MB, in ", end);
+        mirror.moved = 0;
+        begins(&mirror, "Nothing to send: all 10000 files are there and the same. 2 entries deleted.", "");
+        mirror.total.files = 0;
+        mirror.files = 0;
+        begins(&mirror, "Nothing to send: all 9900 files are there and the same. 2 entries deleted.", "");
+        mirror.mirror = Some(Found { dry_run: true, unchanged: 1, surplus: 1, ..Found::default() });
+        begins(&mirror, "Would send 0 files, at most 0 B. 1 file is unchanged. 1 entry would be deleted.", "");
         let skipped = Tally { skipped: 2, ..tally(2, 10) };
         begins(&skipped, "Nothing was sent. 2 files were skipped, because the receiver has files of these names.", "");
     }

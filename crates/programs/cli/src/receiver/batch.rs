@@ -8,12 +8,14 @@ use std::sync::Arc;
 use bytes::Buf as _;
 use futures_util::FutureExt as _;
 use longhaul_tls::Fingerprint;
+use tokio::io::AsyncReadExt as _;
 
 use super::body::Peer;
 use super::error::Fault;
 use super::{Existing, File, Output, Received, Receiver, attributes};
 use crate::files::hashing::Stop;
 use crate::files::{Latest, Staging};
+use crate::mirror::{self, Request};
 use crate::names::Name;
 use crate::packing::Unpacker;
 use crate::protocol::{self, FileHeader, HASH_LEN, Kind, ProtocolError};
@@ -46,6 +48,7 @@ pub(super) enum Next {
     Batch(Batch),
     /// A file whose contents follow.
     File(FileHeader),
+    Mirror(Request),
     End,
 }
 
@@ -69,6 +72,9 @@ impl<T: Transport> Peer<'_, T> {
             return Ok(Next::End);
         }
         let [first] = first;
+        if first == mirror::COMPARE {
+            return self.request().await.map(Next::Mirror);
+        }
         let header = protocol::read_header(first, self).await?;
         Ok(match header.kind {
             Kind::File => Next::File(header),
@@ -78,6 +84,16 @@ impl<T: Transport> Peer<'_, T> {
                 Next::Batch(batch)
             }
         })
+    }
+
+    /// Reads the beginning of a comparison.
+    async fn request(&mut self) -> Result<Request, ProtocolError> {
+        let mut fields = [0; mirror::OPTIONS_LEN];
+        self.read_exact(&mut fields).await?;
+        let [options, ..] = fields;
+        let len = self.read_u16().await?;
+        tokio::io::copy(&mut self.take(len.into()), &mut tokio::io::sink()).await?;
+        Ok(Request::decode(options))
     }
 
     /// Takes the complete entries at the beginning of what has arrived. Also returns whether the next one is incomplete.
@@ -190,15 +206,15 @@ impl Receiver {
         let contents = batch.contents.get(contents.clone()).unwrap_or_default();
         let bytes = contents.len() as u64;
         let file = |name, resumed| File { name, bytes, resumed, took: batch.arrived.elapsed(), hash: *hash };
-        let exists = || match self.existing {
+        let existing = self.existing(header);
+        let exists = || match existing {
             Existing::Skip => Ok(Received::Skipped),
             _ if has(staging, name, contents) => Ok(Received::File(file(name.clone(), bytes), Ok(()))),
             _ => Err(Fault::Exists),
         };
         let mut share = self.budget.begin(key, name, bytes).map_err(Fault::TooLarge)?;
         share.add(bytes).map_err(Fault::TooLarge)?;
-        if staging.prepare(name, latest).map_err(Fault::Disk)?
-            && matches!(self.existing, Existing::Skip | Existing::Refuse)
+        if staging.prepare(name, latest).map_err(Fault::Disk)? && matches!(existing, Existing::Skip | Existing::Refuse)
         {
             return exists();
         }

@@ -12,6 +12,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, ReadBuf};
 use tokio::time::Interval;
 
 use super::check::Check;
+use super::copies::Copies;
 use super::error::Fault;
 use super::{File, LeftOut};
 use crate::files::Staging;
@@ -81,6 +82,11 @@ impl<'a, T: Transport> Peer<'a, T> {
     /// Queues a reply to the current file, which is sent with the next read at the latest.
     pub(super) fn reply(&mut self, reply: &Reply) {
         protocol::encode_reply(&mut self.replies, self.number, reply);
+    }
+
+    /// Queues bytes that are not a reply to a file.
+    pub(super) fn queue(&mut self, bytes: &[u8]) {
+        self.replies.extend(bytes);
     }
 
     /// Sends all replies. Cancel safe.
@@ -194,6 +200,9 @@ pub(super) struct Body {
     /// Bytes of the contents that are present.
     pub(super) received: u64,
     pub(super) ended: bool,
+    /// Bytes of the contents that were taken from the existing file.
+    pub(super) copied: u64,
+    pub(super) copies: Copies,
     pace: Pace,
     /// Ticks spent waiting for the peer since it last made the minimum progress.
     waited: u32,
@@ -219,6 +228,8 @@ impl Body {
             size,
             received: 0,
             ended: false,
+            copied: 0,
+            copies: Copies::default(),
             pace,
             waited: 0,
             before: 0,
@@ -243,9 +254,10 @@ impl Body {
         File { name, bytes: self.received, resumed, took: self.watch.elapsed(), hash }
     }
 
-    /// Counts the first `bytes` bytes as present.
+    /// Counts the next `bytes` bytes as present.
     pub(super) fn skip(&mut self, bytes: u64, progress: &mut Progress) {
-        (self.received, self.before) = (bytes, bytes);
+        self.received += bytes;
+        self.before = self.received;
         progress.skip(bytes);
     }
 
@@ -262,11 +274,19 @@ impl Body {
         let first = self.message(peer).await?;
         match (first, self.size) {
             (protocol::CHUNK | protocol::PACKED, _) => {}
+            (protocol::COPY, _) if self.copies.is_offered => {}
             (protocol::END, Some(size)) if self.received < size => return Err(ProtocolError::WrongSize(size).into()),
             (protocol::END, _) => return Ok(None),
             (other, _) => return Err(ProtocolError::BadMessage(other).into()),
         }
         let len = u32::from_be_bytes(self.fixed(peer).await?);
+        if first == protocol::COPY {
+            self.check_room(len.into())?;
+            let from = self.received;
+            self.copied += u64::from(len);
+            self.skip(len.into(), &mut peer.progress);
+            return self.copies.read(from, len, chunk).await.map(Some);
+        }
         if len as usize > MAX_CHUNK {
             return Err(ProtocolError::ChunkTooLong(len).into());
         }

@@ -20,6 +20,9 @@ pub(crate) enum ReceiveError {
     /// A file was not received. `came` is what of it had arrived, such as `3 of 10 bytes`.
     #[error("{}", fault.text(&name.to_string(), came))]
     File { name: Name, came: String, fault: Fault },
+    /// A mirror is refused.
+    #[error("{0}")]
+    Mirror(&'static str),
     #[error("{}", left_out(.0))]
     LeftOut(usize),
 }
@@ -146,6 +149,7 @@ impl ReceiveError {
         match self {
             Self::Peer(ProtocolError::Name(_) | ProtocolError::BadTime(_)) => Some(self.to_string()),
             Self::File { fault, .. } => fault.reason(),
+            Self::Mirror(reason) => Some((*reason).to_owned()),
             Self::Peer(_) | Self::Silent | Self::Idle | Self::LeftOut(_) => None,
         }
     }

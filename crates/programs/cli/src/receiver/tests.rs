@@ -16,6 +16,7 @@ impl Transport for DuplexStream {
 }
 
 mod batches;
+mod mirror;
 mod one_file;
 mod random;
 mod resumed;
@@ -35,6 +36,7 @@ impl Scene {
         let receiver = Receiver {
             out: Output::Directory(Staging::open(&out).unwrap()),
             existing: Existing::Refuse,
+            deletes: false,
             hidden: false,
             budget: Budget::default(),
             patience,
@@ -216,8 +218,18 @@ async fn hostile_input_ends_with_a_sentence() {
 fn header(kind: Kind, name: &str, mode: u32) -> Vec<u8> {
     let modified = protocol::Timestamp::default();
     let (name, keeps) = (name.into(), kind == Kind::Directory);
-    protocol::encode_header(&FileHeader { kind, name, size: None, modified, mode, keeps, asks: false, data: None })
-        .unwrap()
+    protocol::encode_header(&FileHeader {
+        kind,
+        name,
+        size: None,
+        modified,
+        mode,
+        keeps,
+        asks: false,
+        data: None,
+        target: Target::Any,
+    })
+    .unwrap()
 }
 
 /// Empty files, directories and links count as 4 KiB each, and so do directories above them.

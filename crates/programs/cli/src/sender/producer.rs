@@ -13,11 +13,12 @@ use super::cache::Place;
 use super::resume::{Check, Rest, matches};
 use super::source::Contents;
 use super::tree::Latest;
-use super::{Options, SendError, Source};
-use crate::groups::GroupHasher;
+use super::{Informs, Options, SendError, Source};
+use crate::groups::{GROUP, GroupHasher};
+use crate::mirror::Known;
 use crate::packing::Packer;
 use crate::progress::Screen;
-use crate::protocol::{self, FileHeader, Kind, MAX_CHUNK, MAX_UNASKED, Reply};
+use crate::protocol::{self, FileHeader, Kind, MAX_CHUNK, MAX_UNASKED, Reply, Target};
 use crate::receiver::{GIVEN_UP, may_be_repeated};
 
 /// Number of bytes from which on a batch is sent.
@@ -37,8 +38,8 @@ pub(super) struct Batch {
 #[derive(Debug)]
 pub(super) enum Mark {
     /// The batch has the header of this file.
-    Begun { number: u64, source: Arc<Source>, size: Option<u64>, asks: bool },
-    /// The contents begin after `bytes` bytes. If these are not what the receiver has, the file `repeats`.
+    Begun { number: u64, source: Arc<Source>, size: Option<u64>, informs: Informs },
+    /// The receiver has the next `bytes` bytes. If these are not what it should have, the file `repeats`.
     Resumed { bytes: u64, repeats: bool },
     /// The batch has this number of bytes of contents.
     Contents(u64),
@@ -62,7 +63,7 @@ impl End {
     const EMPTY: Self = Self { hash: blake3::Hash::from_bytes([0; protocol::HASH_LEN]), bytes: 0, resumed: 0 };
 }
 
-enum Stop {
+pub(super) enum Stop {
     Gone,
     /// The file cannot be read. Later files are sent.
     Unread(io::Error),
@@ -87,7 +88,7 @@ pub(super) struct Producer {
     pub(super) replies: Replies,
     pub(super) options: Options,
     pub(super) screen: Screen,
-    batch: Batch,
+    pub(super) batch: Batch,
     latest: Latest,
     next: u64,
     /// `None` before the first chunk that is to be compressed.
@@ -103,19 +104,20 @@ impl Producer {
         replies: Replies,
         options: Options,
         screen: Screen,
+        greeting: Vec<u8>,
     ) -> Self {
-        let batch = Batch { bytes: protocol::MAGIC.to_vec(), marks: Vec::new() };
+        let batch = Batch { bytes: greeting, marks: Vec::new() };
         let latest = Latest::default();
         Self { feed, spares, replies, options, screen, batch, latest, next: 0, packer: None, packs: false }
     }
 
     /// Produces the batches of `sources` until the connection has failed.
-    pub(super) fn run(mut self, sources: Vec<Arc<Source>>) -> Result<(), SendError> {
+    pub(super) fn run(mut self, sources: Vec<(Arc<Source>, Known)>) -> Result<(), SendError> {
         if self.options.compress {
             self.packer = Some(Packer::new().map_err(SendError::Compress)?);
         }
-        for source in &sources {
-            match self.file(source) {
+        for (source, known) in &sources {
+            match self.file(source, known) {
                 Ok(()) => {}
                 Err(Stop::Gone) => return Ok(()),
                 Err(Stop::Unread(error)) => {
@@ -129,10 +131,10 @@ impl Producer {
         Ok(())
     }
 
-    fn file(&mut self, source: &Arc<Source>) -> Result<(), Stop> {
-        match self.attempt(source, None)? {
+    fn file(&mut self, source: &Arc<Source>, known: &Known) -> Result<(), Stop> {
+        match self.attempt(source, known, None)? {
             // Only once: what is wrong again will not become right.
-            Some(known) => self.attempt(source, Some(known)).map(drop),
+            Some(again) => self.attempt(source, known, Some(again)).map(drop),
             None => Ok(()),
         }
     }
@@ -142,10 +144,17 @@ impl Producer {
     fn attempt(
         &mut self,
         source: &Arc<Source>,
+        known: &Known,
         again: Option<Vec<ChainingValue>>,
     ) -> Result<Option<Vec<ChainingValue>>, Stop> {
         let begun = source.begin(&mut self.latest).and_then(|(mut header, contents)| {
             header.asks = self.options.resume && header.size.is_some_and(|size| size > MAX_UNASKED);
+            header.target = match known {
+                Known::Nothing => Target::Any,
+                Known::New => Target::New,
+                Known::Changed(blocks) if header.asks || self.options.resume && !blocks.is_empty() => Target::Changed,
+                Known::Changed(_) => Target::Any,
+            };
             header.keeps = self.options.attributes && (header.size.is_some() || header.kind == Kind::Directory);
             let bytes = protocol::encode_header(&header).map_err(io::Error::other)?;
             Ok((bytes, header, contents))
@@ -162,14 +171,23 @@ impl Producer {
         self.batch.bytes.extend(bytes);
         // Compression reduces the zeros of a hole to a few bytes.
         self.packs = self.options.compress || header.data.is_some();
-        let (size, asks) = (header.size, header.asks);
-        self.batch.marks.push(Mark::Begun { number, source: Arc::clone(source), size, asks });
+        let informs = match (header.asks, header.target) {
+            (false, _) => Informs::Unasked,
+            (true, Target::Changed) => Informs::Groups,
+            (true, _) => Informs::Any,
+        };
+        self.batch.marks.push(Mark::Begun { number, source: Arc::clone(source), size: header.size, informs });
         let Some(mut contents) = contents else {
             self.batch.marks.push(Mark::Ended(End::EMPTY));
             return self.flush_if_full().map(|()| None);
         };
-        let mut rest = Rest::default();
-        let is_first = again.is_none();
+        let (mut rest, mut theirs, is_first) = (Rest::default(), Vec::new(), again.is_none());
+        if header.asks && header.target == Target::Changed {
+            match self.groups(number)? {
+                Some(groups) => theirs = groups,
+                None => return Ok(None),
+            }
+        }
         if header.asks {
             match self.ask(number, source, &mut contents, &header, again)? {
                 Some(asked) => rest = asked,
@@ -180,14 +198,21 @@ impl Producer {
             // Earlier files need not wait for these contents, which may come much later.
             self.flush()?;
         }
-        let resumed = rest.hasher.len();
+        let mut resumed = rest.hasher.len();
         let repeats = is_first && resumed > 0;
-        let mut left = header.size.map_or(u64::MAX, |size| size.saturating_sub(resumed));
+        if let (Known::Changed(blocks), Target::Changed, false) = (known, header.target, header.asks) {
+            resumed = self.blocks(&mut contents, header.size.unwrap_or_default(), &mut rest.hasher, blocks)?;
+        }
+        let mut left = header.size.map_or(u64::MAX, |size| size.saturating_sub(rest.hasher.len()));
         while left > 0 {
             if self.is_settled(number) || rest.is_right(Duration::ZERO)? == Some(false) {
                 return self.abandon(number, source, rest, repeats);
             }
-            let read = self.chunk(&mut contents, left, &mut rest)?;
+            let (read, copied) = match theirs.get((rest.hasher.len() / GROUP) as usize) {
+                Some(theirs) => self.group(&mut contents, left, &mut rest, theirs)?,
+                None => (self.chunk(&mut contents, left, &mut rest)?, 0),
+            };
+            resumed += copied;
             match header.size {
                 None if read == 0 => break,
                 // More may come much later.
@@ -298,7 +323,7 @@ impl Producer {
                     _ => return Ok(None),
                 }
             }
-            Reply::Confirmed | Reply::Skipped | Reply::Declined(_) | Reply::Refused(_) => {
+            Reply::Confirmed | Reply::Skipped | Reply::Declined(_) | Reply::Refused(_) | Reply::Groups(_) => {
                 self.batch.bytes.push(protocol::ABANDONED);
                 return Ok(None);
             }
@@ -306,7 +331,7 @@ impl Producer {
         Ok(Some(Rest::all(place.as_ref())))
     }
 
-    fn reply(&mut self, number: u64) -> Result<Reply, Stop> {
+    pub(super) fn reply(&mut self, number: u64) -> Result<Reply, Stop> {
         self.flush()?;
         loop {
             let (of, reply) = self.replies.asked.recv().map_err(|_| Stop::Gone)?;
@@ -341,8 +366,16 @@ impl Producer {
         if let Some(head) = bytes.get_mut(start..body) {
             head.copy_from_slice(&protocol::chunk_start(read as u32));
         }
+        rest.record(bytes.get(body..).unwrap_or_default());
+        self.pack(start, body)?;
+        self.batch.marks.push(Mark::Contents(read as u64));
+        Ok(read as u64)
+    }
+
+    /// Compresses the last chunk of the batch, which starts at `start` and has its contents at `body`, if that saves bytes.
+    pub(super) fn pack(&mut self, start: usize, body: usize) -> io::Result<()> {
+        let bytes = &mut self.batch.bytes;
         let contents = bytes.get(body..).unwrap_or_default();
-        rest.record(contents);
         if self.packs && self.packer.is_none() {
             self.packer = Some(Packer::new()?);
         }
@@ -351,8 +384,7 @@ impl Producer {
             bytes.extend(protocol::packed_start(packed.len() as u32));
             bytes.extend(packed);
         }
-        self.batch.marks.push(Mark::Contents(read as u64));
-        Ok(read as u64)
+        Ok(())
     }
 
     fn hash(&mut self, hasher: &GroupHasher, resumed: u64) {
@@ -365,7 +397,7 @@ impl Producer {
         if self.batch.bytes.len() >= BATCH || self.batch.marks.len() >= MARKS { self.flush() } else { Ok(()) }
     }
 
-    fn flush(&mut self) -> Result<(), Stop> {
+    pub(super) fn flush(&mut self) -> Result<(), Stop> {
         let mut bytes = self.spares.try_recv().unwrap_or_default();
         bytes.clear();
         let batch = std::mem::replace(&mut self.batch, Batch { bytes, marks: Vec::new() });

@@ -8,9 +8,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::SendError;
 use super::tree::{Directory, Found, Latest};
+use crate::groups::GroupHasher;
+use crate::mirror::{Answer, Known, State};
 use crate::names::{self, Name, NameError};
 use crate::progress::Total;
-use crate::protocol::{FileHeader, Kind, Timestamp};
+use crate::protocol::{self, FileHeader, Kind, Target, Timestamp};
 
 /// A file, directory or symbolic link to be sent.
 #[derive(Debug)]
@@ -18,6 +20,8 @@ pub(crate) struct Source {
     path: PathBuf,
     name: Name,
     size: Option<u64>,
+    /// Modification time when it was found.
+    modified: Timestamp,
     input: Input,
 }
 
@@ -80,14 +84,16 @@ impl Source {
             return Err(SendError::NotAFile(path.to_owned()));
         }
         let file = File::open(path).map_err(open)?;
-        let size = file.metadata().map_err(open)?.len();
+        let metadata = file.metadata().map_err(open)?;
+        let modified = Timestamp::from(metadata.modified().map_err(open)?).clamped();
         let name = name(path).map_err(|error| SendError::Name { path: path.to_owned(), error })?;
-        Ok(Self { path: path.to_owned(), name, size: Some(size), input: Input::Open(file) })
+        Ok(Self { path: path.to_owned(), name, size: Some(metadata.len()), modified, input: Input::Open(file) })
     }
 
     /// Creates a placeholder for a file that is not sent, with the reason.
     pub(crate) fn left_out(path: &Path, reason: String) -> Self {
-        Self { path: path.to_owned(), name: path.as_os_str().into(), size: Some(0), input: Input::LeftOut(reason) }
+        let (path, name, modified) = (path.to_owned(), path.as_os_str().into(), Timestamp::default());
+        Self { path, name, size: Some(0), modified, input: Input::LeftOut(reason) }
     }
 
     /// Uses standard input, whose contents are sent under the name `stdin`.
@@ -98,7 +104,7 @@ impl Source {
             return Err(SendError::Read { path, error: io::Error::other("standard input is a terminal") });
         }
         let input = Input::Stdin { begun: AtomicBool::new(false) };
-        Ok(Self { path, name: "stdin".into(), size: None, input })
+        Ok(Self { path, name: "stdin".into(), size: None, modified: Timestamp::default(), input })
     }
 
     /// Returns all entries below the directory `path`, and each directory after its entries. Symbolic links are sent
@@ -111,9 +117,10 @@ impl Source {
         let named = if path.file_name().is_some() { path.to_owned() } else { path.canonicalize().map_err(open)? };
         let name = name(&named).map_err(|error| SendError::Name { path: path.to_owned(), error })?;
         let root = Arc::new(Directory::open(path).map_err(open)?);
+        let modified = Timestamp::from(root.metadata(&name).and_then(|root| root.modified()).map_err(open)?).clamped();
         let names = root.names().map_err(open)?;
         let mut walk = Walk { links, root: Arc::clone(&root), found: Vec::new() };
-        walk.directory(&root, names, path.to_owned(), name);
+        walk.directory(&root, names, path.to_owned(), name, modified);
         Ok(walk.found)
     }
 
@@ -135,6 +142,29 @@ impl Source {
     /// Returns whether this is a file, rather than a directory or a link.
     pub(crate) fn is_file(&self) -> bool {
         !matches!(self.input, Input::Directory(_) | Input::Link(_))
+    }
+
+    /// Returns whether the entry is not sent.
+    pub(super) fn is_left_out(&self) -> bool {
+        matches!(self.input, Input::LeftOut(_))
+    }
+
+    /// Returns the hash of a file's contents, unless they cannot be read.
+    pub(super) fn hash(&self, latest: &mut Latest) -> Option<blake3::Hash> {
+        let (header, contents) = self.begin(latest).ok()?;
+        Some(GroupHasher::read(contents?, header.size?).ok()?.finalize())
+    }
+
+    /// Returns the encoded entry, which the receiver compares with its own, or `None` if it is always sent, or never.
+    pub(super) fn entry(&self) -> Option<Vec<u8>> {
+        let kind = match &self.input {
+            Input::LeftOut(_) | Input::Stdin { .. } => return None,
+            Input::Directory(_) => Kind::Directory,
+            Input::Link(target) => Kind::Link(target.clone()),
+            Input::Open(_) | Input::Closed(_) => Kind::File,
+        };
+        let header = self.header(kind, self.size, None).ok()?;
+        protocol::encode_header(&FileHeader { modified: self.modified, mode: 0, ..header }).ok()
     }
 
     fn can_restart(&self) -> bool {
@@ -181,6 +211,7 @@ impl Source {
             keeps: false,
             asks: false,
             data: metadata.filter(|_| size.is_some()).and_then(data),
+            target: Target::Any,
         })
     }
 }
@@ -193,7 +224,14 @@ struct Walk {
 
 impl Walk {
     /// Adds the entries `names` of a directory, which is sent under `name`, and then the directory itself.
-    fn directory(&mut self, directory: &Directory, mut names: Vec<Name>, path: PathBuf, name: Name) {
+    fn directory(
+        &mut self,
+        directory: &Directory,
+        mut names: Vec<Name>,
+        path: PathBuf,
+        name: Name,
+        modified: Timestamp,
+    ) {
         names.sort();
         for entry in names {
             let (path, name) = (path.join(entry.to_local()), name.join(&entry));
@@ -201,30 +239,31 @@ impl Walk {
                 self.found.push(Source::left_out(&path, reason));
             }
         }
-        self.found.push(Source { path, name, size: Some(0), input: Input::Directory(Arc::clone(&self.root)) });
+        let input = Input::Directory(Arc::clone(&self.root));
+        self.found.push(Source { path, name, size: Some(0), modified, input });
     }
 
     fn entry(&mut self, directory: &Directory, entry: &Name, path: &Path, name: Name) -> Result<(), String> {
         names::check_path(&name).and_then(|()| names::check_here(&name)).map_err(|error| error.to_string())?;
-        let (size, input) = match directory.find(entry).map_err(|error| error.to_string())? {
-            Found::Directory => {
+        let (size, modified, input) = match directory.find(entry).map_err(|error| error.to_string())? {
+            Found::Directory(modified) => {
                 let below = directory.below(entry).and_then(|below| Ok((below.names()?, below)));
                 let (names, below) = below.map_err(|error| format!("cannot read it: {error}"))?;
-                self.directory(&below, names, path.to_owned(), name);
+                self.directory(&below, names, path.to_owned(), name, modified);
                 return Ok(());
             }
-            Found::File(len) => (len, Input::Closed(Arc::clone(&self.root))),
+            Found::File(len, modified) => (len, modified, Input::Closed(Arc::clone(&self.root))),
             Found::Link if self.links => {
                 let target = directory.target(entry).map_err(|error| error.to_string())?;
                 names::check_link(&name, &target).map_err(|error| error.to_string())?;
-                (0, Input::Link(target))
+                (0, Timestamp::default(), Input::Link(target))
             }
             Found::Link => {
                 return Err("it is a symbolic link (send with --links to include those that stay inside)".to_owned());
             }
             Found::Other => return Err("it is neither a file nor a directory".to_owned()),
         };
-        self.found.push(Source { path: path.to_owned(), name, size: Some(size), input });
+        self.found.push(Source { path: path.to_owned(), name, size: Some(size), modified, input });
         Ok(())
     }
 }
@@ -255,7 +294,7 @@ fn data(metadata: &Metadata) -> Option<u64> {
 /// Files to be sent, and the number of those that are settled.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
-    sources: Vec<Arc<Source>>,
+    sources: Vec<(Arc<Source>, Known)>,
     settled: usize,
     answered: bool,
 }
@@ -263,17 +302,21 @@ pub(crate) struct Plan {
 impl Plan {
     /// Creates a plan to send all of `sources`, in this order.
     pub(crate) fn new(sources: Vec<Source>) -> Self {
-        Self { sources: sources.into_iter().map(Arc::new).collect(), settled: 0, answered: false }
+        Self {
+            sources: sources.into_iter().map(|source| (Arc::new(source), Known::Nothing)).collect(),
+            settled: 0,
+            answered: false,
+        }
     }
 
     /// Returns whether the unsettled files can be read again, to send them over another connection.
     pub(crate) fn can_restart(&self) -> bool {
-        self.rest().iter().all(|source| source.can_restart())
+        self.rest().iter().all(|(source, _)| source.can_restart())
     }
 
     /// Returns what is to be sent in all. Directories and links are no files here.
     pub(crate) fn total(&self) -> Total {
-        let files = self.sources.iter().filter(|source| source.is_file());
+        let files = self.sources.iter().map(|(source, _)| source).filter(|source| source.is_file());
         let bytes = files.clone().try_fold(0_u64, |all, source| Some(all.saturating_add(source.size()?)));
         Total { files: files.count() as u64, bytes }
     }
@@ -281,7 +324,7 @@ impl Plan {
     /// Returns the name of the only file or directory that is to be sent, with everything in it.
     pub(crate) fn name(&self) -> Option<String> {
         let roots = |source: &Arc<Source>| names::parts(&source.name).next().unwrap_or_default().to_vec();
-        let mut found = self.sources.iter().filter(|source| !matches!(source.input, Input::LeftOut(_)));
+        let mut found = self.sources.iter().map(|(source, _)| source).filter(|source| !source.is_left_out());
         let first = roots(found.next()?);
         let is_only = found.all(|source| roots(source) == first);
         is_only.then(|| Name::from(first).to_string())
@@ -290,7 +333,7 @@ impl Plan {
     /// Returns the size of the settled files when they were found, in bytes.
     pub(super) fn settled_bytes(&self) -> u64 {
         let settled = self.sources.iter().take(self.settled);
-        settled.fold(0, |all, source| all.saturating_add(source.size().unwrap_or(0)))
+        settled.fold(0, |all, (source, _)| all.saturating_add(source.size().unwrap_or(0)))
     }
 
     /// Returns whether the receiver has replied, which proves that it accepts files from this sender.
@@ -298,13 +341,44 @@ impl Plan {
         self.answered
     }
 
-    pub(super) fn rest(&self) -> &[Arc<Source>] {
+    pub(super) fn rest(&self) -> &[(Arc<Source>, Known)] {
         self.sources.get(self.settled..).unwrap_or_default()
     }
 
     /// Returns the files whose result is not known yet.
     pub(crate) fn unsettled(&self) -> impl Iterator<Item = &Source> {
-        self.rest().iter().map(|source| &**source)
+        self.rest().iter().map(|(source, _)| &**source)
+    }
+
+    /// Returns whether an entry is not sent, so that the receiver may have what it lacks.
+    pub(crate) fn lacks_entries(&self) -> bool {
+        self.sources.iter().any(|(source, _)| source.is_left_out())
+    }
+
+    /// Removes what the receiver has, by the `states` of the unsettled entries that can be compared. Returns the number
+    /// of files that are removed.
+    pub(super) fn compared(&mut self, states: Vec<Answer>) -> u64 {
+        let (mut states, mut same, rest) = (states.into_iter(), 0, self.sources.split_off(self.settled));
+        for (source, _) in rest {
+            let state = source.entry().and_then(|_| states.next());
+            match state {
+                Some((State::Same, _)) => same += u64::from(source.is_file()),
+                Some((State::Clash, _)) => {
+                    let reason = "at the receiver, its name is that of another file";
+                    let source = Source::left_out(source.path(), reason.to_owned());
+                    self.sources.push((Arc::new(source), Known::Nothing));
+                }
+                Some((State::New, _)) => self.sources.push((source, Known::New)),
+                Some((State::Changed, blocks)) => self.sources.push((source, Known::Changed(blocks))),
+                None => self.sources.push((source, Known::Nothing)),
+            }
+        }
+        same
+    }
+
+    /// Removes what could be sent.
+    pub(crate) fn send_nothing(&mut self) {
+        self.sources.retain(|(source, _)| source.is_left_out());
     }
 
     pub(super) fn answered(&mut self) {

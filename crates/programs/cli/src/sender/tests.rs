@@ -170,7 +170,7 @@ fn links_that_appear_in_a_directory_lead_nowhere() {
     assert!(sources[3].begin(&mut tree::Latest::default()).is_ok());
     // A directory that becomes a link after it was found is not entered.
     let root = tree::Directory::open(&directory.path().join("elsewhere")).unwrap();
-    assert!(matches!(root.find(&"moved".into()).unwrap(), tree::Found::Directory));
+    assert!(matches!(root.find(&"moved".into()).unwrap(), tree::Found::Directory(_)));
     assert!(root.below(&"sub".into()).is_err() && root.below(&"moved".into()).is_ok());
 }
 
@@ -269,5 +269,35 @@ async fn a_cache_that_lies_is_found_out_and_a_file_is_sent_again_once() {
         assert_eq!(continued(false, cached, &[damaged, damaged, damaged]).await, wanted);
         let wanted = (vec![(18, true)], vec!["it exists already".to_owned()]);
         assert_eq!(continued(false, cached, &["it exists already"]).await, wanted);
+    }
+}
+
+/// Compares a file with that of a receiver that answers with these bytes, and then closes.
+async fn compared(answer: &[u8]) -> Result<u64, SendError> {
+    let directory = TempDir::new().unwrap();
+    fs::write(directory.path().join("file"), b"x").unwrap();
+    let (ours, mut theirs) = tokio::io::duplex(64 << 10);
+    theirs.write_all(answer).await.unwrap();
+    theirs.shutdown().await.unwrap();
+    let mut plan = Plan::new(vec![Source::open(&directory.path().join("file")).unwrap()]);
+    Sender::new(ours).compare(&mut plan, crate::mirror::Request::default()).await
+}
+
+#[tokio::test]
+async fn answers_to_a_list_are_checked() {
+    let frame = |states: &[u8]| crate::mirror::frame(states).unwrap();
+    assert_eq!(compared(&frame(&[0])).await.unwrap(), 1);
+    assert_eq!(compared(&frame(&[1])).await.unwrap(), 0);
+    for wrong in [frame(&[]), frame(&[0, 0]), frame(&[4]), frame(&[2]), vec![14, 0, 1, 0], vec![7; 100], Vec::new()] {
+        assert!(matches!(compared(&wrong).await, Err(SendError::Connection { .. })), "{wrong:?}");
+    }
+    for (reason, said) in [
+        (crate::mirror::TOO_OLD, "the receiver is too old for --mirror; renew longhaul there"),
+        ("no", "the receiver refused the mirror: no"),
+    ] {
+        let mut refusal = Vec::new();
+        protocol::encode_reply(&mut refusal, 0, &Reply::Refused(reason.to_owned()));
+        let error = compared(&refusal).await.unwrap_err();
+        assert!(!error.is_outage() && error.to_string() == said, "{error}");
     }
 }

@@ -7,11 +7,13 @@ pub(super) use elsewhere::{Directory, Latest};
 pub(super) use unix::{Directory, Latest};
 
 use crate::names::Name;
+use crate::protocol::Timestamp;
 
 pub(super) enum Found {
-    Directory,
-    /// A regular file of this length.
-    File(u64),
+    /// A directory with this modification time.
+    Directory(Timestamp),
+    /// A regular file of this length and modification time.
+    File(u64, Timestamp),
     Link,
     /// Something else, such as a pipe.
     Other,
@@ -26,7 +28,7 @@ mod unix {
 
     use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
 
-    use super::{Found, Name};
+    use super::{Found, Name, Timestamp};
     use crate::names;
 
     #[derive(Debug)]
@@ -60,9 +62,11 @@ mod unix {
 
         pub(in super::super) fn find(&self, name: &Name) -> io::Result<Found> {
             let stat = rustix::fs::statat(&self.0, name.as_bytes(), AtFlags::SYMLINK_NOFOLLOW)?;
+            #[expect(clippy::useless_conversion, reason = "other systems have other types")]
+            let modified = Timestamp { seconds: stat.st_mtime.into(), nanos: stat.st_mtime_nsec as u32 }.clamped();
             Ok(match FileType::from_raw_mode(stat.st_mode) {
-                FileType::Directory => Found::Directory,
-                FileType::RegularFile => Found::File(u64::try_from(stat.st_size).unwrap_or_default()),
+                FileType::Directory => Found::Directory(modified),
+                FileType::RegularFile => Found::File(u64::try_from(stat.st_size).unwrap_or_default(), modified),
                 FileType::Symlink => Found::Link,
                 _ => Found::Other,
             })
@@ -109,7 +113,7 @@ mod elsewhere {
     use std::io;
     use std::path::{Path, PathBuf};
 
-    use super::{Found, Name};
+    use super::{Found, Name, Timestamp};
 
     pub(in super::super) struct Directory(PathBuf);
 
@@ -132,9 +136,10 @@ mod elsewhere {
 
         pub(in super::super) fn find(&self, name: &Name) -> io::Result<Found> {
             let metadata = self.0.join(name.to_local()).symlink_metadata()?;
+            let modified = Timestamp::from(metadata.modified()?).clamped();
             Ok(match metadata.file_type() {
-                kind if kind.is_dir() => Found::Directory,
-                kind if kind.is_file() => Found::File(metadata.len()),
+                kind if kind.is_dir() => Found::Directory(modified),
+                kind if kind.is_file() => Found::File(metadata.len(), modified),
                 kind if kind.is_symlink() => Found::Link,
                 _ => Found::Other,
             })

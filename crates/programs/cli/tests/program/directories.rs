@@ -7,19 +7,19 @@ use std::time::{Duration, SystemTime};
 
 use crate::machine::{Machine, failed, json_lines};
 
-fn file(path: &Path, contents: &[u8], mode: u32) {
+pub(crate) fn file(path: &Path, contents: &[u8], mode: u32) {
     fs::write(path, contents).unwrap();
     fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
     age(path);
 }
 
-fn age(path: &Path) {
+pub(crate) fn age(path: &Path) {
     let time = SystemTime::UNIX_EPOCH + Duration::new(981_173_106, 789_000_000);
     File::open(path).unwrap().set_modified(time).unwrap();
 }
 
 /// Describes all entries of a directory: path, kind, mode, contents or target, and the time if it is that of [`age`].
-fn tree(root: &Path) -> Vec<String> {
+pub(crate) fn tree(root: &Path) -> Vec<String> {
     let mut lines = Vec::new();
     let mut left = vec![root.to_owned()];
     while let Some(path) = left.pop() {
@@ -41,7 +41,7 @@ fn tree(root: &Path) -> Vec<String> {
 }
 
 /// Creates a tree with every kind of entry that is sent.
-fn make(root: &Path) {
+pub(crate) fn make(root: &Path) {
     fs::create_dir_all(root.join("sub/deep")).unwrap();
     fs::create_dir(root.join("empty")).unwrap();
     file(&root.join("executable"), b"#!/bin/sh", 0o750);

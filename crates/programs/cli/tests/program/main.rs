@@ -23,6 +23,8 @@ mod link;
 mod lists;
 mod machine;
 mod messages;
+#[cfg(target_os = "linux")]
+mod mirror;
 mod monitoring;
 mod outputs;
 mod packaging;

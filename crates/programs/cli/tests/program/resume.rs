@@ -28,7 +28,7 @@ pub(crate) fn unfinished(there: &Machine) -> u64 {
 }
 
 /// Waits until the receiver has more than `bytes` bytes.
-fn wait_for(there: &Machine, bytes: u64) {
+pub(crate) fn wait_for(there: &Machine, bytes: u64) {
     while unfinished(there) <= bytes {
         sleep(LOOK);
     }

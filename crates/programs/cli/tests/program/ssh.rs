@@ -105,6 +105,25 @@ fn awkward(directory: &Path) {
     }
 }
 
+#[test]
+fn a_directory_is_mirrored_and_an_older_program_is_named() {
+    let pair = Pair::new();
+    let tree = pair.here.path("tree");
+    awkward(&tree);
+    let root = tree.to_str().unwrap();
+    let sent = pair.run(&["send", "user@host:in", "--mirror", root]);
+    assert!(sent.status.success(), "{sent:?}");
+    fs::remove_file(tree.join(".hidden")).unwrap();
+    fs::write(tree.join("a b"), "changed").unwrap();
+    let sent = pair.run(&["send", "user@host:in", "--mirror", "--delete", "--yes", root]);
+    assert!(sent.status.success(), "{sent:?}");
+    assert!(same(&tree, &pair.home("in/tree")));
+    // What a program without the option answers.
+    let old = r#"echo 'longhaul-ssh {"Failed":"unexpected argument '"'--allow-delete'"' found"}'; exit 1;"#;
+    let said = failed(&pair.run_with(old, &["send", "user@host:in", "--mirror", "--delete", "--yes", root]), 1);
+    assert!(said.contains("longhaul at user@host is too old for --delete; renew it there"), "{said}");
+}
+
 fn same(one: &Path, other: &Path) -> bool {
     Command::new("diff").arg("-r").args([one, other]).status().unwrap().success()
 }

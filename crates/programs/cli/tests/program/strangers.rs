@@ -3,7 +3,7 @@ use std::fs;
 use std::sync::Arc;
 
 use longhaul::TcpStream;
-use longhaul_cli::protocol::{self, FileHeader, Kind, Reply, Timestamp};
+use longhaul_cli::protocol::{self, FileHeader, Kind, Reply, Target, Timestamp};
 use longhaul_tls::{Fingerprint, SecureConnector, SecureStream};
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -95,6 +95,7 @@ fn header(name: &str, size: Option<u64>) -> Vec<u8> {
         keeps: false,
         asks: false,
         data: None,
+        target: Target::Any,
     };
     protocol::encode_header(&header).unwrap()
 }
@@ -166,6 +167,7 @@ async fn no_symbolic_link_on_the_way_is_followed() {
             keeps: true,
             asks: false,
             data: None,
+            target: Target::Any,
         };
         protocol::encode_header(&header).unwrap()
     };

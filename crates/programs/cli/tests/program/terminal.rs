@@ -1,6 +1,6 @@
 //! Programs on a terminal: a pseudoterminal, and what it shows.
 use std::fs::File;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::process::{Child, Command, Stdio};
 
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
@@ -36,6 +36,15 @@ impl Drop for Terminal {
 
 impl Terminal {
     pub(crate) fn start(command: &mut Command, columns: u16) -> Self {
+        Self::open(command, columns, false)
+    }
+
+    /// Starts a program that reads the terminal, too.
+    pub(crate) fn asked(command: &mut Command) -> Self {
+        Self::open(command, 80, true)
+    }
+
+    fn open(command: &mut Command, columns: u16, is_read: bool) -> Self {
         let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         grantpt(&master).unwrap();
         unlockpt(&master).unwrap();
@@ -43,11 +52,16 @@ impl Terminal {
         let slave = File::options().read(true).write(true).open(name.to_str().unwrap()).unwrap();
         tcsetwinsize(&slave, Winsize { ws_row: 24, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 }).unwrap();
         command.env("TERM", "xterm").env("LC_ALL", "C").env("NO_COLOR", "1");
-        command.stdin(Stdio::null()).stdout(slave.try_clone().unwrap()).stderr(slave);
+        let stdin = if is_read { slave.try_clone().unwrap().into() } else { Stdio::null() };
+        command.stdin(stdin).stdout(slave.try_clone().unwrap()).stderr(slave);
         let child = command.spawn().unwrap();
         // Only the program has the terminal now, so that its end is the end of the terminal.
-        command.stdout(Stdio::null()).stderr(Stdio::null());
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         Self { child, master: master.into(), columns: columns.into(), rows: vec![Row::default()], row: 0, column: 0 }
+    }
+
+    pub(crate) fn types(&mut self, text: &str) {
+        self.master.write_all(text.as_bytes()).unwrap();
     }
 
     /// Reads until the terminal shows `text`.

@@ -31,12 +31,17 @@ fn session(random: &mut Random) -> Vec<u8> {
             keeps: random.below(2) == 0,
             asks: random.below(4) == 0,
             data: [None, None, Some(1), Some(1 << 62)][random.below(4)],
+            target: [Target::Any, Target::New, Target::Changed][random.below(3)],
         };
         let claim = [&[protocol::CLAIM][..], blake3::hash(&contents).as_bytes()].concat();
         bytes.extend(protocol::encode_header(&entry).unwrap());
         match (&entry.kind, random.below(8)) {
             (Kind::File, 0) => bytes.extend(claim),
             (Kind::File, 1) => bytes.push(protocol::ABANDONED),
+            (Kind::File, 3) => {
+                bytes.push(protocol::COPY);
+                bytes.extend((contents.len() as u32).to_be_bytes());
+            }
             (Kind::File, way) => {
                 let chunk =
                     if way == 2 { packed(&contents) } else { [chunk(contents.len()), contents.clone()].concat() };

@@ -51,6 +51,7 @@ impl Interrupted {
     fn header(&self) -> Vec<u8> {
         let metadata = self.path().metadata().unwrap();
         protocol::encode_header(&FileHeader {
+            target: crate::protocol::Target::Any,
             kind: Kind::File,
             name: "file".into(),
             size: Some(SIZE as u64),
