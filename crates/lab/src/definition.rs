@@ -6,7 +6,8 @@ mod setting;
 
 use std::collections::BTreeMap;
 
-use serde::Deserialize;
+use longhaul_units::named;
+use serde::{Deserialize, Serialize};
 
 pub(crate) use fault::Fault;
 pub(crate) use setting::{Axis, Choice, Text, Texts};
@@ -161,6 +162,10 @@ pub enum Form {
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Row {
     pub id: Text,
+    /// What the source says, in one sentence with its figure, table or section.
+    pub claim: Option<Text>,
+    #[serde(default)]
+    pub kind: Kind,
     pub metric: Option<Text>,
     #[serde(default)]
     pub at: BTreeMap<String, Text>,
@@ -181,6 +186,21 @@ pub struct Row {
     pub note: Option<String>,
 }
 
+named! {
+    /// What a row says about its source.
+    #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum Kind, ALL {
+        /// A statement of the source.
+        #[default]
+        Claim = "claim",
+        /// A statement of the source under a condition that the source does not have, or of another algorithm.
+        Robustness = "robustness",
+        /// A value that follows from the configuration or a formula: it tests the laboratory.
+        Model = "model",
+    }
+}
+
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
 pub enum Statistic {
@@ -193,6 +213,14 @@ pub enum Statistic {
     Deviation,
     Least,
     Most,
+}
+
+impl Statistic {
+    /// Returns whether it measures spread instead of a value.
+    #[must_use]
+    pub fn is_deviation(self) -> bool {
+        self == Self::Deviation
+    }
 }
 
 #[derive(Clone, Debug, Deserialize, PartialEq)]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use longhaul_units::statistics::{mean, median, population_deviation, sorted};
 use serde::{Deserialize, Serialize};
 
-use crate::definition::Statistic;
+use crate::definition::{Kind, Statistic};
 use crate::experiment::{Experiment, Row, rows};
 use crate::record::Record;
 use crate::rule::Verdict;
@@ -18,26 +18,63 @@ pub struct Judged {
     pub experiment: String,
     /// The identifier of the row.
     pub row: String,
+    /// The source, without table, figure or section.
+    pub paper: String,
+    /// What the source says, in one sentence; empty if the row does not state it.
+    pub claim: String,
+    /// Whether the row is a claim of the source.
+    pub kind: Kind,
     /// The name of the metric.
     pub metric: String,
     /// The unit of the metric.
     pub unit: String,
     /// The paper's value, or a list if the rule compares values.
-    pub paper: Numbers,
+    pub paper_value: Numbers,
     /// Our values: medians over the runs, or the statistic that the row specifies.
     pub ours: Numbers,
-    /// Lower bounds of their 95 % intervals, by bootstrap.
-    pub low: Numbers,
-    /// Upper bounds of these intervals.
-    pub high: Numbers,
+    /// Bounds of their 95 % intervals, by bootstrap.
+    pub interval: Intervals,
+    /// If the rule compares values: bounds of the 95 % intervals of the margins by which its conditions hold, which are
+    /// the differences for `decreasing`. Empty if there is a single run.
+    pub margins: Vec<[f64; 2]>,
     /// The text of the rule.
     pub rule: String,
     /// The result.
     pub verdict: Verdict,
     /// The reason or note of the row, and the number of runs skipped because they have no value.
     pub reason: String,
-    /// Number of runs per value; the minimum over the cells.
+    /// Number of runs per value; the minimum over the cells. Identical runs count as one.
     pub seeds: u32,
+}
+
+impl Judged {
+    /// Returns false if the row is a claim that is not reproduced.
+    pub(crate) fn is_well(&self) -> bool {
+        self.kind != Kind::Claim || self.verdict != Verdict::NotReproduced
+    }
+}
+
+/// The bounds of an interval, or a list in the order of the paper. Unmeasured values have none.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum Intervals {
+    /// A single interval.
+    One(Option<[f64; 2]>),
+    /// A list of intervals.
+    Many(Vec<Option<[f64; 2]>>),
+}
+
+impl Intervals {
+    pub(crate) fn list(&self) -> &[Option<[f64; 2]>] {
+        match self {
+            Self::One(one) => std::slice::from_ref(one),
+            Self::Many(many) => many,
+        }
+    }
+
+    fn new(mut values: Vec<Option<[f64; 2]>>, compares: bool) -> Self {
+        if compares || values.len() > 1 { Self::Many(values) } else { Self::One(values.pop().flatten()) }
+    }
 }
 
 /// A number, or a list in the order of the paper. Unmeasured values are `None`.
@@ -63,10 +100,19 @@ impl Numbers {
     }
 }
 
-/// Numbers of rows by verdict.
+/// Numbers of rows by verdict, for each kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Counts {
+    pub(crate) claims: Tally,
+    pub(crate) robustness: Tally,
+    pub(crate) model: Tally,
+}
+
+/// Numbers of rows of a kind by verdict.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct Tally {
     pub(crate) reproduced: usize,
+    pub(crate) undecided: usize,
     pub(crate) not_reproduced: usize,
     pub(crate) not_reproducible: usize,
     /// Rows of experiments with missing runs, which have no verdict.
@@ -77,15 +123,13 @@ impl Counts {
     /// Counts the rows of an experiment; `judged` is `None` if runs are missing.
     pub(crate) fn add(&mut self, experiment: &Experiment, judged: Option<&[Judged]>) {
         let Some(judged) = judged else {
-            self.incomplete += experiment.rows.len();
+            for row in &experiment.rows {
+                self.of_mut(row.kind).incomplete += 1;
+            }
             return;
         };
         for row in judged {
-            match row.verdict {
-                Verdict::Reproduced => self.reproduced += 1,
-                Verdict::NotReproduced => self.not_reproduced += 1,
-                Verdict::NotReproducible => self.not_reproducible += 1,
-            }
+            *self.of_mut(row.kind).with_mut(row.verdict) += 1;
         }
     }
 
@@ -100,12 +144,45 @@ impl Counts {
         papers
     }
 
-    pub(crate) const fn with(&self, verdict: Verdict) -> usize {
-        match verdict {
-            Verdict::Reproduced => self.reproduced,
-            Verdict::NotReproduced => self.not_reproduced,
-            Verdict::NotReproducible => self.not_reproducible,
+    pub(crate) const fn of(&self, kind: Kind) -> &Tally {
+        match kind {
+            Kind::Claim => &self.claims,
+            Kind::Robustness => &self.robustness,
+            Kind::Model => &self.model,
         }
+    }
+
+    const fn of_mut(&mut self, kind: Kind) -> &mut Tally {
+        match kind {
+            Kind::Claim => &mut self.claims,
+            Kind::Robustness => &mut self.robustness,
+            Kind::Model => &mut self.model,
+        }
+    }
+}
+
+impl Tally {
+    pub(crate) const fn with(mut self, verdict: Verdict) -> usize {
+        *self.with_mut(verdict)
+    }
+
+    const fn with_mut(&mut self, verdict: Verdict) -> &mut usize {
+        match verdict {
+            Verdict::Reproduced => &mut self.reproduced,
+            Verdict::Undecided => &mut self.undecided,
+            Verdict::NotReproduced => &mut self.not_reproduced,
+            Verdict::NotReproducible => &mut self.not_reproducible,
+        }
+    }
+
+    /// Returns the number of rows that were measured.
+    pub(crate) const fn measured(&self) -> usize {
+        self.reproduced + self.undecided + self.not_reproduced
+    }
+
+    /// Returns the number of all rows.
+    pub(crate) const fn all(&self) -> usize {
+        self.measured() + self.not_reproducible + self.incomplete
     }
 }
 
@@ -125,49 +202,103 @@ pub fn judge(experiment: &Experiment, records: &[Record], seeds: u32) -> Vec<Jud
 }
 
 fn judge_row(experiment: &Experiment, row: &Row, records: &[Record], seeds: u32) -> Judged {
-    let id = experiment.id().to_owned();
-    let paper: Vec<Option<f64>> = row.paper.iter().copied().map(Some).collect();
+    let paper_values: Vec<Option<f64>> = row.paper.iter().copied().map(Some).collect();
     // A row without a rule is not reproducible and has no values.
-    let Some(judged) = &row.judged else {
-        let none = || Numbers::One(None);
-        return Judged {
-            experiment: id,
-            row: row.id.clone(),
-            metric: String::new(),
-            unit: String::new(),
-            paper: Numbers::new(paper, false),
-            ours: none(),
-            low: none(),
-            high: none(),
-            rule: String::new(),
-            verdict: Verdict::NotReproducible,
-            reason: row.reason.clone(),
-            seeds: 0,
-        };
+    let mut told = Judged {
+        experiment: experiment.id().to_owned(),
+        row: row.id.clone(),
+        paper: paper(&experiment.definition.source),
+        claim: row.claim.clone(),
+        kind: row.kind,
+        metric: String::new(),
+        unit: String::new(),
+        paper_value: Numbers::new(paper_values.clone(), false),
+        ours: Numbers::One(None),
+        interval: Intervals::One(None),
+        margins: Vec::new(),
+        rule: String::new(),
+        verdict: Verdict::NotReproducible,
+        reason: row.reason.clone(),
+        seeds: 0,
     };
+    let Some(judged) = &row.judged else { return told };
     // The estimates of all cells of the row: lower bound, value and upper bound.
     let compares = judged.rule.compares();
     let each: Vec<Option<[f64; 3]>> = judged.cells.iter().map(|cell| estimate(records, *cell, judged)).collect();
-    let pick = |nth: usize| Numbers::new(each.iter().map(|each| each.map(|each| each[nth])).collect(), compares);
+    if let Some((name, metric)) = experiment.definition.metrics.iter().nth(judged.metric) {
+        (told.metric, told.unit) = (name.clone(), metric.unit.clone());
+    }
+    told.paper_value = Numbers::new(paper_values, compares && !row.paper.is_empty());
+    told.ours = Numbers::new(each.iter().map(|each| each.map(|[_, ours, _]| ours)).collect(), compares);
+    told.interval = Intervals::new(each.iter().map(|each| each.map(|[low, _, high]| [low, high])).collect(), compares);
+    told.rule.clone_from(&judged.rule_text);
     // The rule applies to the values. If one is missing, the row is not reproduced.
     let ours: Option<Vec<f64>> = each.iter().map(|each| each.map(|[_, ours, _]| ours)).collect();
-    let used = used(records, judged, seeds);
     let holds = ours.is_some_and(|ours| judged.rule.holds(&ours, &row.paper, &row.deviations));
-    let (name, metric) =
-        experiment.definition.metrics.iter().nth(judged.metric).map_or(("", ""), |(n, m)| (n, &m.unit));
-    Judged {
-        experiment: id,
-        row: row.id.clone(),
-        metric: name.into(),
-        unit: metric.into(),
-        paper: Numbers::new(paper, compares && !row.paper.is_empty()),
-        ours: pick(1),
-        low: pick(0),
-        high: pick(2),
-        rule: judged.rule_text.clone(),
-        verdict: if holds { Verdict::Reproduced } else { Verdict::NotReproduced },
-        reason: with_left_out(&row.reason, seeds - used, seeds),
-        seeds: used,
+    told.verdict = if holds { Verdict::Reproduced } else { Verdict::NotReproduced };
+    let used = used(records, judged, seeds);
+    told.seeds = used;
+    let mut reasons = vec![row.reason.clone()];
+    if used < seeds {
+        reasons.push(format!("{} of {seeds} runs have no value and are left out", seeds - used));
+    }
+    if are_identical(records, &judged.cells) {
+        told.seeds = 1;
+        reasons.push(format!("all {used} runs are identical, as nothing in them is random, and count as one"));
+    } else if judged.rule.has_margins() && each.iter().all(Option::is_some) {
+        match margins(records, judged) {
+            Some(margins) => {
+                told.verdict = decided(&margins, judged.rule.holds_if_equal());
+                told.margins = margins;
+            }
+            // An experiment that asks for one run has nothing random.
+            None if experiment.definition.runs == 1 => {}
+            None => {
+                told.verdict = Verdict::Undecided;
+                reasons.push("a single run does not tell a difference from chance".into());
+            }
+        }
+    }
+    reasons.retain(|reason| !reason.is_empty());
+    told.reason = reasons.join("; ");
+    told
+}
+
+/// Returns whether there are several runs in each of these cells, and all of them have the same values for all metrics.
+fn are_identical(records: &[Record], cells: &[usize]) -> bool {
+    cells.iter().all(|cell| {
+        let mut of_cell = records.iter().filter(|record| record.cell == *cell);
+        let first = of_cell.next();
+        let mut others = of_cell.peekable();
+        others.peek().is_some() && others.all(|record| first.is_some_and(|first| first.values == record.values))
+    })
+}
+
+/// Returns the 95 % intervals of the margins of a row whose rule compares values, or `None` if there is a single run. Runs with the same seed have the same random events, so that they are paired, unless some have
+/// no value.
+fn margins(records: &[Record], row: &rows::Judged) -> Option<Vec<[f64; 2]>> {
+    let by_seed = |cell: &usize| -> BTreeMap<u64, f64> {
+        let of_cell = records.iter().filter(|record| record.cell == *cell);
+        of_cell.filter_map(|record| Some((record.seed, (*record.values.get(row.metric)?)?))).collect()
+    };
+    let cells: Vec<BTreeMap<u64, f64>> = row.cells.iter().map(by_seed).collect();
+    let are_paired = cells.windows(2).all(|two| two[0].keys().eq(two[1].keys()));
+    let samples: Vec<Vec<f64>> = cells.iter().map(|cell| cell.values().copied().collect()).collect();
+    stats::intervals_of_several(&samples, are_paired, |samples| {
+        let of = |sample: &Vec<f64>| row.statistic.of(&sorted(sample.iter().copied()));
+        Some(row.rule.margins(&samples.iter().map(of).collect::<Option<Vec<f64>>>()?))
+    })
+}
+
+/// Returns the verdict of a rule with these intervals of its margins. A margin that is 0 in all resamples is decided.
+fn decided(margins: &[[f64; 2]], holds_if_equal: bool) -> Verdict {
+    let is_none = |[low, high]: &[f64; 2]| *low == 0.0 && *high == 0.0;
+    let is_missed = |margin: &[f64; 2]| margin[1] < 0.0 || (is_none(margin) && !holds_if_equal);
+    let is_met = |margin: &[f64; 2]| margin[0] > 0.0 || (is_none(margin) && holds_if_equal);
+    match margins {
+        margins if margins.iter().any(is_missed) => Verdict::NotReproduced,
+        margins if margins.iter().all(is_met) => Verdict::Reproduced,
+        _ => Verdict::Undecided,
     }
 }
 
@@ -176,14 +307,6 @@ fn judge_row(experiment: &Experiment, row: &Row, records: &[Record], seeds: u32)
 fn used(records: &[Record], row: &rows::Judged, seeds: u32) -> u32 {
     let of = |cell: &usize| values(records, *cell, row).map_or(seeds, |values| values.len() as u32);
     row.cells.iter().map(of).min().map_or(seeds, |least| least.min(seeds))
-}
-
-fn with_left_out(reason: &str, left_out: u32, seeds: u32) -> String {
-    if left_out == 0 {
-        return reason.to_owned();
-    }
-    let told = format!("{left_out} of {seeds} runs have no value and are left out");
-    if reason.is_empty() { told } else { format!("{reason}; {told}") }
 }
 
 /// Returns a row's statistic over the runs of a cell, between the bounds of its interval, or `None` if a run has no
@@ -260,7 +383,5 @@ mod tests {
         assert_eq!(used(&runs, &row, 3), 1);
         row.skip_missing = false;
         assert_eq!(used(&runs, &row, 3), 3);
-        assert_eq!(with_left_out("bursts", 2, 3), "bursts; 2 of 3 runs have no value and are left out");
-        assert_eq!(with_left_out("", 0, 3), "");
     }
 }

@@ -19,6 +19,7 @@ pub mod judge;
 pub mod library;
 pub mod measure;
 pub mod page;
+pub mod papers;
 pub mod plot;
 mod probing;
 mod random;
@@ -35,3 +36,5 @@ mod table;
 mod watching;
 mod world;
 mod xplot;
+
+pub use definition::Kind;

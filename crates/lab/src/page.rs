@@ -5,6 +5,7 @@ mod summary;
 
 use std::collections::BTreeSet;
 
+use crate::definition::Kind;
 use crate::experiment::Experiment;
 use crate::judge::{Counts, Judged, paper};
 use crate::plot::tag::{Tag, escape};
@@ -79,6 +80,7 @@ fn total(sections: &[Section<'_>]) -> Counts {
 const fn verdict(verdict: Verdict) -> (&'static str, &'static str, &'static str) {
     let (mark, word) = match verdict {
         Verdict::Reproduced => ("\u{2713}", "reproduced"),
+        Verdict::Undecided => ("?", "undecided"),
         Verdict::NotReproduced => ("\u{2717}", "not reproduced"),
         Verdict::NotReproducible => ("\u{25cb}", "not reproducible"),
     };
@@ -110,9 +112,15 @@ fn section(section: &Section<'_>) -> String {
     let tally: String = Verdict::ALL
         .iter()
         .filter_map(|of| {
-            let (count, (class, mark, word)) = (counts.with(*of), verdict(*of));
+            let (count, (class, mark, word)) = (counts.claims.with(*of), verdict(*of));
             (count > 0).then(|| format!(" <span class=\"{class}\">{mark} {count} {word}</span>"))
         })
+        .collect();
+    let others: String = [(Kind::Robustness, "robustness"), (Kind::Model, "model")]
+        .map(|(kind, word)| (counts.of(kind), word))
+        .into_iter()
+        .filter(|(tally, _)| tally.all() > 0)
+        .map(|(tally, word)| format!("; {word} rows that hold: {} of {}", tally.reproduced, tally.all()))
         .collect();
     let runs = if section.ended == section.runs {
         format!("{} runs", section.runs)
@@ -126,7 +134,7 @@ fn section(section: &Section<'_>) -> String {
         .set("class", "experiment")
         .set("data-paper", &paper(&definition.source))
         .raw(&format!(
-            "<h2>{}</h2><p class=\"about\">{}{tally}</p><p class=\"about\"><code>{id}</code>: {runs}, {} of computing.</p>",
+            "<h2>{}</h2><p class=\"about\">{}{tally}{others}</p><p class=\"about\"><code>{id}</code>: {runs}, {} of computing.</p>",
             escape(&definition.title),
             Tag::new("cite").text(&definition.source),
             duration(section.took)

@@ -3,6 +3,8 @@
 use longhaul_units::named;
 use serde::{Deserialize, Serialize};
 
+use crate::stats;
+
 /// A rule that compares measured values with the paper's or with each other.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Rule {
@@ -12,6 +14,11 @@ pub enum Rule {
     Within(f64),
     /// `within X`: the value differs from the paper's by at most this.
     Near(f64),
+    /// `within factor X`: the value is at most X times the paper's, and at least an X-th of it.
+    Factor(f64),
+    /// `binomial of N within X`: the value is a share within the 95 % interval of the paper's share of N runs (Clopper
+    /// and Pearson), and differs from it by at most this.
+    Binomial(u32, f64),
     /// `within X deviations`: the value differs from the paper's by at most this multiple of the row's `deviation`.
     WithinDeviations(f64),
     /// `not below by X deviations`: the value is below the paper's by at most this multiple of the row's `deviation`.
@@ -23,6 +30,8 @@ pub enum Rule {
     /// `decreasing` or `decreasing by X%`: in the row's order, each value exceeds the next one by more than this
     /// fraction of the next one.
     Decreasing(f64),
+    /// `decreasing by X% to Y%`: each value exceeds the next one, by a fraction of the next one in this range.
+    DecreasingWithin(f64, f64),
     /// `not-increasing`: no value is less than the next one.
     NotIncreasing,
     /// `equal`: all values are equal.
@@ -40,6 +49,9 @@ named! {
     pub enum Verdict, ALL {
         /// The rule holds.
         Reproduced = "reproduced",
+        /// The rule compares values, and the runs are too few to tell whether it holds: the 95 % interval of a difference
+        /// contains the rule's bound.
+        Undecided = "undecided",
         /// The rule does not hold, or a value is missing.
         NotReproduced = "not-reproduced",
         /// The row cannot be measured.
@@ -60,6 +72,11 @@ impl Rule {
         let rule = match words[..] {
             ["exact"] => Some(Self::Exact),
             ["within", share] if share.ends_with('%') => percent(share).map(|percent| Self::Within(percent / 100.0)),
+            ["within", "factor", most] => number(most).filter(|most| *most >= 1.0).map(Self::Factor),
+            ["binomial", "of", runs, "within", most] => match (runs.parse::<u32>(), count(most)) {
+                (Ok(runs @ 1..=1000), Some(most)) => Some(Self::Binomial(runs, most)),
+                _ => None,
+            },
             ["within", most] => count(most).map(Self::Near),
             ["within", most, "deviations"] => count(most).map(Self::WithinDeviations),
             ["not", "below", "by", most, "deviations"] => count(most).map(Self::NotBelow),
@@ -73,25 +90,45 @@ impl Rule {
                 _ => None,
             },
             ["alike", "within", share] => percent(share).map(|percent| Self::Alike(percent / 100.0)),
+            ["decreasing", "by", least, "to", most] => match (percent(least), percent(most)) {
+                (Some(least), Some(most)) if least <= most => Some(Self::DecreasingWithin(least / 100.0, most / 100.0)),
+                _ => None,
+            },
             ["decreasing", "by", share] => percent(share).map(|percent| Self::Decreasing(percent / 100.0)),
             _ => None,
         };
         rule.ok_or_else(|| {
-            format!("{text:?} is not a rule; write exact, within 10%, within 0.5, within 2 deviations, not below by 2 deviations, at least 3, \
-                 at most 3, decreasing, decreasing by 5%, above by 0 to 1, not-increasing, equal or alike within 5%")
+            format!("{text:?} is not a rule; write exact, within 10%, within 0.5, within factor 1.25, binomial of 90 within 0.1, \
+                 within 2 deviations, not below by 2 deviations, at least 3, at most 3, decreasing, decreasing by 5%, \
+                 decreasing by 0% to 10%, above by 0 to 1, not-increasing, equal or alike within 5%")
         })
     }
 
     /// Returns whether the rule compares values along an axis.
     #[must_use]
     pub const fn compares(self) -> bool {
-        matches!(self, Self::Decreasing(_) | Self::Above(..) | Self::NotIncreasing | Self::Equal | Self::Alike(_))
+        matches!(self, Self::Equal) || self.has_margins()
+    }
+
+    /// Returns whether the rule has [`Rule::margins`].
+    pub(crate) const fn has_margins(self) -> bool {
+        matches!(
+            self,
+            Self::Decreasing(_) | Self::DecreasingWithin(..) | Self::Above(..) | Self::NotIncreasing | Self::Alike(_)
+        )
+    }
+
+    /// Returns whether the rule holds with margins of 0.
+    pub(crate) const fn holds_if_equal(self) -> bool {
+        !matches!(self, Self::Decreasing(_) | Self::DecreasingWithin(..))
     }
 
     /// Returns whether the rule needs the paper's value.
     #[must_use]
     pub const fn needs_paper(self) -> bool {
-        matches!(self, Self::Exact | Self::Within(_) | Self::Near(_)) || self.needs_deviation()
+        let by_value =
+            matches!(self, Self::Exact | Self::Within(_) | Self::Near(_) | Self::Factor(_) | Self::Binomial(..));
+        by_value || self.needs_deviation()
     }
 
     /// Returns whether the rule needs the paper's standard deviation.
@@ -115,18 +152,42 @@ impl Rule {
             Self::Exact => ours == paper,
             Self::Within(share) => pairs().all(|(ours, paper)| (ours - paper).abs() <= share * paper.abs()),
             Self::Near(most) => pairs().all(|(ours, paper)| (ours - paper).abs() <= most),
+            Self::Factor(most) => pairs().all(|(ours, paper)| (paper / most..=paper * most).contains(ours)),
+            Self::Binomial(runs, most) => pairs().all(|(ours, paper)| {
+                let [low, high] = stats::binomial_interval((paper * f64::from(runs)).round() as u32, runs);
+                (low..=high).contains(ours) && (ours - paper).abs() <= most
+            }),
             Self::WithinDeviations(most) => spread().all(|((ours, paper), one)| (ours - paper).abs() <= most * one),
             Self::NotBelow(most) => spread().all(|((ours, paper), one)| paper - ours <= most * one),
             Self::AtLeast(least) => ours.iter().all(|ours| *ours >= least),
             Self::AtMost(most) => ours.iter().all(|ours| *ours <= most),
-            Self::Decreasing(share) => ours.windows(2).all(|two| two[0] - two[1] > share * two[1].abs()),
-            Self::Above(least, most) => ours.windows(2).all(|two| (least..=most).contains(&(two[0] - two[1]))),
-            Self::NotIncreasing => ours.windows(2).all(|two| two[0] >= two[1]),
             Self::Equal => ours.windows(2).all(|two| two[0] == two[1]),
+            Self::Decreasing(_) => self.margins(ours).iter().all(|margin| *margin > 0.0),
+            Self::DecreasingWithin(..) => {
+                self.margins(ours).iter().all(|margin| *margin >= 0.0) && ours.windows(2).all(|two| two[0] > two[1])
+            }
+            Self::Above(..) | Self::NotIncreasing | Self::Alike(_) => {
+                self.margins(ours).iter().all(|margin| *margin >= 0.0)
+            }
+        }
+    }
+
+    /// Returns by how much these values meet each condition of a rule that compares them; negative margins miss it. For
+    /// `decreasing`, these are the differences. Other rules, and `equal`, which asks for identity, have none.
+    pub(crate) fn margins(self, ours: &[f64]) -> Vec<f64> {
+        let each = |of: &dyn Fn(f64, f64) -> Vec<f64>| ours.windows(2).flat_map(|two| of(two[0], two[1])).collect();
+        match self {
+            Self::Decreasing(share) => each(&|one, next| vec![one - next - share * next.abs()]),
+            Self::DecreasingWithin(least, most) => {
+                each(&|one, next| vec![one - next - least * next.abs(), next + most * next.abs() - one])
+            }
+            Self::Above(least, most) => each(&|one, next| vec![one - next - least, most - (one - next)]),
+            Self::NotIncreasing => each(&|one, next| vec![one - next]),
             Self::Alike(share) => {
                 let mean = ours.iter().sum::<f64>() / ours.len() as f64;
-                ours.iter().all(|ours| (ours - mean).abs() <= share * mean.abs())
+                ours.iter().map(|ours| share * mean.abs() - (ours - mean).abs()).collect()
             }
+            _ => Vec::new(),
         }
     }
 }
@@ -141,11 +202,19 @@ mod tests {
             ("exact", &[5.0][..], &[5.0][..], &[5.1][..]),
             ("within 10%", &[50.0], &[45.0], &[44.9]),
             ("within 0.5", &[50.0], &[50.5], &[49.4]),
+            ("within factor 1.25", &[2.0], &[1.6], &[1.59]),
+            ("within factor 1.25", &[2.0], &[2.5], &[2.51]),
+            // The interval of 6 in 90 runs is 0.025 to 0.139, and that of 38 in 60 is 0.499 to 0.754.
+            ("binomial of 90 within 0.1", &[0.0667], &[0.13], &[0.0]),
+            ("binomial of 90 within 0.1", &[0.0667], &[0.026], &[0.14]),
+            ("binomial of 60 within 0.1", &[0.6333], &[0.73], &[0.74]),
             ("at least 3", &[], &[3.0], &[2.9]),
             ("at most 3", &[], &[3.0], &[3.1]),
             ("decreasing", &[], &[3.0, 2.0, 1.0], &[3.0, 3.0, 1.0]),
             ("not-increasing", &[], &[3.0, 3.0, 1.0], &[3.0, 1.0, 2.0]),
             ("equal", &[], &[3.0, 3.0], &[3.0, 2.0]),
+            ("decreasing by 0% to 10%", &[], &[1.09, 1.0], &[1.11, 1.0]),
+            ("decreasing by 0% to 10%", &[], &[1.09, 1.0], &[1.0, 1.0]),
             ("decreasing by 50%", &[], &[3.1, 2.0, 1.0], &[2.9, 2.0, 1.0]),
             ("decreasing by 900%", &[], &[10.1, 1.0], &[9.9, 1.0]),
             ("decreasing by 50%", &[], &[-0.9, -2.0], &[-1.1, -2.0]),
@@ -182,6 +251,10 @@ mod tests {
             "within",
             "within -5%",
             "within ten",
+            "within factor 0.5",
+            "binomial of 0 within 0.1",
+            "binomial of 90",
+            "decreasing by 10% to 0%",
             "at least",
             "decreasing by 5",
             "at most NaN",

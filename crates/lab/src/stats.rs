@@ -81,6 +81,72 @@ pub(crate) fn extended(drawn: Vec<f64>, value: f64, each: usize, freedom: usize)
     Some([value + factor * (low - value).min(0.0), value + factor * (high - value).max(0.0)])
 }
 
+/// Returns the 95 % intervals of values that `of` computes from several samples at once, such as the differences between
+/// their medians, by bootstrap with the extension of [`extended`]. `paired` samples have the same length, and their n-th
+/// values belong together: they are drawn together (Efron and Tibshirani 1993, section 8.3). Otherwise, each sample is
+/// resampled independently. Returns `None` if a sample has a single value, which says nothing about its spread.
+pub(crate) fn intervals_of_several(
+    samples: &[Vec<f64>],
+    paired: bool,
+    of: impl Fn(&[Vec<f64>]) -> Option<Vec<f64>>,
+) -> Option<Vec<[f64; 2]>> {
+    let least = samples.iter().map(Vec::len).min().filter(|least| *least > 1)?;
+    let values = of(samples)?;
+    let mut drawn: Vec<Vec<f64>> = vec![Vec::with_capacity(RESAMPLES); values.len()];
+    let mut random = Random::new(SEED, 4);
+    let mut draw =
+        |length: usize| -> Vec<usize> { (0..length).map(|_| random.below(length as u64) as usize).collect() };
+    for _ in 0..RESAMPLES {
+        let together = draw(least);
+        let resample = |sample: &Vec<f64>| {
+            let picks = if paired { together.clone() } else { draw(sample.len()) };
+            picks.into_iter().map(|nth| sample[nth]).collect()
+        };
+        let resampled: Vec<Vec<f64>> = samples.iter().map(resample).collect();
+        for (drawn, value) in drawn.iter_mut().zip(of(&resampled)?) {
+            drawn.push(value);
+        }
+    }
+    let freedom = if paired { least - 1 } else { samples.iter().map(|sample| sample.len() - 1).sum() };
+    drawn.into_iter().zip(values).map(|(drawn, value)| extended(drawn, value, least, freedom)).collect()
+}
+
+/// Returns the 95 % interval of a probability of which `hits` of `runs` trials are known (Clopper and Pearson,
+/// Biometrika 26, 1934). `runs` is at least 1 and at most 1000.
+pub(crate) fn binomial_interval(hits: u32, runs: u32) -> [f64; 2] {
+    let bound = |most: u32, share: f64| {
+        let (mut low, mut high) = (0.0, 1.0);
+        for _ in 0..50 {
+            let middle = f64::midpoint(low, high);
+            // The probability of at most so many hits decreases as that of a hit increases.
+            if at_most(most, runs, middle) > share { low = middle } else { high = middle }
+        }
+        f64::midpoint(low, high)
+    };
+    let low = if hits == 0 { 0.0 } else { bound(hits - 1, 1.0 - OUTSIDE / 2.0) };
+    let high = if hits >= runs { 1.0 } else { bound(hits, OUTSIDE / 2.0) };
+    [low, high]
+}
+
+/// Returns the probability of at most `most` hits in `runs` trials with the given probability of a hit.
+fn at_most(most: u32, runs: u32, probability: f64) -> f64 {
+    if most >= runs {
+        return 1.0;
+    }
+    if probability > 0.5 {
+        // Otherwise, the first term would be too small for a number.
+        return 1.0 - at_most(runs - most - 1, runs, 1.0 - probability);
+    }
+    let odds = probability / (1.0 - probability);
+    let mut term = (1.0 - probability).powi(runs as i32);
+    let mut sum = term;
+    for hits in 1..=most {
+        term *= f64::from(runs + 1 - hits) / f64::from(hits) * odds;
+        sum += term;
+    }
+    sum
+}
+
 /// Returns the 97.5 % quantile of Student's distribution, to 0.2 %.
 fn student(freedom: usize) -> f64 {
     const FEW: [f64; 6] = [12.706, 4.303, 3.182, 2.776, 2.571, 2.447];

@@ -62,7 +62,7 @@ fn rows_have_values_of_both_clocks() {
     let ids: Vec<&str> = rows.iter().map(|row| row["row"].as_str().unwrap()).collect();
     assert_eq!(ids, ["all", "carried", "early", "first", "read", "sent", "time", "window", "never"], "{errors}");
     for row in &rows {
-        for key in ["experiment", "metric", "unit", "paper", "ours", "low", "high", "rule", "reason", "virtual"] {
+        for key in ["experiment", "metric", "unit", "paper", "ours", "interval", "rule", "reason", "virtual"] {
             assert!(row.get(key).is_some(), "{key} in {row}");
         }
         let untold = ["early", "first", "never"].contains(&row["row"].as_str().unwrap());
@@ -98,7 +98,7 @@ fn rows_have_values_of_both_clocks() {
 fn a_row_that_fails_in_real_time_fails() {
     let text = SMALL.replace("at least 0.8", "at most 0.8");
     let file = Place::new("real-fails").file("real.toml", &text);
-    let output = lab(&["run", "--real", &file, "--at", "rate=2mbit"]);
+    let output = lab(&["run", "--real", "--strict", &file, "--at", "rate=2mbit"]);
     let lines = common::text(&output.stdout);
     assert_eq!(output.status.code(), Some(1), "{lines}");
     let failed: Vec<&str> = lines.lines().filter(|line| line.contains("NOT reproduced")).collect();

@@ -5,6 +5,7 @@ use std::io::{self, IsTerminal, Write};
 use anyhow::Result;
 use serde_json::{Value, json};
 
+use crate::definition::Kind;
 use crate::documents::Source;
 use crate::experiment::Experiment;
 use crate::judge::{Judged, Numbers};
@@ -58,12 +59,12 @@ pub(super) fn entry(name: &str, text: &str, width: usize) -> String {
     lines
 }
 
-/// Prints rows, as text or JSON. Returns whether all judged rows are reproduced.
+/// Prints rows, as text or JSON. Returns whether no claim is found not to be reproduced.
 pub(super) fn rows(rows: &[Judged], is_json: bool) -> Result<bool> {
     for row in rows {
         out(&if is_json { serde_json::to_string(row)? } else { line(row) })?;
     }
-    Ok(rows.iter().all(|row| row.verdict != Verdict::NotReproduced))
+    Ok(rows.iter().all(Judged::is_well))
 }
 
 /// Prints the tables of an experiment that are to be shown, as text or JSON.
@@ -80,8 +81,11 @@ pub(super) fn tables(experiment: &Experiment, records: &[Record], runs: u32, is_
 
 pub(super) fn line(row: &Judged) -> String {
     let mut line = format!("{:<14} {:<16}", row.row, verdict(row.verdict));
+    if row.kind != Kind::Claim {
+        line += &format!(" ({})", row.kind);
+    }
     if row.verdict != Verdict::NotReproducible {
-        line += &format!(" {} {} (paper {}), {}", words(&row.ours), row.unit, words(&row.paper), row.rule);
+        line += &format!(" {} {} (paper {}), {}", words(&row.ours), row.unit, words(&row.paper_value), row.rule);
     }
     if !row.reason.is_empty() {
         line += &format!(": {}", row.reason);
@@ -92,6 +96,7 @@ pub(super) fn line(row: &Judged) -> String {
 pub(super) const fn verdict(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Reproduced => "reproduced",
+        Verdict::Undecided => "undecided",
         Verdict::NotReproduced => "NOT reproduced",
         Verdict::NotReproducible => "not reproducible",
     }

@@ -8,9 +8,8 @@ use clap::Args;
 
 use super::print;
 use crate::documents::{self, Source};
-use crate::judge::Counts;
+use crate::judge::{Judged, Tally};
 use crate::results::{self, Held, Reported, Results};
-use crate::rule::Verdict;
 
 #[derive(Debug, Args)]
 pub(super) struct Report {
@@ -31,6 +30,9 @@ pub(super) struct Report {
     /// Print a JSON object.
     #[arg(long)]
     json: bool,
+    /// Exit with code 1 if a claim is not reproduced.
+    #[arg(long)]
+    strict: bool,
 }
 
 impl Report {
@@ -55,7 +57,7 @@ impl Report {
             print(&results, &report)?;
         }
         let rows = report.experiments.iter().flat_map(|one| &one.rows);
-        Ok(rows.into_iter().all(|row| row.verdict != Verdict::NotReproduced))
+        Ok(!self.strict || rows.into_iter().all(Judged::is_well))
     }
 
     /// Fills the tables of the documents, or fails if some are not current.
@@ -86,11 +88,16 @@ fn print(results: &Results, report: &results::Report) -> Result<()> {
         }
         print::out("")?;
     }
-    print::out("reproduced / not / not reproducible / not judged yet")?;
+    print::out("claims reproduced / undecided / not / not reproducible / not judged yet; other rows that hold")?;
     for paper in &report.papers {
-        let Counts { reproduced, not_reproduced, not_reproducible, incomplete } = paper.rows;
-        let counts = format!("{reproduced} / {not_reproduced} / {not_reproducible} / {incomplete}");
-        print::out(&format!("  {:<60} {counts}", paper.paper))?;
+        let Tally { reproduced, undecided, not_reproduced, not_reproducible, incomplete } = paper.rows.claims;
+        let counts = format!("{reproduced} / {undecided} / {not_reproduced} / {not_reproducible} / {incomplete}");
+        let [robustness, model] = [paper.rows.robustness, paper.rows.model];
+        let others = [(robustness, "robustness"), (model, "model")].map(|(tally, what)| match tally.all() {
+            0 => String::new(),
+            all => format!("; {what} {} of {all}", tally.reproduced),
+        });
+        print::out(&format!("  {:<60} {counts}{}", paper.paper, others.concat()))?;
     }
     print::out("\nseconds of computation / wall-clock seconds / simulated flow-seconds per second of computation")?;
     for one in &report.experiments {

@@ -50,6 +50,9 @@ pub(super) struct Run {
     /// Print one JSON object per row.
     #[arg(long)]
     json: bool,
+    /// Exit with code 1 if a claim is not reproduced. Undecided claims and other rows do not count.
+    #[arg(long)]
+    strict: bool,
     /// Folder for results. Existing runs are not repeated.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -71,6 +74,11 @@ pub(super) struct Run {
 
 impl Run {
     pub(super) fn execute(&self) -> Result<bool> {
+        Ok(self.all_well()? || !self.strict)
+    }
+
+    /// Runs the experiments. Returns false if a claim is not reproduced.
+    fn all_well(&self) -> Result<bool> {
         // clap does not enforce `requires` for an option that conflicts with the given arguments.
         if self.random.is_none() && !self.controllers.is_empty() {
             bail!("-C is only for --random; `--add controller=NAME` adds a controller to an experiment");

@@ -7,7 +7,7 @@ use longhaul_units::statistics;
 use super::check::unique;
 use super::{Experiment, Lookup, Places};
 use crate::cell::Cell;
-use crate::definition::{self, Axis, Fault, Form, Metric, Statistic, Text, Values};
+use crate::definition::{self, Axis, Fault, Form, Kind, Metric, Statistic, Text, Values};
 use crate::judge;
 use crate::record::Record;
 use crate::rule::Rule;
@@ -17,6 +17,10 @@ use crate::rule::Rule;
 pub struct Row {
     /// Identifier used in citations.
     pub id: String,
+    /// What the source says, in one sentence; empty if it is not stated.
+    pub claim: String,
+    /// Whether it is a claim of the source.
+    pub kind: Kind,
     /// How it is judged, if it is reproducible.
     pub judged: Option<Judged>,
     /// The values of the paper.
@@ -61,7 +65,11 @@ pub(super) fn read(known: Lookup<'_>) -> Result<Vec<Row>, Fault> {
             let mut at = row.at.clone();
             at.insert(name.clone(), choice.name.clone());
             let id = format!("{}, {}", row.id.get_ref(), choice.name.get_ref());
-            rows.push(definition::Row { id: Text::new(row.id.span(), id), at, ..row.clone() });
+            let claim = row.claim.as_ref().map(|claim| {
+                let text = claim.get_ref().replace(&format!("{{{name}}}"), choice.name.get_ref());
+                Text::new(claim.span(), text)
+            });
+            rows.push(definition::Row { id: Text::new(row.id.span(), id), claim, at, ..row.clone() });
         }
     }
     if let Some(row) = definition.rows.iter().find(|row| row.id.get_ref().is_empty()) {
@@ -89,7 +97,8 @@ impl Row {
                 return Err(known.source.fault(row.rule.as_ref().unwrap_or(&row.id), "rows.rule", what));
             }
         };
-        Ok(Self { id: row.id.get_ref().clone(), judged, paper, deviations, reason })
+        let claim = row.claim.as_ref().map_or_else(String::new, |claim| claim.get_ref().clone());
+        Ok(Self { id: row.id.get_ref().clone(), claim, kind: row.kind, judged, paper, deviations, reason })
     }
 }
 

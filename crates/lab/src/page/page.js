@@ -1,10 +1,10 @@
 "use strict";
 (() => {
-  // The state of the page is its address' fragment: paper, algorithm, verdict, q, plot, theme.
+  // The state of the page is its address' fragment: paper, algorithm, verdict, kind, q, plot, theme.
   const find = (id) => document.getElementById(id);
   const form = find("filters");
   const dialog = find("large");
-  const fields = ["paper", "algorithm", "verdict", "q"];
+  const fields = ["paper", "algorithm", "verdict", "kind", "q"];
   const figures = [...document.querySelectorAll("figure")];
   const rows = [...document.querySelectorAll("tr[data-verdict]")].map((row) => {
     const section = row.closest(".experiment");
@@ -30,7 +30,7 @@
   }
 
   function filter(state) {
-    const [paper, algorithm, verdict] = fields.map((name) => state.get(name) || "");
+    const [paper, algorithm, verdict, kind] = fields.map((name) => state.get(name) || "");
     const words = (state.get("q") || "").toLowerCase().split(/\s+/).filter(Boolean);
     const visible = new Set();
     let count = 0;
@@ -39,6 +39,7 @@
         (!paper || section.dataset.paper === paper) &&
         (!algorithm || algorithms.includes(algorithm)) &&
         (!verdict || row.dataset.verdict === verdict) &&
+        (!kind || row.dataset.kind === kind) &&
         words.every((word) => text.includes(word));
       row.hidden = !fits;
       if (fits) {
@@ -108,7 +109,7 @@
   form.addEventListener("submit", (event) => event.preventDefault());
   form.addEventListener("reset", (event) => {
     event.preventDefault();
-    write({ paper: "", algorithm: "", verdict: "", q: "" });
+    write({ paper: "", algorithm: "", verdict: "", kind: "", q: "" });
   });
   find("theme").addEventListener("click", () => write({ theme: paint(read()) ? "light" : "dark" }));
   find("close").addEventListener("click", () => write({ plot: "" }));
@@ -121,7 +122,7 @@
     link.addEventListener("click", (event) => {
       event.preventDefault();
       const state = Object.fromEntries(new URLSearchParams(link.getAttribute("href").slice(1)));
-      const others = link.classList.contains("picture") ? {} : { paper: "", algorithm: "", verdict: "", q: "" };
+      const others = link.classList.contains("picture") ? {} : { paper: "", algorithm: "", verdict: "", kind: "", q: "" };
       write({ ...others, ...state }, true);
     });
   }

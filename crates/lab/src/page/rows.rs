@@ -6,6 +6,7 @@ use longhaul_cc::registry::{Slot, Spec};
 use longhaul_units::Rate;
 
 use super::{Section, verdict};
+use crate::definition::Kind;
 use crate::experiment::{Experiment, Row};
 use crate::judge::{Judged, Numbers};
 use crate::plot::number;
@@ -15,7 +16,7 @@ pub(super) fn table(section: &Section<'_>) -> String {
     let rows: String = section.rows.iter().enumerate().map(|(nth, judged)| line(section, nth, judged)).collect();
     format!(
         "<div class=\"rows\"><table><thead><tr><th scope=\"col\">Row</th><th scope=\"col\">Verdict</th>\
-         <th scope=\"col\">Metric</th><th scope=\"col\">Paper</th><th scope=\"col\">Ours (95 % interval)</th>\
+         <th scope=\"col\">Claim</th><th scope=\"col\">Metric</th><th scope=\"col\">Paper</th><th scope=\"col\">Ours (95 % interval)</th>\
          <th scope=\"col\">Rule</th><th scope=\"col\">Note</th></tr></thead><tbody>{rows}</tbody></table></div>"
     )
 }
@@ -29,14 +30,20 @@ fn line(section: &Section<'_>, nth: usize, judged: &Judged) -> String {
     let (class, mark, word) = verdict(judged.verdict);
     let metric = [judged.metric.replace('-', " "), judged.unit.clone()];
     let metric: Vec<String> = metric.into_iter().filter(|text| !text.is_empty()).collect();
+    let claim = match judged.kind {
+        Kind::Claim => judged.claim.clone(),
+        kind => format!("({kind}) {}", judged.claim),
+    };
     let of = |text: &str| format!("<td>{}</td>", escape(text));
     Tag::new("tr")
         .set("data-verdict", class)
+        .set("data-kind", judged.kind.name())
         .set("data-algorithms", &algorithms.join(" "))
         .raw(&format!("<th scope=\"row\">{}</th>", escape(&judged.row)))
         .raw(&format!("<td class=\"verdict {class}\"><span aria-hidden=\"true\">{mark}</span> {word}</td>"))
+        .raw(&of(&claim))
         .raw(&of(&metric.join(", ")))
-        .raw(&format!("<td class=\"numbers\">{}</td>", values(&judged.paper, None, &names)))
+        .raw(&format!("<td class=\"numbers\">{}</td>", values(&judged.paper_value, None, &names)))
         .raw(&format!("<td class=\"numbers\">{}</td>", values(&judged.ours, Some(judged), &names)))
         .raw(&of(&judged.rule))
         .raw(&of(&judged.reason))
@@ -58,10 +65,9 @@ fn names(experiment: &Experiment, cells: &[usize]) -> Vec<String> {
 
 /// Formats a value, or a list of values with the names of their cells. Our values have their intervals.
 fn values(numbers: &Numbers, ours: Option<&Judged>, names: &[String]) -> String {
-    let at = |numbers: &Numbers, nth: usize| numbers.list().get(nth).copied().flatten();
     let range = |nth: usize| {
         let judged = ours.filter(|judged| judged.seeds > 1)?;
-        let (low, high) = (at(&judged.low, nth)?, at(&judged.high, nth)?);
+        let [low, high] = judged.interval.list().get(nth).copied().flatten()?;
         (low != high).then(|| format!(" <small>({} to {})</small>", number(low), number(high)))
     };
     let one = |nth: usize, value: Option<f64>| {

@@ -255,7 +255,12 @@ fn moved(better: Better, [low, high]: [f64; 2]) -> Change {
 fn miss(rule: Rule, ours: &[f64], paper: &[f64]) -> Option<f64> {
     let most = |values: &mut dyn Iterator<Item = f64>| values.max_by(f64::total_cmp);
     match rule {
-        Rule::Exact | Rule::Within(_) | Rule::Near(_) | Rule::WithinDeviations(_) => {
+        Rule::Exact
+        | Rule::Within(_)
+        | Rule::Near(_)
+        | Rule::Factor(_)
+        | Rule::Binomial(..)
+        | Rule::WithinDeviations(_) => {
             let of = |(ours, paper): (&f64, &f64)| (ours - paper).abs() / if *paper == 0.0 { 1.0 } else { paper.abs() };
             Some(ours.iter().zip(paper).map(of).sum())
         }

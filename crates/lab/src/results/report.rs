@@ -10,8 +10,9 @@ use serde::Serialize;
 use super::held::{Held, Results};
 use super::tables::Times;
 use super::{LIST, PAGE, PICTURES, TABLES, write};
+use crate::definition::Kind;
 use crate::documents::Source;
-use crate::judge::{Counts, Judged, Numbers, paper};
+use crate::judge::{Counts, Judged, Numbers, Tally, paper};
 use crate::page::{self, Section};
 use crate::plot;
 use crate::rule::Verdict;
@@ -98,11 +99,19 @@ pub(crate) fn write_list(results: &Results, report: &Report) -> Result<()> {
 /// Returns the numbers of rows per paper, and the experiments of each paper with the numbers of rows that are not
 /// reproduced.
 fn summary(report: &Report) -> String {
-    let mut text = "| paper | reproduced | not | not reproducible | not run |\n|---|---|---|---|---|\n".to_owned();
+    let heads = "| source | claims reproduced | undecided | not | not reproducible | not run | robustness rows that hold \
+                 | model rows that hold |";
+    let mut text = format!("{heads}\n|---|---|---|---|---|---|---|---|\n");
     for paper in &report.papers {
-        let Counts { reproduced, not_reproduced, not_reproducible, incomplete } = paper.rows;
-        let counts = [reproduced, not_reproduced, not_reproducible, incomplete];
-        let _ = writeln!(text, "| {} | {} |", paper.paper, counts.map(|count| count.to_string()).join(" | "));
+        let Counts { claims, robustness, model } = paper.rows;
+        let Tally { reproduced, undecided, not_reproduced, not_reproducible, incomplete } = claims;
+        let counts =
+            [reproduced, undecided, not_reproduced, not_reproducible, incomplete].map(|count| count.to_string());
+        let others = [robustness, model].map(|tally| match tally.all() {
+            0 => "\u{2013}".to_owned(),
+            all => format!("{} of {all}", tally.reproduced),
+        });
+        let _ = writeln!(text, "| {} | {} | {} |", paper.paper, counts.join(" | "), others.join(" | "));
     }
     let mut lines = String::new();
     for (name, experiments) in by_paper(report) {
@@ -110,7 +119,7 @@ fn summary(report: &Report) -> String {
         let _ = writeln!(lines, "* {name}: {}", counts.collect::<Vec<_>>().join(", "));
     }
     if !lines.is_empty() {
-        text += "\nNumber of rows per experiment that are not reproduced or not reproducible:\n\n";
+        text += "\nNumber of rows per experiment that are undecided, not reproduced or not reproducible:\n\n";
         text += &lines;
     }
     text
@@ -135,7 +144,7 @@ fn by_paper(report: &Report) -> impl Iterator<Item = (&str, Vec<&Reported>)> {
     })
 }
 
-/// Returns the rows of an experiment that are not reproduced or not reproducible.
+/// Returns the rows of an experiment that are not reproduced, undecided or not reproducible.
 fn missed(one: &Reported) -> impl Iterator<Item = &Judged> {
     one.rows.iter().filter(|row| row.verdict != Verdict::Reproduced)
 }
@@ -162,9 +171,11 @@ fn values(row: &Judged) -> String {
     if row.verdict == Verdict::NotReproducible {
         return format!("{} (not reproducible)", row.row);
     }
-    let paper = numbers(&row.paper);
+    let paper = numbers(&row.paper_value);
     let wanted = if paper.is_empty() { row.rule.clone() } else { format!("{paper}, {}", row.rule) };
-    format!("{} ({}, expected: {wanted})", row.row, ours(row))
+    let undecided = if row.verdict == Verdict::Undecided { "; undecided" } else { "" };
+    let kind = if row.kind == Kind::Claim { String::new() } else { format!("; {}", row.kind) };
+    format!("{} ({}, expected: {wanted}{undecided}{kind})", row.row, ours(row))
 }
 
 fn ours(row: &Judged) -> String {
@@ -251,6 +262,7 @@ fn remove_others(path: &Path, pictures: &[(String, String)]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::judge::Intervals;
 
     #[test]
     fn four_digits_that_count() {
@@ -266,10 +278,13 @@ mod tests {
             row: row.into(),
             metric: "time".into(),
             unit: "s".into(),
-            paper: Numbers::One(paper),
+            paper: "Nobody".into(),
+            claim: String::new(),
+            kind: Kind::Claim,
+            paper_value: Numbers::One(paper),
             ours: Numbers::One(ours),
-            low: Numbers::One(ours),
-            high: Numbers::One(ours),
+            interval: Intervals::One(ours.map(|ours| [ours, ours])),
+            margins: Vec::new(),
             rule: "at most 2".into(),
             verdict,
             reason: reason.into(),
@@ -295,7 +310,10 @@ mod tests {
         let all = vec![row("e", Verdict::Reproduced, Some(1.0), None, "")];
         let paper = |name: &str, reproduced, not_reproduced, not_reproducible| Paper {
             paper: name.into(),
-            rows: Counts { reproduced, not_reproduced, not_reproducible, incomplete: 0 },
+            rows: Counts {
+                claims: Tally { reproduced, not_reproduced, not_reproducible, ..Tally::default() },
+                ..Counts::default()
+            },
         };
         Report {
             experiments: vec![one("x", "Nobody, table 1", rows), one("y", "Somebody", all)],
@@ -316,7 +334,7 @@ mod tests {
     #[test]
     fn the_summary_counts_rows_per_paper_and_experiment() {
         let text = summary(&report());
-        assert!(text.contains("\n| Nobody | 1 | 2 | 1 | 0 |\n| Somebody | 1 | 0 | 0 | 0 |\n"), "{text}");
+        assert!(text.contains("\n| Nobody | 1 | 0 | 2 | 1 | 0 | \u{2013} | \u{2013} |\n| Somebody | 1 | 0 | 0 | 0 | 0 | \u{2013} | \u{2013} |\n"), "{text}");
         assert!(text.ends_with(":\n\n* Nobody: `x` 3\n"), "{text}");
         assert!(!text.contains("Bursts"), "reasons are in the list only: {text}");
     }
@@ -324,13 +342,13 @@ mod tests {
     #[test]
     fn only_text_between_the_marks_is_replaced() {
         let report = Report { experiments: Vec::new(), papers: Vec::new() };
-        let document = "Before.\n<!-- results -->\nold\n<!-- end of results -->\nAfter.\n";
+        let document = "Before.\n<!-- results -->\nformer\n<!-- end of results -->\nAfter.\n";
         let text = written(document, &report).unwrap();
         assert!(
-            text.starts_with("Before.\n<!-- results -->\n\n| paper |")
+            text.starts_with("Before.\n<!-- results -->\n\n| source |")
                 && text.ends_with("<!-- end of results -->\nAfter.\n")
         );
-        assert!(!text.contains("old"));
+        assert!(!text.contains("former"));
         assert_eq!(written(&text, &report).as_ref(), Some(&text), "it can be done again");
         for wrong in ["", "<!-- results -->", "<!-- end of results --><!-- results -->"] {
             assert_eq!(written(wrong, &report), None);

@@ -86,7 +86,7 @@ fn values(experiment: &Experiment, records: &[Record]) -> Vec<Vec<String>> {
 
 /// Returns one line per value of a row, with measures of its spread over the runs.
 fn spread(experiment: &Experiment, records: &[Record], judged: &[Judged]) -> Vec<Vec<String>> {
-    let names = "row,metric,unit,verdict,rule,cell,paper,ours,low,high,min,max,deviation,iqr,seeds,reason";
+    let names = "row,kind,metric,unit,verdict,rule,cell,paper,ours,low,high,min,max,deviation,iqr,seeds,claim,reason";
     let mut lines: Vec<Vec<String>> = vec![names.split(',').map(str::to_owned).collect()];
     for (row, outcome) in experiment.rows.iter().zip(judged) {
         let [metric, unit, rule] = [&outcome.metric, &outcome.unit, &outcome.rule].map(Clone::clone);
@@ -103,13 +103,19 @@ fn spread(experiment: &Experiment, records: &[Record], judged: &[Judged]) -> Vec
             let paper = row.paper.get(place).copied();
             let cell = cell.map_or_else(String::new, |cell| cell_name(experiment, cell));
             let runs = values.map_or(outcome.seeds as usize, |values| values.len());
-            let mut line =
-                vec![row.id.clone(), metric.clone(), unit.clone(), outcome.verdict.name().into(), rule.clone()];
+            let mut line = vec![
+                row.id.clone(),
+                row.kind.name().into(),
+                metric.clone(),
+                unit.clone(),
+                outcome.verdict.name().into(),
+                rule.clone(),
+            ];
             line.extend([cell, number(paper)]);
             line.extend([1, 0, 2].map(|nth| number(ours.map(|ours| ours[nth]))));
             let of = |what: fn(Spread) -> Option<f64>| number(spread.and_then(what));
             line.extend([of(|s| Some(s.min)), of(|s| Some(s.max)), of(|s| s.deviation), of(|s| Some(s.iqr))]);
-            line.extend([runs.to_string(), outcome.reason.clone()]);
+            line.extend([runs.to_string(), outcome.claim.clone(), outcome.reason.clone()]);
             lines.push(line);
         }
     }

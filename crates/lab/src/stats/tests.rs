@@ -85,6 +85,46 @@ fn differences_are_told_from_chance() {
     assert!(low > 0.0 && low < 20.0 && high > 20.0, "{low} {high}");
 }
 
+/// Two samples that vary together are told apart by what they differ in, if they are paired, and not if they are drawn
+/// independently. A constant difference has an interval of length zero, and one value per sample none at all.
+#[test]
+fn paired_samples_are_drawn_together() {
+    let first: Vec<f64> = (0..12).map(|nth| f64::from(nth * nth)).collect();
+    let second: Vec<f64> = first.iter().map(|value| value - 1.0).collect();
+    let difference = |samples: &[Vec<f64>]| {
+        let [one, next] = [0, 1].map(|nth| median(&sorted(samples[nth].iter().copied())));
+        Some(vec![one? - next?])
+    };
+    let samples = [first.clone(), second];
+    assert_eq!(intervals_of_several(&samples, true, difference), Some(vec![[1.0; 2]]));
+    let [low, high] = intervals_of_several(&samples, false, difference).unwrap()[0];
+    assert!(low < 0.0 && high > 2.0, "{low} {high}");
+    assert_eq!(intervals_of_several(&[vec![1.0], vec![0.0]], true, difference), None);
+    assert_eq!(intervals_of_several(&[first, vec![0.0]], false, difference), None);
+}
+
+/// Values of scipy.stats.beta.ppf(0.025, k, n - k + 1) and beta.ppf(0.975, k + 1, n - k).
+#[test]
+fn binomial_intervals_are_those_of_the_beta_distribution() {
+    for (hits, runs, wanted) in [
+        (0, 30, [0.0, 0.115_70]),
+        (1, 90, [0.000_28, 0.060_38]),
+        (5, 10, [0.187_09, 0.812_91]),
+        (30, 30, [0.884_30, 1.0]),
+    ] {
+        let found = binomial_interval(hits, runs);
+        assert!(found.iter().zip(wanted).all(|(found, wanted)| (found - wanted).abs() < 1e-4), "{hits}: {found:?}");
+    }
+    // The ends are where tails of 2.5 % begin, counted by another sum.
+    for (hits, runs) in [(6, 90), (38, 60), (23, 30), (999, 1000)] {
+        let [low, high] = binomial_interval(hits, runs);
+        let upper = |p: f64| at_least(hits as usize, runs as usize, p);
+        assert!((upper(low) - 0.025).abs() < 1e-6, "{hits}: {}", upper(low));
+        let lower = at_least((runs - hits) as usize, runs as usize, 1.0 - high);
+        assert!((lower - 0.025).abs() < 1e-6, "{hits}: {lower}");
+    }
+}
+
 /// An interval of three values with a known deviation is as long as Student's, within the error of the percentiles of a
 /// bootstrap of 27 different resamples; a single value has none.
 #[test]

@@ -4,6 +4,7 @@
 
 mod written;
 
+mod claims;
 mod documents;
 mod measures;
 mod page;

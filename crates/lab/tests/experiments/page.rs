@@ -226,7 +226,7 @@ fn it_works_by_keyboard_and_by_links() {
         "#plot=all-plots.lines",
         "#plot=all-plots.cdf-of-series",
         "11",
-        "1#paper=Nobody+%2B+Sons%2C+2001&amp;verdict=not-reproduced",
+        "1#paper=Nobody+%2B+Sons%2C+2001&amp;verdict=not-reproduced&amp;kind=claim",
         "dark",
     ];
     assert_eq!(seen.told(), wanted);
@@ -314,7 +314,7 @@ fn thumbnails_can_be_read() {
 fn the_first_screen_says_how_many_claims_hold() {
     let page = html();
     let outcome = between(&page, "<p id=\"outcome\">", "</p>")[0];
-    let told = "Of 3 claims of 2 papers that were measured, 2 hold and 1 do not; 1 more cannot be reproduced here.";
+    let told = "Of 3 claims of 2 sources that were measured, 2 are reproduced, 0 undecided and 1 not reproduced; 1 more cannot be reproduced here.";
     assert_eq!(outcome, told);
     let held = between(&page, "<td class=\"number held\">", "</td>");
     assert_eq!(held, ["0 of 1", "2 of 2"]);
@@ -322,7 +322,7 @@ fn the_first_screen_says_how_many_claims_hold() {
     let missing = page_of(&[ALL, OTHER], |runs| runs - 1);
     assert_eq!(
         between(&missing, "<p id=\"outcome\">", "</p>")[0],
-        "No claim of 2 papers was measured; 4 more belong to experiments with missing runs."
+        "No claim of 2 sources was measured; 4 more belong to experiments with missing runs."
     );
     assert_eq!(between(&missing, "<td class=\"number not-run\">", "</td>"), ["2", "2"]);
     assert_eq!(between(&missing, "<td class=\"number held\">", "</td>"), ["\u{2013}"; 2]);

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 fn run(place: &Place, text: &str, out: &str, more: &[&str]) -> Option<i32> {
     let file = place.file(&format!("{out}.toml"), text);
-    lab(&[&["run", &file, "--out", &place.path(out)], more].concat()).status.code()
+    lab(&[&["run", &file, "--strict", "--out", &place.path(out)], more].concat()).status.code()
 }
 
 fn json(arguments: &[&str]) -> (Option<i32>, Value) {
@@ -140,11 +140,17 @@ fn a_report_summarises_a_folder() {
     let all_but_one: String = runs.split_inclusive('\n').skip(1).collect();
     fs::write(place.path("folder/second/runs.jsonl"), all_but_one).unwrap();
     let folder = place.path("folder");
-    let (code, report) = json(&["report", &folder, "--json"]);
-    assert_eq!(code, Some(1), "a row is not reproduced");
+    let (code, report) = json(&["report", &folder, "--json", "--strict"]);
+    assert_eq!(code, Some(1), "a claim is not reproduced");
+    assert_eq!(json(&["report", &folder, "--json"]).0, Some(0), "the report has been made");
+    let none = serde_json::json!({
+        "reproduced": 0, "undecided": 0, "not_reproduced": 0, "not_reproducible": 0, "incomplete": 0
+    });
     assert_eq!(
         report["papers"],
-        serde_json::json!([{ "paper": "nobody", "reproduced": 1, "not_reproduced": 1, "not_reproducible": 1, "incomplete": 3 }])
+        serde_json::json!([{ "paper": "nobody", "model": none, "robustness": none, "claims": {
+            "reproduced": 1, "undecided": 0, "not_reproduced": 1, "not_reproducible": 1, "incomplete": 3
+        } }])
     );
     let [second, small] = [0, 1].map(|place| &report["experiments"][place]);
     assert_eq!((&second["experiment"], &second["ended"], &second["all"]), (&"second".into(), &7.into(), &8.into()));
@@ -156,7 +162,7 @@ fn a_report_summarises_a_folder() {
 
     let printed = text(&lab(&["report", &folder]).stdout);
     assert!(
-        printed.contains("NOT reproduced") && printed.contains("nobody") && printed.contains("1 / 1 / 1 / 3"),
+        printed.contains("NOT reproduced") && printed.contains("nobody") && printed.contains("1 / 0 / 1 / 1 / 3"),
         "{printed}"
     );
     assert!(printed.contains("\nincomplete\n  second ") && printed.contains(" 7 of 8 runs\n"), "{printed}");

@@ -55,7 +55,7 @@ fn the_list_is_in_the_folder_and_its_summary_in_the_document() {
     let file = place.file("small.toml", &(SMALL.to_owned() + missed));
     let document = place.file("findings.md", "Before.\n\n<!-- results -->\n<!-- end of results -->\n");
     lab(&["run", &file, "--quick", "--out", &place.path("out")]);
-    let report = lab(&["report", &place.path("out"), "--findings", &document]);
+    let report = lab(&["report", &place.path("out"), "--findings", &document, "--strict"]);
     assert_eq!(report.status.code(), Some(1), "{}", text(&report.stderr));
     let list = text(&place.bytes("out/not-reproduced.md"));
     assert!(
@@ -64,8 +64,8 @@ fn the_list_is_in_the_folder_and_its_summary_in_the_document() {
     );
     assert!(list.ends_with(", expected: at least 2): A share is at most 1.\n"), "{list}");
     let summary = text(&place.bytes("findings.md"));
-    assert!(summary.starts_with("Before.\n\n<!-- results -->\n\n| paper |"), "{summary}");
+    assert!(summary.starts_with("Before.\n\n<!-- results -->\n\n| source |"), "{summary}");
     assert!(summary.ends_with("\n* nobody: `small` 2\n\n<!-- end of results -->\n"), "{summary}");
-    let again = lab(&["run", &file, "--quick", "--out", &place.path("out")]);
+    let again = lab(&["run", &file, "--quick", "--strict", "--out", &place.path("out")]);
     assert_eq!(again.status.code(), Some(1), "the folder can still be used: {}", text(&again.stderr));
 }

@@ -44,8 +44,23 @@ fn a_folder_contains_the_rows_and_the_values() {
     assert_eq!(printed.lines().collect::<Vec<_>>(), lines, "what is printed is what is written");
     let parsed: Vec<serde_json::Value> = serde_json::from_str(&rows).unwrap();
     let keys: Vec<&str> = parsed[0].as_object().unwrap().keys().map(String::as_str).collect();
-    let mut asked =
-        ["experiment", "row", "metric", "unit", "paper", "ours", "low", "high", "rule", "verdict", "reason", "seeds"];
+    let mut asked = [
+        "experiment",
+        "row",
+        "paper",
+        "claim",
+        "kind",
+        "metric",
+        "unit",
+        "paper_value",
+        "ours",
+        "interval",
+        "margins",
+        "rule",
+        "verdict",
+        "reason",
+        "seeds",
+    ];
     asked.sort_unstable();
     assert_eq!(keys, asked);
 
@@ -245,7 +260,7 @@ fn rows_may_change_and_runs_stay() {
     fs::write(place.path("whole/small/plots/former.svg"), "<svg/>").unwrap();
     fs::write(place.path("whole/small/plots/mine.txt"), "mine").unwrap();
     let other = place.file("other.toml", &format!("# Too much.\n{}", SMALL.replace("at least 0.5", "at least 50")));
-    assert_eq!(lab(&["run", &other, "--out", &place.path("whole")]).status.code(), Some(1));
+    assert_eq!(lab(&["run", &other, "--strict", "--out", &place.path("whole")]).status.code(), Some(1));
     assert_eq!(place.bytes("whole/small/runs.jsonl"), runs);
     assert_eq!(place.bytes("whole/small/experiment.toml"), fs::read(&other).unwrap());
     assert!(text(&place.bytes("whole/small/rows.json")).contains("\"not-reproduced\""));
@@ -343,7 +358,8 @@ fn tables_contain_judgements_and_measurements() {
     let file = place.file("small.toml", &[&SMALL[..start], relative, &SMALL[end..]].concat());
     let output = lab(&["run", &file, "--out", &place.path("folder"), "--json"]);
     let rows = json_lines(&output.stdout);
-    let [ours, low, high] = ["ours", "low", "high"].map(|key| rows[1][key].to_string());
+    let [ours, low, high] =
+        [&rows[1]["ours"], &rows[1]["interval"][0], &rows[1]["interval"][1]].map(ToString::to_string);
     assert!(rows[1]["ours"].as_f64().unwrap() < 1.0, "losses cost goodput: {}", rows[1]);
     let table = text(&place.bytes("folder/small/rows.csv"));
     assert!(table.lines().nth(3).unwrap().contains(&format!(",,{ours},{low},{high},")), "{table}");

@@ -101,7 +101,7 @@ impl Real<'_> {
             let needs = |took: &&Took| row.judged.as_ref().is_some_and(|judged| judged.cells.contains(&took.place));
             let runs = all_took.iter().filter(needs).cloned().collect();
             let line = Line { real: told(experiment, row, real), simulated: simulated.ours, runs };
-            well &= line.real.verdict != Verdict::NotReproduced;
+            well &= line.real.is_well();
             print::out(&if self.asked.json { serde_json::to_string(&line)? } else { line.text() })?;
             lines.push(line);
         }
@@ -139,7 +139,7 @@ fn told(experiment: &Experiment, row: &Row, real: Judged) -> Judged {
 
 impl Line {
     fn text(&self) -> String {
-        let Judged { row, verdict, ours, unit, paper, rule, reason, .. } = &self.real;
+        let Judged { row, verdict, ours, unit, paper_value, rule, reason, .. } = &self.real;
         let mut line = format!("{row:<14} {:<16}", print::verdict(*verdict));
         if *verdict != Verdict::NotReproducible {
             let percent = |(real, simulated): (&Option<f64>, &Option<f64>)| {
@@ -152,7 +152,7 @@ impl Line {
                 print::words(ours),
                 print::words(&self.simulated),
                 differences.join(", "),
-                print::words(paper)
+                print::words(paper_value)
             );
         }
         if reason.is_empty() { line } else { format!("{line}: {reason}") }

@@ -1,0 +1,177 @@
+//! The rows of the five papers: each states a claim, and each rule can fail.
+
+use longhaul_lab::experiment::{Experiment, Row};
+use longhaul_lab::judge::{self, Judged};
+use longhaul_lab::papers::PAPERS;
+use longhaul_lab::record::Record;
+use longhaul_lab::rule::{Rule, Verdict};
+use longhaul_lab::{Kind, library};
+
+/// The experiments of the five papers.
+fn experiments() -> Vec<Experiment> {
+    let all = library::FILES.iter().map(|(file, text)| Experiment::read(file, text).unwrap());
+    let is_of_paper = |one: &Experiment| PAPERS.iter().any(|paper| one.definition.source.starts_with(paper.name));
+    all.filter(is_of_paper).collect()
+}
+
+#[test]
+fn rows_of_papers_state_their_claims_and_where_they_are() {
+    const PLACES: [&str; 5] = ["figure", "table", "section", "page on", "page of"];
+    let (mut rows, mut faults) = (0, Vec::new());
+    for experiment in experiments() {
+        for row in &experiment.rows {
+            let has_place = row.kind != Kind::Claim || PLACES.iter().any(|place| row.claim.contains(place));
+            // One sentence, which fits into a line of a table.
+            let is_sentence = row.claim.ends_with('.') && row.claim.len() < 250 && row.claim.len() > 20;
+            if !has_place || !is_sentence || row.claim.contains('{') {
+                faults.push(format!("{}: {}: {:?}", experiment.id(), row.id, row.claim));
+            }
+            rows += 1;
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+    assert!(rows > 500, "{rows}");
+}
+
+const RUNS: u32 = 15;
+
+/// Returns the judgement of a row if the values of its cells are these, each with an offset per run, and 1 elsewhere.
+fn judged(experiment: &Experiment, nth: usize, values: &[f64], offset: impl Fn(u64, usize) -> f64) -> Judged {
+    let row = experiment.rows[nth].judged.as_ref().unwrap();
+    let mut records = Vec::new();
+    for (cell, seed) in (0..experiment.cells.len()).flat_map(|cell| (1..=u64::from(RUNS)).map(move |seed| (cell, seed)))
+    {
+        let mut record = Record { cell, seed, ..Record::default() };
+        record.values = vec![Some(1.0); experiment.definition.metrics.len()];
+        if let Some(place) = row.cells.iter().position(|known| *known == cell) {
+            record.values[row.metric] = Some(values[place] + offset(seed, place));
+        }
+        records.push(record);
+    }
+    let mut alone = experiment.clone();
+    alone.rows = vec![alone.rows.swap_remove(nth)];
+    judge::judge(&alone, &records, RUNS).swap_remove(0)
+}
+
+/// Returns values with which a rule holds, and values of a broken algorithm.
+fn values(row: &Row) -> (Vec<f64>, Vec<Vec<f64>>) {
+    let judged = row.judged.as_ref().unwrap();
+    let descending = |step: &dyn Fn(f64) -> f64| {
+        let mut values = vec![10.0];
+        while values.len() < judged.cells.len() {
+            values.push(step(values[values.len() - 1]));
+        }
+        values.reverse();
+        values
+    };
+    let reversed = |values: Vec<f64>| {
+        let other = values.iter().rev().copied().collect();
+        (values, vec![other])
+    };
+    let last = |values: Vec<f64>, change: f64| {
+        let mut other = values.clone();
+        *other.last_mut().unwrap() += change;
+        (values, vec![other])
+    };
+    match judged.rule {
+        Rule::Decreasing(share) => reversed(descending(&|next| next * (1.1 + share))),
+        Rule::NotIncreasing => reversed(descending(&|next| next * 1.1)),
+        Rule::DecreasingWithin(least, most) => {
+            let values = descending(&|next| next * (1.0 + f64::midpoint(least, most)));
+            let (values, mut broken) = reversed(values);
+            // Far above is no more "a little" than below.
+            broken.push(descending(&|next| next * (1.2 + most)));
+            (values, broken)
+        }
+        Rule::Above(least, most) => last(descending(&|next| next + f64::midpoint(least, most)), -2.0 - (most - least)),
+        Rule::Alike(share) => last(vec![10.0; judged.cells.len()], 100.0 * (0.1 + share)),
+        Rule::Equal => last(vec![10.0; judged.cells.len()], 1.0),
+        Rule::AtLeast(least) => (vec![least + 1e-6], vec![vec![least - 0.01 - least.abs() / 2.0]]),
+        Rule::AtMost(most) => (vec![most - 1e-6], vec![vec![most + 0.01 + most.abs() / 2.0]]),
+        Rule::NotBelow(_) => {
+            let less = row.paper.iter().zip(&row.deviations).map(|(paper, one)| paper - 3.0 * one).collect();
+            (row.paper.clone(), vec![less])
+        }
+        _ => {
+            let times = |factor: f64| row.paper.iter().map(|paper| paper * factor).collect::<Vec<f64>>();
+            let none = row.paper.iter().all(|paper| *paper == 0.0);
+            (row.paper.clone(), if none { vec![vec![1.0]] } else { vec![times(0.0), times(10.0), times(-1.0)] })
+        }
+    }
+}
+
+/// For each claim with a rule: the paper's own result is reproduced, that of a broken algorithm is not, and one that
+/// varies more between runs than it differs is undecided.
+#[test]
+fn a_broken_algorithm_turns_each_verdict() {
+    let mut turned = 0;
+    for experiment in experiments() {
+        for (nth, row) in experiment.rows.iter().enumerate().filter(|(_, row)| row.kind == Kind::Claim) {
+            let Some(rule) = &row.judged else { continue };
+            let name = format!("{}: {} ({})", experiment.id(), row.id, rule.rule_text);
+            let compares = rule.rule.compares() && rule.rule != Rule::Equal;
+            // A standard deviation is that of values on both sides of their mean.
+            let is_deviation = rule.statistic.is_deviation();
+            let around = |values: &[f64]| {
+                let far = values[0];
+                judged(&experiment, nth, &[0.0], move |seed, _| match seed % 2 {
+                    _ if seed == u64::from(RUNS) => 0.0,
+                    0 => far,
+                    _ => -far,
+                })
+            };
+            let of = |values: &[f64]| {
+                let small = if compares { 1e-3 } else { 0.0 };
+                let noise = move |seed: u64, place: usize| small * ((seed * (place as u64 + 3)) % 7) as f64;
+                if is_deviation { around(values) } else { judged(&experiment, nth, values, noise) }
+            };
+            let (right, broken) = values(row);
+            assert_eq!(of(&right).verdict, Verdict::Reproduced, "{name}: {right:?}");
+            for wrong in broken {
+                // The magnitude of a standard deviation has no sign.
+                if !(is_deviation && wrong[0] < 0.0) {
+                    assert_eq!(of(&wrong).verdict, Verdict::NotReproduced, "{name}: {wrong:?}");
+                }
+                turned += 1;
+            }
+            if compares {
+                let noise =
+                    |seed: u64, place: usize| if (seed + place as u64).is_multiple_of(2) { 400.0 } else { -400.0 };
+                let noisy = judged(&experiment, nth, &right, noise);
+                let told = (noisy.verdict, noisy.margins.len());
+                assert!(told.0 != Verdict::Reproduced && told.1 > 0, "{name}: {noisy:?}");
+            }
+        }
+    }
+    assert!(turned > 400, "{turned}");
+}
+
+/// Runs without any random event are identical, so that more of them do not decide more.
+#[test]
+fn identical_runs_count_as_one_and_are_decided() {
+    let all = experiments();
+    let experiment = all.iter().find(|one| one.id() == "swift-start-figure-5").unwrap();
+    let nth = experiment.rows.iter().position(|row| row.id == "SS-F5-3 gamma 8").unwrap();
+    let told = judged(experiment, nth, &[1.05, 1.0], |_, _| 0.0);
+    assert_eq!((told.verdict, told.seeds), (Verdict::Reproduced, 1));
+    assert!(told.reason.contains("all 15 runs are identical"), "{}", told.reason);
+    let told = judged(experiment, nth, &[1.0, 1.05], |_, _| 0.0);
+    assert_eq!(told.verdict, Verdict::NotReproduced);
+    // 5 % with a deviation of 20 % that is the same for both: the runs are paired. Otherwise, it is not known.
+    let together = judged(experiment, nth, &[1.05, 1.0], |seed, _| [0.0, 0.2, -0.2][seed as usize % 3]);
+    assert_eq!((together.verdict, together.seeds), (Verdict::Reproduced, RUNS));
+    let apart = judged(experiment, nth, &[1.05, 1.0], |seed, place| [0.0, 0.2, -0.2][(seed as usize + place) % 3]);
+    assert_eq!(apart.verdict, Verdict::Undecided, "{apart:?}");
+}
+
+/// A single run of an experiment with random events decides no comparison.
+#[test]
+fn a_single_run_is_undecided() {
+    let all = experiments();
+    let experiment = all.iter().find(|one| one.id() == "swift-start-figures-14-15").unwrap();
+    let metrics = experiment.definition.metrics.len();
+    let run = |cell| Record { cell, seed: 1, values: vec![Some(cell as f64); metrics], ..Record::default() };
+    let records: Vec<Record> = (0..experiment.cells.len()).map(run).collect();
+    let rows = judge::judge(experiment, &records, 1);
+    assert!(rows.iter().all(|row| row.verdict == Verdict::Undecided), "{rows:?}");
+}
