@@ -17,7 +17,7 @@ use clap::{Args, Parser, Subcommand};
 use crate::experiment::Experiment;
 use crate::library;
 use crate::plot::Chart;
-use crate::results::{self, Results};
+use crate::results::{self, Given, Results};
 use crate::runner::Interrupted;
 use crate::speed::{self, Point};
 
@@ -41,6 +41,8 @@ enum Command {
     },
     /// Runs experiments.
     Run(run::Run),
+    /// Lists the runs of experiments with their expected costs, for `run --run`.
+    Jobs(run::jobs::Jobs),
     /// Merges the folders of the parts of a sweep and judges it. The exit code is 1 if runs are missing.
     Merge(Merge),
     /// Summarizes a folder of results.
@@ -85,6 +87,7 @@ impl Command {
                 Ok(true)
             }
             Self::Run(run) => run.execute(),
+            Self::Jobs(jobs) => jobs.execute().map(|()| true),
             Self::Merge(merge) => merge.execute(),
             Self::Report(report) => report.execute(),
             Self::Compare(compare) => compare.execute(),
@@ -149,6 +152,9 @@ struct Merge {
     /// Print one JSON object per row.
     #[arg(long)]
     json: bool,
+    /// Merge results of different programs, which are otherwise refused.
+    #[arg(long)]
+    any_program: bool,
     /// Also exit with code 1 if a claim is not reproduced.
     #[arg(long)]
     strict: bool,
@@ -156,7 +162,8 @@ struct Merge {
 
 impl Merge {
     fn execute(&self) -> Result<bool> {
-        results::merge(&self.out, &self.parts)?;
+        let given = if self.any_program { Given::AnyProgram } else { Given::OneProgram };
+        results::merge(&self.out, &self.parts, given)?;
         let (results, mut all_well) = (Results::read(&self.out)?, true);
         for held in &results.experiments {
             if let Some(rows) = held.rows() {

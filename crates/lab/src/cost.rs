@@ -67,6 +67,16 @@ impl FromStr for Shard {
     }
 }
 
+impl Shard {
+    /// Parses a part whose number counts from 0, as the indices of array jobs do.
+    pub(crate) fn from_index(text: &str) -> Result<Self, String> {
+        let wrong = || format!("{text:?} is not the index of a part; write 0/3, 1/3 or 2/3 for three parts");
+        let (index, of) = text.split_once('/').ok_or_else(wrong)?;
+        let (index, of): (u32, u32) = (index.parse().map_err(|_| wrong())?, of.parse().map_err(|_| wrong())?);
+        if index < of { Ok(Self { number: index + 1, of }) } else { Err(wrong()) }
+    }
+}
+
 impl fmt::Display for Shard {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "{}/{}", self.number, self.of)
@@ -129,6 +139,11 @@ mod tests {
     #[test]
     fn invalid_shards_are_reported() {
         assert_eq!("2/3".parse::<Shard>().unwrap().to_string(), "2/3");
+        assert_eq!(Shard::from_index("0/3").unwrap().to_string(), "1/3");
+        assert_eq!(Shard::from_index("2/3").unwrap().to_string(), "3/3");
+        for text in ["", "0", "3/3", "0/0", "-1/3"] {
+            assert!(Shard::from_index(text).unwrap_err().contains("is not the index of a part"), "{text}");
+        }
         for text in ["", "3", "0/3", "4/3", "1/0", "a/b", "1/3/5", "-1/3"] {
             assert!(text.parse::<Shard>().unwrap_err().contains("is not a part of a sweep"), "{text}");
         }

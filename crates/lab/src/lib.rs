@@ -18,6 +18,7 @@ mod expression;
 pub mod judge;
 pub mod library;
 pub mod measure;
+pub mod origin;
 pub mod page;
 pub mod papers;
 pub mod plot;

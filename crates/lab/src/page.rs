@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use crate::definition::Kind;
 use crate::experiment::Experiment;
 use crate::judge::{Counts, Judged, paper};
+use crate::origin::Origin;
 use crate::plot::tag::{Tag, escape};
 use crate::plot::{self, CSS};
 use crate::rule::Verdict;
@@ -32,9 +33,9 @@ pub struct Section<'a> {
     pub took: f64,
 }
 
-/// Returns the page.
+/// Returns the page of these experiments, whose runs come from these executions of the program.
 #[must_use]
-pub fn html(sections: &[Section<'_>]) -> String {
+pub fn html(sections: &[Section<'_>], origins: &[Origin]) -> String {
     let option = |value: &str, text: &str| Tag::new("option").set("value", value).text(text).to_string();
     let papers: BTreeSet<String> =
         sections.iter().map(|section| paper(&section.experiment.definition.source)).collect();
@@ -59,6 +60,7 @@ pub fn html(sections: &[Section<'_>]) -> String {
         algorithms = rows::by_slot(sections).into_iter().map(algorithms).collect::<String>(),
         verdicts = Verdict::ALL.map(verdict).concat(),
         sections = sections.iter().map(section).collect::<String>(),
+        origins = self::origins(origins),
         script = include_str!("page/page.js"),
     )
 }
@@ -95,6 +97,30 @@ fn duration(seconds: f64) -> String {
         seconds if seconds < 7200.0 => format!("{:.0} min", seconds / 60.0),
         seconds => format!("{:.1} h", seconds / 3600.0),
     }
+}
+
+/// Returns the list of the executions of the program, or nothing without any.
+fn origins(origins: &[Origin]) -> String {
+    if origins.is_empty() {
+        return String::new();
+    }
+    let line = |origin: &Origin| {
+        let Origin { program, executable, compiler, target, host, date, command, seeds, .. } = origin;
+        let seeds = seeds.join(", ");
+        format!(
+            "<li>{} on {}: <code>{}</code><br>{}; executable {}; {} for {}; seeds {}</li>",
+            escape(date),
+            escape(host),
+            escape(&command.join(" ")),
+            escape(program),
+            escape(executable),
+            escape(compiler),
+            escape(target),
+            escape(&seeds)
+        )
+    };
+    let lines: String = origins.iter().map(line).collect();
+    format!("<details id=\"origins\"><summary>Where the runs come from</summary><ul>{lines}</ul></details>\n")
 }
 
 /// Encodes a text for the fragment of a URL.

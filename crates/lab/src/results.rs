@@ -14,8 +14,9 @@ use std::path::Path;
 use anyhow::{Context, Result, anyhow, bail};
 use serde::{Deserialize, Serialize};
 
+pub(crate) use crate::origin::program;
 pub(crate) use compare::{Change, Comparison, MetricChange, RowChange, compare};
-pub(crate) use folder::{Folder, RunFile};
+pub(crate) use folder::{CHOSEN, Folder, Given, RunFile};
 pub(crate) use held::{Held, Kept, Results, asked_for, differ_in_axes_only};
 pub(crate) use merge::merge;
 pub(crate) use report::{Report, Reported, illustrate, write_list, written};
@@ -31,6 +32,8 @@ const ROWS: &str = "rows.json";
 const ROWS_CSV: &str = "rows.csv";
 const VALUES_CSV: &str = "values.csv";
 const TIMES: &str = "times.json";
+/// A line per execution of the program that wrote into the folder.
+const ORIGINS: &str = "origins.jsonl";
 /// How to resolve a file that is not in the format that this program writes.
 const DAMAGED: &str = "it is damaged: repeat the experiment with --overwrite, or name another folder";
 const PICTURES: &str = "plots";
@@ -38,11 +41,6 @@ const TABLES: &str = "tables.md";
 const PAGE: &str = "index.html";
 /// List of the rows that are not reproduced, in Markdown.
 const LIST: &str = "not-reproduced.md";
-
-/// Returns the name and version of this program, as stored in folders.
-pub(crate) fn program() -> String {
-    concat!("longhaul-lab ", env!("CARGO_PKG_VERSION")).into()
-}
 
 /// Contents of `lab.json`, which describes a folder. It has no date, so that the same runs produce the same file.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]

@@ -73,5 +73,5 @@ fn an_experiment_names_an_algorithm_of_another_crate() {
     assert!(rows.iter().all(|row| row.verdict == Verdict::Reproduced), "{rows:#?}");
     let section =
         Section { experiment: &experiment, rows: &rows, pictures: &[], tables: &[], ended: 3, runs: 3, took: 1.0 };
-    assert!(page::html(&[section]).contains("<option value=\"keeper\">keeper</option>"));
+    assert!(page::html(&[section], &[]).contains("<option value=\"keeper\">keeper</option>"));
 }

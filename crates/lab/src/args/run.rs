@@ -1,5 +1,6 @@
 //! The `run` command.
 
+pub(super) mod jobs;
 mod real;
 pub(super) mod session;
 
@@ -15,13 +16,15 @@ use crate::cost::Shard;
 use crate::experiment::{self, Experiment, Row};
 use crate::library;
 use crate::random::{self, Request, Set};
+use crate::results::Given;
+use jobs::Chosen;
 use real::Real;
 use session::{Order, Session};
 
 #[derive(Debug, Args)]
 pub(super) struct Run {
     /// Names of experiments, or files.
-    #[arg(required_unless_present_any = ["all", "random"])]
+    #[arg(required_unless_present_any = ["all", "random", "chosen"])]
     ids: Vec<String>,
     /// Run all included experiments that have rows and run in virtual time.
     #[arg(long, conflicts_with = "ids")]
@@ -37,8 +40,8 @@ pub(super) struct Run {
     /// Add a choice to an axis of plain choices, such as `controller=vegas`; can be repeated.
     #[arg(long, value_name = "AXIS=CHOICE", value_parser = addition)]
     add: Vec<(String, String)>,
-    /// Runs per cell, instead of the number in the experiment. With --random, the seeds of the scenarios, each of
-    /// which has one run: A..B, both included. The default is the whole set.
+    /// Runs per cell, instead of the number in the experiment, or their seeds: A..B, both included. With --random, the
+    /// seeds of the scenarios, each of which has one run; the default is the whole set.
     #[arg(long, value_name = "N|A..B")]
     seeds: Option<String>,
     /// Number of concurrent runs; the default is the number of processors, or 1 if an experiment runs in real time.
@@ -62,13 +65,23 @@ pub(super) struct Run {
     /// Make only this part of all runs, for `merge`: 2/5 is the second of five.
     #[arg(long, value_name = "I/N", requires = "out")]
     shard: Option<Shard>,
+    /// As --shard, counting from 0 as array jobs do: 1/5 is the second of five.
+    #[arg(long, value_name = "I/N", requires = "out", conflicts_with = "shard", value_parser = Shard::from_index)]
+    shard_index: Option<Shard>,
+    /// Make only this of the runs, as `longhaul-lab jobs` prints it, for `merge`; can be repeated.
+    #[arg(long = "run", value_name = "EXPERIMENT:CELL:SEED", requires = "out", value_parser = jobs::chosen)]
+    #[arg(conflicts_with_all = ["all", "random", "shard", "shard_index", "at", "real"])]
+    chosen: Vec<Chosen>,
+    /// Continue in a folder with results of another program, which is otherwise refused.
+    #[arg(long, requires = "out")]
+    any_program: bool,
     /// Run over real sockets through the emulated link, one run at a time (Linux), and print the differences from
     /// virtual time. The default is one run per cell. Experiments with `real-time = true` run over real sockets
     /// without this option.
-    #[arg(long, conflicts_with_all = ["all", "quick", "jobs", "shard"])]
+    #[arg(long, conflicts_with_all = ["all", "quick", "jobs", "shard", "shard_index"])]
     real: bool,
     /// Run only cells with this choice; can be repeated. Rows that need other cells are skipped.
-    #[arg(long, value_name = "AXIS=CHOICE", value_parser = addition, conflicts_with_all = ["all", "shard"])]
+    #[arg(long, value_name = "AXIS=CHOICE", value_parser = addition, conflicts_with_all = ["all", "shard", "shard_index"])]
     at: Vec<(String, String)>,
 }
 
@@ -83,38 +96,41 @@ impl Run {
         if self.random.is_none() && !self.controllers.is_empty() {
             bail!("-C is only for --random; `--add controller=NAME` adds a controller to an experiment");
         }
-        let runs = self.runs()?;
+        let seeds = self.seeds()?;
+        let runs = seeds.map(|(_, runs)| runs);
         // All files are read before the first run.
         let experiments = self.read()?;
         experiments.iter().try_for_each(|one| runs.map_or(Ok(()), |runs| check_runs(one, runs)))?;
         if self.real {
+            if seeds.is_some_and(|(first, _)| first != 1) {
+                bail!("--seeds with --real is a number of runs");
+            }
             return Real { asked: self, experiments: &experiments, seeds: runs.unwrap_or(1) }.execute();
         }
         let in_real_time = experiments.iter().any(|experiment| experiment.definition.real_time);
         let at_a_time = concurrent(self.jobs.or(in_real_time.then_some(1)))?;
         // All runs are made here; the session judges and prints each experiment when its runs are complete.
         let usual = |one: &Experiment| if self.quick { one.definition.quick_runs } else { one.definition.runs };
+        let first = seeds.map_or(1, |(first, _)| first);
+        let numbers: Vec<u32> = experiments.iter().map(|one| runs.unwrap_or_else(|| usual(one))).collect();
         let order = Order {
+            chosen: jobs::of(&self.chosen, &experiments, first, &numbers)?,
+            first,
+            given: if self.any_program { Given::AnyProgram } else { Given::OneProgram },
             cells: experiments.iter().map(|one| chosen_cells(one, &self.at)).collect::<Result<_>>()?,
-            runs: experiments.iter().map(|one| runs.unwrap_or_else(|| usual(one))).collect(),
+            runs: numbers,
             out: self.out.as_deref(),
             overwrite: self.overwrite,
-            shard: self.shard,
+            shard: self.shard.or(self.shard_index),
             prints: true,
             json: self.json,
         };
         Session::new(order, experiments)?.run(at_a_time)
     }
 
-    /// Returns the number of runs per cell, if it is given.
-    fn runs(&self) -> Result<Option<u32>> {
-        let Some(seeds) = self.seeds.as_ref().filter(|_| self.random.is_none()) else { return Ok(None) };
-        let runs =
-            seeds.parse().map_err(|_| anyhow!("--seeds {seeds}: not a number of runs; only --random has ranges"))?;
-        if runs == 0 {
-            bail!("--seeds 0 measures nothing");
-        }
-        Ok(Some(runs))
+    /// Returns the first seed and the number of runs per cell, if they are given.
+    fn seeds(&self) -> Result<Option<(u64, u32)>> {
+        self.seeds.as_ref().filter(|_| self.random.is_none()).map(|seeds| numbers(seeds)).transpose()
     }
 
     /// Returns the experiment on random scenarios.
@@ -130,27 +146,50 @@ impl Run {
         if let Some(set) = self.random {
             return Ok([self.scenarios(set)?].into());
         }
-        let ids: Vec<String> = if self.all {
-            library::FILES.iter().map(|(file, _)| file.trim_end_matches(".toml").to_owned()).collect()
-        } else {
-            self.ids.clone()
-        };
-        let mut experiments: Vec<Experiment> = Vec::new();
-        for id in &ids {
-            let (file, text) = open(id)?;
-            let mut experiment = Experiment::with_choices(&file, &text, &self.add)?;
-            if self.all && (experiment.rows.is_empty() || experiment.definition.real_time) {
-                continue;
-            }
-            experiment.text = with_additions(&self.add, text)?;
-            match experiments.iter().find(|known| known.id() == experiment.id()) {
-                None => experiments.push(experiment),
-                Some(other) if other.text == experiment.text => {}
-                Some(other) => bail!("{file}: another requested experiment also has the id {:?}", other.id()),
-            }
-        }
-        Ok(experiments.into())
+        let ids = self.ids.iter().cloned().chain(self.chosen.iter().map(|run| run.experiment.clone())).collect();
+        read(ids, self.all, &self.add)
     }
+}
+
+/// Reads a number of runs, or the first and the last seed: returns the first seed and the number of runs.
+fn numbers(seeds: &str) -> Result<(u64, u32)> {
+    if let Ok(runs) = seeds.parse::<u32>() {
+        if runs == 0 {
+            bail!("--seeds 0 measures nothing");
+        }
+        return Ok((1, runs));
+    }
+    let both = seeds.split_once("..").and_then(|(first, last)| Some((first.parse().ok()?, last.parse().ok()?)));
+    let wrong = || anyhow!("--seeds {seeds}: neither a number of runs nor a range of seeds, such as 101..115");
+    let (first, last): (u64, u64) = both.ok_or_else(wrong)?;
+    // A seed is stored in JSON, whose readers have 53 bits.
+    if first == 0 || last < first || last > 1 << 53 {
+        bail!("--seeds {seeds}: a range begins with 1 at least, and does not end before it begins");
+    }
+    let runs = u32::try_from(last - first).ok().and_then(|more| more.checked_add(1));
+    Ok((first, runs.ok_or_else(wrong)?))
+}
+
+/// Reads experiments, without duplicates: those with these names, or all that have rows and run in virtual time.
+pub(super) fn read(mut ids: Vec<String>, all: bool, add: &[(String, String)]) -> Result<Arc<[Experiment]>> {
+    if all {
+        ids = library::FILES.iter().map(|(file, _)| file.trim_end_matches(".toml").to_owned()).collect();
+    }
+    let mut experiments: Vec<Experiment> = Vec::new();
+    for id in &ids {
+        let (file, text) = open(id)?;
+        let mut experiment = Experiment::with_choices(&file, &text, add)?;
+        if all && (experiment.rows.is_empty() || experiment.definition.real_time) {
+            continue;
+        }
+        experiment.text = with_additions(add, text)?;
+        match experiments.iter().find(|known| known.id() == experiment.id()) {
+            None => experiments.push(experiment),
+            Some(other) if other.text == experiment.text => {}
+            Some(other) => bail!("{file}: another requested experiment also has the id {:?}", other.id()),
+        }
+    }
+    Ok(experiments.into())
 }
 
 /// Checks that an experiment can have the number of runs given by `--seeds`.

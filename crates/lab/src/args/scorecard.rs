@@ -15,6 +15,7 @@ use crate::experiment::Experiment;
 use crate::library;
 use crate::random::{self, Request, Seeds, Set};
 use crate::record::Record;
+use crate::results::Given;
 use crate::results::{Results, differ_in_axes_only, write};
 use crate::table::Measured;
 
@@ -72,7 +73,10 @@ impl Scorecard {
         let at_a_time = concurrent(self.jobs)?;
         let order = Order {
             cells: experiments.iter().map(|experiment| card::cells(experiment, &names)).collect(),
+            first: 1,
             runs: runs.clone(),
+            chosen: Vec::new(),
+            given: Given::OneProgram,
             out: self.out.as_deref(),
             overwrite: self.overwrite,
             shard: None,

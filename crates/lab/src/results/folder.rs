@@ -8,9 +8,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Error, Result, anyhow, bail};
 
-use super::{DAMAGED, DEFINITION, FORMAT, Kept, LAB, LOCK, Lab, ROWS, ROWS_CSV, RUNS, TIMES, VALUES_CSV, write};
-use crate::cost::Shard;
+use super::{
+    DAMAGED, DEFINITION, FORMAT, Kept, LAB, LOCK, Lab, ORIGINS, ROWS, ROWS_CSV, RUNS, TIMES, VALUES_CSV, write,
+};
 use crate::experiment::Experiment;
+use crate::origin::Origin;
 use crate::record::Record;
 
 /// A folder of results, locked against other writers as long as this exists.
@@ -23,7 +25,7 @@ pub(crate) struct Folder {
 
 impl Folder {
     /// Opens a folder for a whole sweep or a part of it, and creates it if it does not exist.
-    pub(crate) fn open(path: &Path, shard: Option<Shard>) -> Result<Self> {
+    pub(crate) fn open(path: &Path, part: Option<String>) -> Result<Self> {
         if path.is_file() {
             bail!("{} is a file; name a folder for results", path.display());
         }
@@ -32,10 +34,11 @@ impl Folder {
             is_empty(path)?;
         }
         let lock = Lock::take(path)?;
-        let shard = shard.map(|shard| shard.to_string());
+        let shard = part;
         let lab = Lab::read(path)?.unwrap_or(Lab { format: FORMAT, shard: shard.clone(), ..Lab::default() });
         if lab.shard != shard {
             let words = |shard: &Option<String>| match shard {
+                Some(shard) if shard == CHOSEN => "chosen runs".into(),
                 Some(shard) => format!("part {shard} of a sweep"),
                 None => "a whole sweep".into(),
             };
@@ -45,8 +48,15 @@ impl Folder {
         Ok(Self { path: path.to_owned(), lab, _lock: lock })
     }
 
-    /// Checks whether an experiment can be started or continued here, without changing anything.
-    pub(crate) fn check(&self, experiment: &Experiment, asked: &Kept) -> Result<()> {
+    /// Returns the runs of an experiment together with those that are here, if these are of other seeds.
+    pub(super) fn widened(&self, id: &str, asked: &Kept) -> Kept {
+        let there = self.lab.experiments.get(id).filter(|there| there.first != asked.first);
+        there.map_or_else(|| asked.clone(), |there| Kept { program: asked.program.clone(), ..asked.with(there) })
+    }
+
+    /// Checks whether an experiment can be started or continued here, without changing anything. Results of another program
+    /// are accepted only if `given` says so.
+    pub(crate) fn check(&self, experiment: &Experiment, asked: &Kept, given: Given) -> Result<()> {
         let id = experiment.id();
         let path = self.of(id);
         let Some(there) = self.lab.experiments.get(id) else {
@@ -61,10 +71,15 @@ impl Folder {
             let what = "the results are of another text, which differs in more than rows, plots and comments; it is in";
             return Err(differs(format!("{what} {}", file.display())));
         }
-        if there.program != asked.program {
-            return Err(differs(format!("the results are by {}, and this is {}", there.program, asked.program)));
+        if given == Given::OneProgram && there.program != asked.program {
+            let what = format!("the results are by {}, and this is {}", there.program, asked.program);
+            return Err(differs(format!("{what}; --any-program accepts them")));
         }
-        if there.runs > asked.runs {
+        if there.first != asked.first && (there.first < asked.first || there.last() > asked.last()) {
+            let [there, asked] = [there, asked].map(|kept| format!("{} to {}", kept.first, kept.last()));
+            return Err(differs(format!("it has the seeds {there}, but {asked} are requested")));
+        }
+        if there.first == asked.first && there.runs > asked.runs {
             let (path, there, asked) = (path.display(), there.runs, asked.runs);
             bail!(
                 "{path} has {there} runs per cell, but {asked} are requested; request at least {there} with --seeds, \
@@ -87,17 +102,33 @@ impl Folder {
         }
     }
 
+    /// Stores where the following runs come from. An execution that is repeated in the same second is stored once.
+    pub(crate) fn note_origins(&self, origins: &[Origin]) -> Result<()> {
+        let known = read_origins(&self.path);
+        let path = self.path.join(ORIGINS);
+        let mut file =
+            File::options().create(true).append(true).open(&path).with_context(|| path.display().to_string())?;
+        for origin in origins.iter().filter(|origin| !known.contains(origin)) {
+            file.write_all(format!("{}\n", serde_json::to_string(origin)?).as_bytes())?;
+        }
+        Ok(())
+    }
+
     /// Stores the request and opens the file of runs. Tables made from fewer runs or for other rows are removed.
     pub(crate) fn begin(&mut self, experiment: &Experiment, asked: &Kept) -> Result<(ByRun, RunFile)> {
         let (id, text) = (experiment.id(), experiment.text.as_bytes());
         let path = self.of(id);
         let definition = path.join(DEFINITION);
         let is_same_text = fs::read(&definition).is_ok_and(|there| there == text);
+        let mut asked = asked.clone();
+        if let Some(there) = self.lab.experiments.get(id).filter(|there| there.program != asked.program) {
+            asked.program = both(&there.program, &asked.program);
+        }
         let entry = self.lab.experiments.insert(id.into(), asked.clone());
-        if entry.as_ref() != Some(asked) {
+        if entry.as_ref() != Some(&asked) {
             write::json(&self.path.join(LAB), &self.lab)?;
         }
-        if entry.as_ref() != Some(asked) || !is_same_text {
+        if entry.as_ref() != Some(&asked) || !is_same_text {
             for made in [ROWS, ROWS_CSV, VALUES_CSV] {
                 let _ = fs::remove_file(path.join(made));
             }
@@ -116,6 +147,33 @@ impl Folder {
     pub(super) fn times(&self, id: &str) -> PathBuf {
         self.of(id).join(TIMES)
     }
+}
+
+/// The name of a part that consists of runs chosen one by one.
+pub(crate) const CHOSEN: &str = "chosen";
+
+/// Which results an execution accepts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Given {
+    /// Only those of one program.
+    OneProgram,
+    /// Those of any programs, whose names are all stored.
+    AnyProgram,
+}
+
+/// Joins the names of the programs that have made the runs of an experiment.
+pub(super) fn both(one: &str, other: &str) -> String {
+    const AND: &str = " and ";
+    let mut names: Vec<&str> = one.split(AND).chain(other.split(AND)).collect();
+    names.sort_unstable();
+    names.dedup();
+    names.join(AND)
+}
+
+/// Returns where the runs in a folder come from, as far as it is known.
+pub(crate) fn read_origins(path: &Path) -> Vec<Origin> {
+    let text = fs::read_to_string(path.join(ORIGINS)).unwrap_or_default();
+    text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
 }
 
 fn foreign(path: &Path, file: &str) -> Error {

@@ -6,18 +6,20 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
-use super::folder::{ByRun, read_runs};
+use super::folder::{ByRun, both, read_origins, read_runs};
 use super::tables::Times;
 use super::{DAMAGED, DEFINITION, Lab, RUNS, TIMES, program};
 use crate::documents::Source;
 use crate::experiment::Experiment;
 use crate::judge::{self, Judged};
+use crate::origin::Origin;
 use crate::record::Record;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Results {
     pub(crate) path: PathBuf,
     pub(crate) shard: Option<String>,
+    pub(crate) origins: Vec<Origin>,
     pub(crate) experiments: Vec<Held>,
 }
 
@@ -37,7 +39,12 @@ impl Results {
         let lab = Lab::read(path)?
             .with_context(|| format!("{} has no lab.json: it is not a folder of results", path.display()))?;
         let held = lab.experiments.into_iter().map(|(id, kept)| Held::read(&path.join(id), kept));
-        Ok(Self { path: path.to_owned(), shard: lab.shard, experiments: held.collect::<Result<_, _>>()? })
+        Ok(Self {
+            path: path.to_owned(),
+            shard: lab.shard,
+            origins: read_origins(path),
+            experiments: held.collect::<Result<_, _>>()?,
+        })
     }
 
     pub(crate) fn find(&self, id: &str) -> Option<&Held> {
@@ -54,7 +61,7 @@ impl Held {
         }
         let experiment = Experiment::read(DEFINITION, &text).with_context(|| path.display().to_string())?;
         let (found, _) = read_runs(&path.join(RUNS), &experiment)?;
-        let records = asked_for(found, kept.runs);
+        let records = asked_for(found, &kept);
         Ok(Self { experiment, kept, records, times: Times::read(&path.join(TIMES)) })
     }
 
@@ -80,9 +87,9 @@ impl Held {
     }
 }
 
-/// Returns the runs with the seeds up to `runs`.
-pub(crate) fn asked_for(found: ByRun, runs: u32) -> Vec<Record> {
-    found.into_values().filter(|record| record.seed <= u64::from(runs)).collect()
+/// Returns the runs with the requested seeds.
+pub(crate) fn asked_for(found: ByRun, kept: &Kept) -> Vec<Record> {
+    found.into_values().filter(|record| kept.has(record.seed)).collect()
 }
 
 /// Fields of an experiment that its runs do not depend on: the number of runs, how they are judged and drawn, and
@@ -96,12 +103,42 @@ pub(crate) struct Kept {
     /// BLAKE3 hash, in hexadecimal, of everything that the runs depend on: the text without comments and
     /// the fields that only later steps use.
     pub(crate) blake3: String,
+    /// The first seed.
+    #[serde(default = "first", skip_serializing_if = "is_first")]
+    pub(crate) first: u64,
+    /// Runs per cell, with seeds from the first one on.
     pub(crate) runs: u32,
 }
 
+const fn first() -> u64 {
+    1
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+const fn is_first(seed: &u64) -> bool {
+    *seed == first()
+}
+
 impl Kept {
-    pub(crate) fn new(text: &str, runs: u32) -> Self {
-        Self { program: program(), blake3: hash(text), runs }
+    pub(crate) fn new(text: &str, first: u64, runs: u32) -> Self {
+        Self { program: program(), blake3: hash(text), first, runs }
+    }
+
+    /// Returns whether a run with this seed is requested.
+    pub(crate) fn has(&self, seed: u64) -> bool {
+        seed.checked_sub(self.first).is_some_and(|nth| nth < u64::from(self.runs))
+    }
+
+    /// Returns the runs of both, by both programs.
+    pub(crate) fn with(&self, other: &Self) -> Self {
+        let (first, last) = (self.first.min(other.first), self.last().max(other.last()));
+        let runs = u32::try_from(last - first + 1).unwrap_or(u32::MAX);
+        Self { program: both(&self.program, &other.program), first, runs, ..self.clone() }
+    }
+
+    /// Returns the last seed.
+    pub(crate) fn last(&self) -> u64 {
+        self.first + u64::from(self.runs) - 1
     }
 
     pub(crate) fn is_of(&self, text: &str) -> bool {
@@ -137,7 +174,7 @@ mod tests {
 
     #[test]
     fn judgements_and_notes_do_not_affect_the_comparison() {
-        let kept = Kept::new(TEXT, 1);
+        let kept = Kept::new(TEXT, 1, 1);
         for (from, to) in
             [("", "# Why.\n"), ("runs = 3", "runs = 9"), ("'r'", "'q'"), ("id = 'x'\nruns = 3", "runs = 3\nid = 'x'")]
         {
@@ -151,6 +188,8 @@ mod tests {
         ] {
             assert!(!kept.is_of(&TEXT.replacen(from, to, 1)), "{to}");
         }
-        assert!(Kept::new("no = [toml", 1).is_of("no = [toml") && !Kept::new("no = [toml", 1).is_of("nor = [toml"));
+        assert!(
+            Kept::new("no = [toml", 1, 1).is_of("no = [toml") && !Kept::new("no = [toml", 1, 1).is_of("nor = [toml")
+        );
     }
 }

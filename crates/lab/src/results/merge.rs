@@ -5,50 +5,53 @@ use std::path::{Path, PathBuf};
 use anyhow::{Error, Result, anyhow};
 
 use super::Kept;
-use super::folder::{ByRun, Folder, put};
+use super::folder::{ByRun, Folder, Given, put};
 use super::held::{Held, Results, asked_for};
 use super::tables::write_tables;
 use crate::record::Record;
 
-/// Adds the runs of the folders to one folder for the whole sweep, and judges the complete experiments.
-pub(crate) fn merge(out: &Path, parts: &[PathBuf]) -> Result<()> {
+/// Adds the runs of the folders to one folder for the whole sweep, and judges the complete experiments. An experiment may
+/// be in some of them only.
+pub(crate) fn merge(out: &Path, parts: &[PathBuf], given: Given) -> Result<()> {
     let parts: Vec<Results> = parts.iter().map(|path| Results::read(path)).collect::<Result<_, _>>()?;
-    let Some((first, others)) = parts.split_first() else { return Ok(()) };
-    for other in others {
-        alike(first, other)?;
+    let mut whole: Vec<Held> = Vec::new();
+    for part in &parts {
+        for held in &part.experiments {
+            match whole.iter_mut().find(|known| known.id() == held.id()) {
+                Some(known) => known.kept = together(known, held, part, given)?,
+                None => whole.push(held.clone()),
+            }
+        }
     }
     // Nothing is written unless all parts fit together.
-    let unions = first.experiments.iter().map(|held| union(held.id(), &parts)).collect::<Result<Vec<_>, _>>()?;
+    let unions = whole.iter().map(|held| union(held.id(), &parts)).collect::<Result<Vec<_>, _>>()?;
     let mut folder = Folder::open(out, None)?;
-    for held in &first.experiments {
-        folder.check(&held.experiment, &held.kept)?;
+    for held in &mut whole {
+        held.kept = folder.widened(held.id(), &held.kept);
+        folder.check(&held.experiment, &held.kept, given)?;
     }
-    first.experiments.iter().zip(unions).try_for_each(|(held, union)| join(&mut folder, held, &union, &parts))
+    for part in &parts {
+        folder.note_origins(&part.origins)?;
+    }
+    whole.iter().zip(unions).try_for_each(|(held, union)| join(&mut folder, held, &union, &parts))
 }
 
-/// Checks whether two folders are parts of one sweep.
-fn alike(a: &Results, b: &Results) -> Result<()> {
-    let unlike = |what| unlike(&b.path, what);
-    let missing = |of: &Results, other: &Results| {
-        let id = of.experiments.iter().map(Held::id).find(|id| other.find(id).is_none())?;
-        Some(format!("only {} has {id}", of.path.display()))
-    };
-    if let Some(what) = missing(a, b).or_else(|| missing(b, a)) {
+/// Returns the runs of two parts of one experiment, or an error if they are not parts of one sweep. Parts with seeds that
+/// follow each other are one sweep of all these seeds.
+fn together(one: &Held, other: &Held, part: &Results, given: Given) -> Result<Kept> {
+    let unlike = |what| unlike(&part.path, what);
+    let (id, Kept { program, runs, .. }) = (one.id(), &one.kept);
+    if one.experiment.text != other.experiment.text {
+        return Err(unlike(format!("the texts of {id} differ")));
+    }
+    if given == Given::OneProgram && *program != other.kept.program {
+        let what = format!("{id} was run by {program} and by {}; --any-program merges them", other.kept.program);
         return Err(unlike(what));
     }
-    for (one, other) in a.experiments.iter().zip(&b.experiments) {
-        let (id, Kept { program, runs, .. }) = (one.id(), &one.kept);
-        if one.experiment.text != other.experiment.text {
-            return Err(unlike(format!("the texts of {id} differ")));
-        }
-        if *program != other.kept.program {
-            return Err(unlike(format!("{id} was run by {program} and by {}", other.kept.program)));
-        }
-        if *runs != other.kept.runs {
-            return Err(unlike(format!("{id} has {runs} and {} runs per cell", other.kept.runs)));
-        }
+    if one.kept.first == other.kept.first && *runs != other.kept.runs {
+        return Err(unlike(format!("{id} has {runs} and {} runs per cell", other.kept.runs)));
     }
-    Ok(())
+    Ok(one.kept.with(&other.kept))
 }
 
 fn union(id: &str, parts: &[Results]) -> Result<ByRun> {
@@ -78,7 +81,7 @@ fn join(folder: &mut Folder, held: &Held, union: &ByRun, parts: &[Results]) -> R
             file.add(record)?;
         }
     }
-    let records = asked_for(found, runs);
+    let records = asked_for(found, &held.kept);
     // If the parts ran at the same time, the longest one determines the total time.
     let walls = parts.iter().filter_map(|part| part.find(id)?.times).map(|times| times.wall_seconds);
     folder.set_times(id, &records, walls.fold(0.0, f64::max))?;

@@ -231,7 +231,7 @@ pub(crate) fn illustrate(results: &Results) -> Result<PathBuf> {
         });
     }
     let path = results.path.join(PAGE);
-    write::whole(&path, page::html(&sections).as_bytes())?;
+    write::whole(&path, page::html(&sections, &results.origins).as_bytes())?;
     Ok(path)
 }
 

@@ -64,7 +64,7 @@ fn page_of(texts: &[&str], ended: fn(usize) -> usize) -> String {
         runs: records[nth].len(),
         took: 90.0,
     };
-    page::html(&(0..texts.len()).map(section).collect::<Vec<_>>())
+    page::html(&(0..texts.len()).map(section).collect::<Vec<_>>(), &[])
 }
 
 /// Returns the texts between each pair of markers on a page.

@@ -12,9 +12,10 @@ use super::{suffice, tell_left_out};
 use crate::cost::{self, Shard};
 use crate::experiment::Experiment;
 use crate::judge::{self, Judged};
+use crate::origin::Origin;
 use crate::real;
 use crate::record::Record;
-use crate::results::{self, Folder, Kept, Results, RunFile, asked_for, write_tables};
+use crate::results::{self, CHOSEN, Folder, Given, Kept, Results, RunFile, asked_for, write_tables};
 use crate::runner::{self, Interrupted, Job};
 use crate::stopwatch::Stopwatch;
 
@@ -23,8 +24,14 @@ use crate::stopwatch::Stopwatch;
 pub(in crate::args) struct Order<'a> {
     /// The cells of each experiment.
     pub(in crate::args) cells: Vec<BTreeSet<usize>>,
-    /// The number of runs per cell of each experiment.
+    /// The first seed.
+    pub(in crate::args) first: u64,
+    /// The number of runs per cell of each experiment, with seeds from the first one on.
     pub(in crate::args) runs: Vec<u32>,
+    /// If not empty, only these of the runs are made.
+    pub(in crate::args) chosen: Vec<Job>,
+    /// Whether results of other programs are accepted.
+    pub(in crate::args) given: Given,
     pub(in crate::args) out: Option<&'a Path>,
     pub(in crate::args) overwrite: bool,
     pub(in crate::args) shard: Option<Shard>,
@@ -105,22 +112,28 @@ impl<'a> Session<'a> {
                 let skipped = chosen.len() - cells.len();
                 print::note(&format!("{}: cells skipped: {skipped}, because {}", experiment.id(), real::NO_PICOQUIC));
             }
-            let kept = Kept::new(&experiment.text, *runs);
+            let kept = Kept::new(&experiment.text, asked.first, *runs);
             let [all, lacking] = [experiment.cells.len(), cells.len()].map(|cells| cells * kept.runs as usize);
             Work { cells, kept, all, lacking, records: BTreeMap::new(), file: None, rows: None, span: None }
         };
         let mut works: Vec<Work> = experiments.iter().zip(asked.cells.iter().zip(&asked.runs)).map(work).collect();
-        let mut folder = asked.out.map(|path| Folder::open(path, asked.shard)).transpose()?;
+        let part = asked.shard.map(|shard| shard.to_string());
+        let part = part.or_else(|| (!asked.chosen.is_empty()).then(|| CHOSEN.to_owned()));
+        let mut folder = asked.out.map(|path| Folder::open(path, part)).transpose()?;
         if let Some(folder) = &mut folder {
             for (experiment, work) in experiments.iter().zip(&works).filter(|_| !asked.overwrite) {
-                folder.check(experiment, &work.kept)?;
+                folder.check(experiment, &work.kept, asked.given)?;
             }
+            let seeds = |(one, work): (&Experiment, &Work)| {
+                format!("{}: {} to {}", one.id(), work.kept.first, work.kept.last())
+            };
+            folder.note_origins(&[Origin::of(experiments.iter().zip(&works).map(seeds).collect())])?;
             for (experiment, work) in experiments.iter().zip(&mut works) {
                 if asked.overwrite {
                     folder.remove(experiment.id())?;
                 }
                 let (found, file) = folder.begin(experiment, &work.kept)?;
-                asked_for(found, work.kept.runs).into_iter().for_each(|record| work.put(record));
+                asked_for(found, &work.kept).into_iter().for_each(|record| work.put(record));
                 work.file = Some(file);
             }
         }
@@ -131,6 +144,9 @@ impl<'a> Session<'a> {
     pub(super) fn run(mut self, at_a_time: usize) -> Result<bool> {
         let shard = self.asked.shard;
         let asked = self.make(at_a_time)?;
+        if !self.asked.chosen.is_empty() {
+            return Ok(true);
+        }
         if let (None, Some(folder)) = (shard, &self.folder) {
             let page = results::illustrate(&Results::read(&folder.path)?)?;
             print::note(&format!("pictures and rows: {}", page.display()));
@@ -146,7 +162,13 @@ impl<'a> Session<'a> {
 
     /// Returns the requested runs, whether they exist or not.
     fn jobs(&self) -> Vec<Job> {
+        if !self.asked.chosen.is_empty() {
+            return self.asked.chosen.clone();
+        }
         let mut jobs = runner::jobs(&self.experiments, &self.asked.runs);
+        for job in &mut jobs {
+            job.seed += self.asked.first - 1;
+        }
         if let Some(shard) = self.asked.shard {
             jobs = shard.of(jobs, &self.experiments);
         }
@@ -167,7 +189,7 @@ impl<'a> Session<'a> {
     /// Adds a run of another folder, unless it exists or is not requested.
     pub(in crate::args) fn take(&mut self, experiment: usize, record: Record) -> Result<()> {
         let work = &mut self.works[experiment];
-        let is_asked = work.cells.contains(&record.cell) && record.seed <= u64::from(work.kept.runs);
+        let is_asked = work.cells.contains(&record.cell) && work.kept.has(record.seed);
         if !is_asked || work.records.contains_key(&(record.cell, record.seed)) {
             return Ok(());
         }
