@@ -24,6 +24,9 @@ pub struct Definition {
     pub duration: Text,
     #[serde(default)]
     pub real_time: bool,
+    /// Settings that were chosen so that rows are reproduced: degrees of freedom of what the rows show.
+    #[serde(default)]
+    pub fitted: Vec<String>,
     #[serde(default)]
     pub add: BTreeMap<String, Vec<Text>>,
     #[serde(default)]

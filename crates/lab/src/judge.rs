@@ -129,7 +129,7 @@ impl Counts {
             return;
         };
         for row in judged {
-            *self.of_mut(row.kind).with_mut(row.verdict) += 1;
+            self.of_mut(row.kind).add(row.verdict);
         }
     }
 
@@ -173,6 +173,11 @@ impl Tally {
             Verdict::NotReproduced => &mut self.not_reproduced,
             Verdict::NotReproducible => &mut self.not_reproducible,
         }
+    }
+
+    /// Counts a row.
+    pub(crate) const fn add(&mut self, verdict: Verdict) {
+        *self.with_mut(verdict) += 1;
     }
 
     /// Returns the number of rows that were measured.

@@ -1,5 +1,6 @@
 //! The page of all experiments: a single self-contained HTML file that is readable without its script.
 
+mod papers;
 mod rows;
 mod summary;
 
@@ -55,7 +56,7 @@ pub fn html(sections: &[Section<'_>], origins: &[Origin]) -> String {
         experiments = sections.len(),
         runs = sections.iter().map(|section| section.ended).sum::<usize>(),
         took = duration(sections.iter().map(|section| section.took).sum()),
-        summary = summary::table(sections),
+        summary = papers::blocks(sections) + &summary::table(sections),
         papers = papers.iter().map(|paper| option(paper, paper)).collect::<String>(),
         algorithms = rows::by_slot(sections).into_iter().map(algorithms).collect::<String>(),
         verdicts = Verdict::ALL.map(verdict).concat(),
@@ -165,6 +166,7 @@ fn section(section: &Section<'_>) -> String {
             Tag::new("cite").text(&definition.source),
             duration(section.took)
         ))
+        .raw(&fitted(&definition.fitted))
         .raw(&pictures)
         .raw(&section.tables.iter().map(table).collect::<String>())
         .raw(&if section.rows.is_empty() { String::new() } else { rows::table(section) })
@@ -172,6 +174,15 @@ fn section(section: &Section<'_>) -> String {
         .raw(&format!("<pre>{}</pre></details>", escape(&section.experiment.text)))
         .to_string()
         + "\n"
+}
+
+/// Returns what was fitted to the results that the rows compare.
+fn fitted(settings: &[String]) -> String {
+    if settings.is_empty() {
+        return String::new();
+    }
+    let told = format!("Fitted to these results ({}): {}.", settings.len(), escape(&settings.join("; ")));
+    format!("<p class=\"about\">{told}</p>")
 }
 
 fn table((title, grid): &(&str, Grid)) -> String {

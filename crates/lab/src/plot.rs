@@ -1,6 +1,7 @@
 //! Pictures of an experiment: SVG files, which work stand-alone and in a page, and files for xplot.
 
 mod bars;
+mod forest;
 mod heat;
 mod histogram;
 mod lines;
@@ -13,6 +14,7 @@ use crate::definition;
 use crate::experiment::Experiment;
 use crate::record::Record;
 use crate::xplot;
+pub(crate) use forest::{Compared, forest};
 pub(crate) use longhaul_plot::style::CSS;
 pub(crate) use longhaul_plot::tag;
 pub(crate) use longhaul_plot::ticks::number;

@@ -172,6 +172,39 @@ impl Rule {
         }
     }
 
+    /// Returns the range in which a rule holds for the ratio of our value to the paper's, or of the first of two values to
+    /// the second one. Returns `None` for rules that no ratio decides.
+    pub(crate) fn range(self, ours: &[f64], paper: &[f64], deviations: &[f64]) -> Option<[f64; 2]> {
+        let relative = |most: f64| paper.first().map(|paper| most / paper.abs());
+        let deviation = || deviations.first().copied();
+        Some(match self {
+            Self::Exact | Self::Equal => [1.0; 2],
+            Self::Within(share) => [1.0 - share, 1.0 + share],
+            Self::Near(most) => [1.0 - relative(most)?, 1.0 + relative(most)?],
+            Self::Factor(most) => [1.0 / most, most],
+            Self::Binomial(runs, _) => {
+                let share = paper.first()?;
+                stats::binomial_interval((share * f64::from(runs)).round() as u32, runs).map(|end| end / share)
+            }
+            Self::WithinDeviations(most) => {
+                let part = relative(most * deviation()?)?;
+                [1.0 - part, 1.0 + part]
+            }
+            Self::NotBelow(most) => [1.0 - relative(most * deviation()?)?, f64::INFINITY],
+            Self::AtLeast(least) => [relative(least)?, f64::INFINITY],
+            Self::AtMost(most) => [0.0, relative(most)?],
+            Self::Decreasing(share) => [1.0 + share, f64::INFINITY],
+            Self::DecreasingWithin(least, most) => [1.0 + least, 1.0 + most],
+            Self::NotIncreasing => [1.0, f64::INFINITY],
+            Self::Alike(share) if share < 1.0 => [(1.0 - share) / (1.0 + share), (1.0 + share) / (1.0 - share)],
+            Self::Above(least, most) => {
+                let second = ours.get(1)?;
+                [1.0 + least / second, 1.0 + most / second]
+            }
+            Self::Alike(_) => return None,
+        })
+    }
+
     /// Returns by how much these values meet each condition of a rule that compares them; negative margins miss it. For
     /// `decreasing`, these are the differences. Other rules, and `equal`, which asks for identity, have none.
     pub(crate) fn margins(self, ours: &[f64]) -> Vec<f64> {

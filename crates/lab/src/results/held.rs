@@ -94,7 +94,8 @@ pub(crate) fn asked_for(found: ByRun, kept: &Kept) -> Vec<Record> {
 
 /// Fields of an experiment that its runs do not depend on: the number of runs, how they are judged and drawn, and
 /// descriptions.
-const AFTERWARDS: [&str; 9] = ["title", "source", "runs", "quick-runs", "card-runs", "rows", "plots", "tables", "card"];
+const AFTERWARDS: [&str; 10] =
+    ["fitted", "title", "source", "runs", "quick-runs", "card-runs", "rows", "plots", "tables", "card"];
 
 /// The identity of an experiment's runs, stored or requested.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]

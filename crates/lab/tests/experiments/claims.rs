@@ -2,6 +2,7 @@
 
 use longhaul_lab::experiment::{Experiment, Row};
 use longhaul_lab::judge::{self, Judged};
+use longhaul_lab::page::{self, Section};
 use longhaul_lab::papers::PAPERS;
 use longhaul_lab::record::Record;
 use longhaul_lab::rule::{Rule, Verdict};
@@ -174,4 +175,45 @@ fn a_single_run_is_undecided() {
     let records: Vec<Record> = (0..experiment.cells.len()).map(run).collect();
     let rows = judge::judge(experiment, &records, 1);
     assert!(rows.iter().all(|row| row.verdict == Verdict::Undecided), "{rows:?}");
+}
+
+/// Each main claim of a paper is decided by claims of its rows.
+#[test]
+fn main_claims_refer_to_rows() {
+    let all = experiments();
+    for paper in PAPERS {
+        assert!((3..=6).contains(&paper.claims.len()), "{}", paper.name);
+        for (experiment, start) in paper.claims.iter().flat_map(|claim| claim.rows) {
+            let of = all.iter().find(|one| one.id() == *experiment && one.definition.source.starts_with(paper.name));
+            let rows = &of.unwrap_or_else(|| panic!("{experiment} of {}", paper.name)).rows;
+            let is_there = rows.iter().any(|row| row.kind == Kind::Claim && row.id.starts_with(start));
+            assert!(is_there, "{experiment} has no claim {start}");
+        }
+    }
+}
+
+/// The page begins with each paper's claims in words, whose verdicts follow the rows, and with a picture of all of them.
+#[test]
+fn the_page_begins_with_the_claims_of_each_paper() {
+    let all = experiments();
+    let experiment = all.iter().find(|one| one.id() == "tcp-swift-speedy-start").unwrap();
+    let page = |segments: f64, ended: usize| {
+        let metrics = experiment.definition.metrics.len();
+        let run = |cell| Record { cell, seed: 1, values: vec![Some(segments); metrics], ..Record::default() };
+        let records: Vec<Record> = (0..experiment.cells.len()).map(run).collect();
+        let rows = judge::judge(experiment, &records, 1);
+        let (pictures, tables) = (&[][..], &[][..]);
+        let section = Section { experiment, rows: &rows, pictures, tables, ended, runs: records.len(), took: 0.0 };
+        page::html(&[section], &[])
+    };
+    let whole = page(64.0, experiment.cells.len());
+    let block = &whole[whole.find("class=\"paper\"").unwrap()..whole.find("id=\"summary\"").unwrap()];
+    for told in ["TCP-Swift: An End-Host Enhancement", "Kui-Fai Leung", "2004", "in two round trips.", "holds (1 row)"]
+    {
+        assert!(block.contains(told), "{told}: {block}");
+    }
+    assert!(block.contains("<svg ") && block.matches("<polygon ").count() == 1, "one claim has a number: {block}");
+    assert!(page(4.0, experiment.cells.len()).contains("does not hold (1 row)"));
+    assert!(page(64.0, 1).contains("runs are missing"));
+    assert_eq!(whole.matches("class=\"paper\"").count(), 1, "only papers that were run");
 }
