@@ -12,7 +12,7 @@ const DIGITS: usize = 12;
 /// Where the runs of one execution of the program come from.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
 pub struct Origin {
-    /// The program, as in [`program`].
+    /// The program, with what identifies it.
     pub program: String,
     /// The commit that it was built of, empty if that is unknown.
     pub commit: String,

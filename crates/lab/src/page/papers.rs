@@ -72,8 +72,9 @@ fn main_claim(claim: &MainClaim, sections: &[&Section<'_>]) -> String {
         Tally { reproduced: 0, not_reproduced: 0, undecided, .. } => {
             told(Verdict::Undecided, &format!("undecided ({})", rows(undecided)))
         }
-        Tally { reproduced, undecided, not_reproduced, .. } => {
-            let words = format!("in part: {reproduced} rows do, {undecided} are undecided, {not_reproduced} do not");
+        Tally { reproduced, undecided, .. } => {
+            let open = if undecided == 0 { String::new() } else { format!(", {undecided} are undecided") };
+            let words = format!("in part: {reproduced} of {} rows hold{open}", tally.measured());
             format!("<span class=\"verdict undecided\"><span aria-hidden=\"true\">\u{25d0}</span> {words}</span>")
         }
     };

@@ -63,6 +63,9 @@ fn a_folder_contains_the_rows_and_the_values() {
     ];
     asked.sort_unstable();
     assert_eq!(keys, asked);
+    let manual = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/lab.md")).unwrap();
+    let fields = &manual[manual.find("| field of a row |").unwrap()..manual.find("The same seeds give").unwrap()];
+    assert!(keys.iter().all(|key| fields.contains(&format!("`{key}`"))), "docs/lab.md explains each field: {keys:?}");
 
     let values = text(&place.bytes("whole/small/values.csv"));
     assert_eq!(values.lines().next(), Some("rate,loss,seed,goodput,share"));
