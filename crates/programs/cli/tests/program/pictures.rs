@@ -47,10 +47,13 @@ fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
-/// Returns the words of a picture without numbers, units, bars and line breaks.
+/// Returns the words of a picture without numbers, units and line breaks, and without the lines of progress.
 fn words(svg: &str) -> String {
     let texts = svg.lines().filter_map(|line| line.strip_prefix("<text ")?.split_once('>')?.1.strip_suffix("</text>"));
-    let text = texts.filter(|line| !line.contains(" left")).collect::<Vec<_>>().concat();
+    let text = texts
+        .filter(|line| ![" left", " of 3 files"].iter().any(|live| line.contains(live)))
+        .collect::<Vec<_>>()
+        .concat();
     let words: String = masked(&text, &[]).split_whitespace().collect();
     let units = ["Bytes", "bits/sec"]
         .into_iter()
