@@ -342,7 +342,7 @@ impl Controller for Tide {
                     .map(|rate| Rate::from_bytes_per_sec(((PACE_GAIN.0 * rate) as u64).max(1)));
                 Pace::new(most.map_or(own, |most| own.min(most)))
             });
-            update!(Control { pace, ..Control::window(Bytes::from_f64(window.max(self.model.mss))) })
+            update!(Control { pace, ..Control::window(Bytes::from_f64(window.min(self.cap).max(self.model.mss))) })
         };
         control.ecn = self.ecn;
         // After the start, only arrival times are read.
