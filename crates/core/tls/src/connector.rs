@@ -9,7 +9,7 @@ use rustls::pki_types::{DnsName, ServerName};
 
 use crate::authority::ServerTrust;
 use crate::metered::Metered;
-use crate::verify::{self, PinnedServer};
+use crate::verify::{self, Expected, PinnedServer};
 use crate::{Authority, Fingerprint, Identity, SecureStream, TlsError};
 
 /// Name used for every server. The TLS library stores sessions under this name; it is not sent.
@@ -20,7 +20,7 @@ const SERVER: &str = "longhaul.invalid";
 #[derive(Clone)]
 pub struct SecureConnector {
     tls: tokio_rustls::TlsConnector,
-    expected: Option<Fingerprint>,
+    expected: Expected,
     trust: Option<ServerTrust>,
 }
 
@@ -32,7 +32,17 @@ impl SecureConnector {
     /// # Errors
     /// Returns [`TlsError::Protocol`] if the identity cannot be used.
     pub fn new(identity: &Identity, expected: Option<Fingerprint>) -> Result<Self, TlsError> {
-        Self::build(identity, expected, None)
+        Self::build(identity, expected.map_or(Expected::Nobody, Expected::Key), None)
+    }
+
+    /// Creates a connector that presents `identity` and accepts every server. Somebody may intercept its connections,
+    /// until the application has authenticated the key of [`SecureStream::peer`], or the connection by its
+    /// [exporter](SecureStream::export).
+    ///
+    /// # Errors
+    /// Returns [`TlsError::Protocol`] if the identity cannot be used.
+    pub fn accepting_any(identity: &Identity) -> Result<Self, TlsError> {
+        Self::build(identity, Expected::Anybody, None)
     }
 
     /// Creates a connector like [`new`](Self::new), which also accepts servers whose certificate `authority` has signed
@@ -48,10 +58,11 @@ impl SecureConnector {
         name: &str,
     ) -> Result<Self, TlsError> {
         let server = ServerName::try_from(name.to_owned()).map_err(|_| TlsError::Name(name.to_owned()))?;
+        let expected = expected.map_or(Expected::Nobody, Expected::Key);
         Self::build(identity, expected, Some(ServerTrust { authority: authority.clone(), name: server }))
     }
 
-    fn build(identity: &Identity, expected: Option<Fingerprint>, trust: Option<ServerTrust>) -> Result<Self, TlsError> {
+    fn build(identity: &Identity, expected: Expected, trust: Option<ServerTrust>) -> Result<Self, TlsError> {
         let provider = verify::provider();
         let algorithms = provider.signature_verification_algorithms;
         let verifier = PinnedServer { expected, trust: trust.clone(), algorithms };
@@ -66,7 +77,7 @@ impl SecureConnector {
     }
 
     /// Completes the handshake on `stream`, on which nothing has been sent. The server has then proved that it has the
-    /// expected key. The server has not yet decided about the client's key: if it refuses the key, the first read fails
+    /// key of [`SecureStream::peer`]. The server has not yet decided about the client's key: if it refuses the key, the first read fails
     /// with [`TlsError::Refused`].
     ///
     /// # Errors

@@ -28,30 +28,37 @@ pub(crate) fn provider() -> Arc<CryptoProvider> {
     Arc::new(provider)
 }
 
-/// Accepts servers with the expected key, or with a certificate that the authority has signed.
+/// Servers that are accepted by their key.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Expected {
+    Nobody,
+    Key(Fingerprint),
+    Anybody,
+}
+
+/// Accepts expected servers, and those with a certificate that the authority has signed.
 #[derive(Debug)]
 pub(crate) struct PinnedServer {
-    pub(crate) expected: Option<Fingerprint>,
+    pub(crate) expected: Expected,
     pub(crate) trust: Option<ServerTrust>,
     pub(crate) algorithms: WebPkiSupportedAlgorithms,
 }
 
 impl PinnedServer {
-    /// Checks that the key `presented` is the expected one, or that the authority has signed the first certificate of
-    /// `chain`.
+    /// Checks that the key `presented` is expected, or that the authority has signed the first certificate of `chain`.
     pub(crate) fn check(
-        expected: Option<Fingerprint>,
+        expected: Expected,
         trust: Option<&ServerTrust>,
         presented: Fingerprint,
         chain: &[CertificateDer<'_>],
     ) -> Result<(), KeyError> {
-        if expected == Some(presented) || trust.is_some_and(|trust| trust.vouches(chain)) {
-            return Ok(());
-        }
-        Err(match expected {
-            None => KeyError::Unknown(presented),
-            Some(expected) => KeyError::Wrong { expected, presented },
-        })
+        let error = match expected {
+            Expected::Anybody => return Ok(()),
+            Expected::Key(expected) if expected == presented => return Ok(()),
+            Expected::Key(expected) => KeyError::Wrong { expected, presented },
+            Expected::Nobody => KeyError::Unknown(presented),
+        };
+        if trust.is_some_and(|trust| trust.vouches(chain)) { Ok(()) } else { Err(error) }
     }
 }
 

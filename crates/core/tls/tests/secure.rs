@@ -148,6 +148,8 @@ async fn only_the_expected_server_is_accepted() {
     let wrong =
         matches!(error, TlsError::WrongKey { expected, presented } if (expected, presented) == (other, server.key));
     assert!(wrong, "{error}");
+    let stream = server.connect(&SecureConnector::accepting_any(&client).unwrap()).await.unwrap();
+    assert_eq!(stream.peer(), server.key);
 }
 
 #[tokio::test]

@@ -64,11 +64,8 @@ impl Dialer<'_> {
     /// is added to the known keys.
     pub(super) async fn connect_by_code(&self, code: &Code, remember: bool, screen: &Screen) -> Result<SecureStream> {
         let known = self.known.find(&self.name).is_some();
-        let mut stream = if known {
-            self.connect(screen).await?
-        } else {
-            self.connect_new(&self.transport.unlogged(), async |_| Ok(())).await?.0
-        };
+        // The code authenticates a peer whose key is not known.
+        let mut stream = if known { self.connect(screen).await? } else { self.connect_any().await? };
         match timeout(self.transport.patience(), code::call(&mut stream, code)).await {
             Ok(Ok(())) => {}
             Ok(Err(CodeError::NotOurs)) => {

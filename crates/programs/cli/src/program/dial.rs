@@ -94,11 +94,12 @@ impl Dialer<'_> {
                 result => result.with_context(|| self.failed()),
             };
         }
-        // Without an authority, the first attempt only learns the key and ends. It has no log and no capture: those are
-        // for the connection that carries the files.
-        let first = if self.authority.is_some() { self.transport.clone() } else { self.transport.unlogged() };
-        let accept = async |key| if self.accept_new { Ok(()) } else { self.ask(key).await };
-        let (stream, learned) = self.connect_new(&first, accept).await?;
+        let (stream, learned) = if self.accept_new && self.authority.is_none() {
+            (self.connect_any().await?, true)
+        } else {
+            let accept = async |key| if self.accept_new { Ok(()) } else { self.ask(key).await };
+            self.connect_new(accept).await?
+        };
         if learned {
             // The server has now proved that it has the key.
             self.remember(stream.peer(), screen)?;
@@ -106,20 +107,26 @@ impl Dialer<'_> {
         Ok(stream)
     }
 
-    /// Connects to a peer whose key is not known. The first attempt, with the options `first`, succeeds only by the
-    /// authority. Otherwise it learns the key, which `accept` may refuse. Also returns whether the key was learned.
-    pub(super) async fn connect_new(
-        &self,
-        first: &TransportArgs,
-        accept: impl AsyncFnOnce(Fingerprint) -> Result<()>,
-    ) -> Result<(SecureStream, bool)> {
-        let (address, key) = match self.dial(&self.target.lookup().await?, None, first).await? {
+    /// Connects to a peer with any key.
+    pub(super) async fn connect_any(&self) -> Result<SecureStream> {
+        let connector = SecureConnector::accepting_any(&self.identity)?;
+        let (_, connected) = self.dial(&self.target.lookup().await?, &connector, self.transport).await?;
+        connected.with_context(|| self.failed())
+    }
+
+    /// Connects to a peer whose key is not known. The first attempt succeeds only by the authority. Otherwise it learns
+    /// the key, which `accept` may refuse. Also returns whether the key was learned.
+    async fn connect_new(&self, accept: impl AsyncFnOnce(Fingerprint) -> Result<()>) -> Result<(SecureStream, bool)> {
+        // Without an authority, the first attempt has no log and no capture: those are for the connection that carries
+        // the files.
+        let first = if self.authority.is_some() { self.transport.clone() } else { self.transport.unlogged() };
+        let (address, key) = match self.dial(&self.target.lookup().await?, &self.connector(None)?, &first).await? {
             (address, Err(TlsError::UnknownKey(key))) => (address, key),
             (_, result) => return Ok((result.with_context(|| self.failed())?, false)),
         };
         accept(key).await?;
         // Another address of the name may belong to a machine with another key.
-        let stream = self.dial(&[address], Some(key), self.transport).await?.1;
+        let stream = self.dial(&[address], &self.connector(Some(key))?, self.transport).await?.1;
         Ok((stream.with_context(|| self.failed())?, true))
     }
 
@@ -142,17 +149,16 @@ impl Dialer<'_> {
         key: Option<Fingerprint>,
         transport: &TransportArgs,
     ) -> Result<Result<SecureStream, TlsError>> {
-        Ok(self.dial(&self.target.lookup().await?, key, transport).await?.1)
+        Ok(self.dial(&self.target.lookup().await?, &self.connector(key)?, transport).await?.1)
     }
 
     /// Connects to the first of `addresses` that answers. Returns that address and the outcome of the handshake.
     async fn dial(
         &self,
         addresses: &[SocketAddr],
-        key: Option<Fingerprint>,
+        connector: &SecureConnector,
         transport: &TransportArgs,
     ) -> Result<(SocketAddr, Result<SecureStream, TlsError>)> {
-        let connector = self.connector(key)?;
         let (mut left, mut pause) = (self.attempts, PAUSE);
         loop {
             let attempt = async {

@@ -28,6 +28,24 @@ fn a_code_serves_for_one_transfer_and_leaves_no_trace() {
     failed(&here.run(&["send", "--code", &code, &address, &file]), 1);
 }
 
+/// A second connection, such as one that only learns the key, would have another port.
+#[test]
+fn a_new_receiver_takes_one_connection() {
+    for by_code in [true, false] {
+        let (there, here) = (Machine::new(), Machine::new());
+        let file = here.file("file", 1000);
+        let key = here.key();
+        let mut receiver =
+            if by_code { there.receive(&["--code"]) } else { there.receive(&["--once", "--allow", &key]) };
+        let relay = crate::relay::relay("--rate 100mbit --rtt 1ms --queue 100p", receiver.address.parse().unwrap());
+        let option = if by_code { format!("--code={}", code(&mut receiver)) } else { "--accept-new".to_owned() };
+        let sent = here.run(&["send", "--retry", "0", &option, &relay.local_addr().to_string(), &file]);
+        assert!(sent.status.success(), "{sent:?}");
+        assert_eq!(receiver.end().0, Some(0));
+        assert_eq!(relay.stop().unwrap().1.clients, 1);
+    }
+}
+
 /// Other users can see the command line, but not standard input.
 #[test]
 fn a_code_is_read_from_standard_input() {
