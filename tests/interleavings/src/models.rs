@@ -161,7 +161,7 @@ impl World {
         members.iter().for_each(|shared| shared.lock().handles += 1);
         members.iter().for_each(|shared| self.drive(shared));
         let (habits, config) = Setup::default().split();
-        TcpListener::on(members, habits, &config)
+        TcpListener::on(members, habits, config)
     }
 
     /// Returns a client's attempt to connect.

@@ -72,11 +72,14 @@ impl TcpConnector {
     pub(crate) fn over(socket: UdpSocket, setup: Setup) -> io::Result<Self> {
         let shards = setup.open_shards(socket, Role::Connector)?;
         let (habits, config) = setup.split();
-        for shared in &shards {
-            shared.lock().handles += 1;
-            Driver::spawn(Arc::clone(shared));
-        }
-        Ok(Self { shards, next: AtomicUsize::new(0), habits, config })
+        let connector = Self::on(shards, habits, config);
+        connector.shards.iter().for_each(|shared| Driver::spawn(Arc::clone(shared)));
+        Ok(connector)
+    }
+
+    pub(crate) fn on(shards: Vec<Arc<Shared>>, habits: Habits, config: Arc<longhaul_tcp::Config>) -> Self {
+        shards.iter().for_each(|shared| shared.lock().handles += 1);
+        Self { shards, next: AtomicUsize::new(0), habits, config }
     }
 
     pub(crate) fn first(&self) -> &Arc<Shared> {

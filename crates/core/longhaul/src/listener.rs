@@ -10,6 +10,7 @@ use tokio::net::ToSocketAddrs;
 use crate::accept_queue::{AcceptQueue, Accepting};
 use crate::config::Config;
 use crate::connect;
+use crate::connector::TcpConnector;
 use crate::driver::Driver;
 use crate::handle::{Handle, budgeted};
 use crate::io::{Io, Role};
@@ -31,6 +32,7 @@ pub struct TcpListener {
     shards: Vec<Arc<Shared>>,
     queue: Arc<AcceptQueue>,
     habits: Habits,
+    config: Arc<longhaul_tcp::Config>,
 }
 
 impl TcpListener {
@@ -70,21 +72,21 @@ impl TcpListener {
         let (habits, config) = setup.split();
         members.iter().for_each(|shared| shared.lock().handles += 1);
         rebind::remember(&members);
-        let listener = Self::on(members, habits, &config);
+        let listener = Self::on(members, habits, config);
         listener.shards.iter().for_each(|shared| Driver::spawn(Arc::clone(shared)));
         Ok(listener)
     }
 
     /// Makes shards listen, in which the listener is counted already.
-    pub(crate) fn on(shards: Vec<Arc<Shared>>, habits: Habits, config: &Arc<longhaul_tcp::Config>) -> Self {
+    pub(crate) fn on(shards: Vec<Arc<Shared>>, habits: Habits, config: Arc<longhaul_tcp::Config>) -> Self {
         let queue = Arc::new(AcceptQueue::default());
         for (shared, index) in shards.iter().zip(0..) {
             let mut state = shared.lock();
             habits.observe_incoming(&mut state, shared.local);
             state.accepting = Some((Arc::clone(&queue), index));
-            state.endpoint.listen(Arc::clone(config));
+            state.endpoint.listen(Arc::clone(&config));
         }
-        Self { shards, queue, habits }
+        Self { shards, queue, habits, config }
     }
 
     pub(crate) fn set_ttl_of_all(&self, ttl: u32) -> io::Result<()> {
@@ -177,9 +179,16 @@ impl TcpListener {
             }
             state.accepting = Some((Arc::clone(&queue), 0));
             drop(state);
-            Self { shards: vec![shared], queue, habits: self.habits.clone() }
+            Self { shards: vec![shared], queue, habits: self.habits.clone(), config: Arc::clone(&self.config) }
         };
         shards.into_iter().zip(0..).map(alone).collect()
+    }
+
+    /// Returns a connector whose connections have the listener's UDP sockets and settings. A NAT then gives them the
+    /// address at which peers can reach the listener.
+    #[must_use]
+    pub fn connector(&self) -> TcpConnector {
+        TcpConnector::on(self.shards.clone(), self.habits.clone(), Arc::clone(&self.config))
     }
 
     /// Stops listening and waits until all connections of the listener's sockets have ended: until the peers have

@@ -76,5 +76,5 @@ pub(crate) fn take_over(shards: Vec<Arc<Shared>>, setup: Setup) -> io::Result<Tc
         return Err(io::ErrorKind::AddrInUse.into());
     }
     let (habits, config) = setup.split();
-    Ok(TcpListener::on(taken, habits, &config))
+    Ok(TcpListener::on(taken, habits, config))
 }

@@ -241,7 +241,7 @@ impl Shared {
     }
 
     /// Returns the address pair of a datagram, which identifies its connection in the endpoint's table.
-    fn tuple(&self, remote: SocketAddr, local: Option<IpAddr>) -> Tuple {
+    pub(crate) fn tuple(&self, remote: SocketAddr, local: Option<IpAddr>) -> Tuple {
         let unspecified = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
         Tuple { remote, local: local.filter(|_| self.wildcard).unwrap_or(unspecified) }
     }

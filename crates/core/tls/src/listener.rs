@@ -164,7 +164,9 @@ impl SecureListener {
         }
     }
 
-    fn begin(&mut self, stream: TcpStream, peer: SocketAddr) {
+    /// Begins the handshake on a connection with a client that another listener has accepted, or that was opened from
+    /// here. [`accept`](Self::accept) then returns it like any other.
+    pub fn begin(&mut self, stream: TcpStream, peer: SocketAddr) {
         let rtt = stream.info().ok().and_then(|info| info.rtt);
         let Some(ticket) = self.admission.admit(peer.ip(), rtt) else {
             stream.abort();

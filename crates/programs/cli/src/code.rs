@@ -74,6 +74,11 @@ impl Code {
         let word = |value: u32| words.get(value as usize % COUNT).copied().unwrap_or_default();
         Ok(Self(format!("{number:04}-{}-{}", word(random()?), word(random()?))))
     }
+
+    /// Returns the four digits, which a rendezvous may know.
+    pub(crate) fn number(&self) -> &str {
+        self.0.split('-').next().unwrap_or_default()
+    }
 }
 
 impl fmt::Display for Code {

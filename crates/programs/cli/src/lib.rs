@@ -14,6 +14,7 @@ mod files;
 mod forward;
 mod gateway;
 mod groups;
+mod meet;
 mod memory;
 mod mirror;
 mod monitor;

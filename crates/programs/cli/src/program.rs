@@ -28,6 +28,7 @@ mod generate;
 mod help;
 mod home;
 mod lists;
+mod meet;
 mod mirror;
 mod monitoring;
 mod near;
@@ -112,6 +113,7 @@ pub fn main() -> ExitCode {
             "gateway",
             transfer(&mut runtime, &args.transport, &screen, signals::interrupted(), || gateway::run(&args, &screen)),
         ),
+        Command::Meet(args) => ("meet", run_to_end(&mut runtime, signals::ended(), || meet::run(&args, &screen))),
         Command::Doctor(args) => ("doctor", run_to_end(&mut runtime, signals::ended(), || doctor::run(&args, &screen))),
         Command::Perf(options) => ("perf", perf::run(&options, &screen)),
         Command::Plot(args) => ("plot", plot(&args)),

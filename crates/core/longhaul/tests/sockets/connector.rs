@@ -137,3 +137,28 @@ async fn a_killed_peer_is_detected_at_the_next_write() {
         assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
     }
 }
+
+/// As behind two NATs, which let datagrams of a peer in after the first one has gone out.
+#[tokio::test]
+async fn listeners_that_connect_to_each_other_have_one_connection() {
+    let here = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let there = TcpListener::bind_sharded("0.0.0.0:0", 2).await.unwrap();
+    let from = here.local_addr().unwrap();
+    let to = SocketAddr::from(([127, 0, 0, 1], there.local_addr().unwrap().port()));
+    let (connector, opposite) = (here.connector(), there.connector());
+    let (client, server) = soon(async { tokio::join!(connector.connect(to), opposite.connect(from)) }).await;
+    let (mut client, mut server) = (client.unwrap(), server.unwrap());
+    assert_eq!((client.local_addr().unwrap(), client.peer_addr().unwrap()), (from, to));
+    // Also on another shard, there is no second connection between the same addresses.
+    let error = soon(opposite.connect(from)).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::AddrInUse);
+    // Dropped listeners keep their connections, and connectors keep the sockets.
+    drop((here, there));
+    client.write_all(b"there").await.unwrap();
+    server.write_all(b"here").await.unwrap();
+    let mut got = [0; 5];
+    soon(server.read_exact(&mut got)).await.unwrap();
+    assert_eq!(&got, b"there");
+    soon(client.read_exact(&mut got[..4])).await.unwrap();
+    assert_eq!(&got[..4], b"here");
+}

@@ -29,6 +29,8 @@ pub(super) use tunnels::{AccessArgs, ForwardArgs, GatewayArgs};
 pub(super) const PORT: u16 = 7000;
 /// UDP port of gateways.
 pub(super) const GATEWAY_PORT: u16 = 7443;
+/// UDP port of rendezvous.
+pub(super) const MEET_PORT: u16 = 7070;
 
 /// Transfers files and forwards TCP connections over long, lossy links, encrypted.
 ///
@@ -83,6 +85,8 @@ pub(super) enum Command {
     Stdio(Box<StdioArgs>),
     /// Open TCP connections for `longhaul forward`
     Gateway(Box<GatewayArgs>),
+    /// Introduce senders and receivers that are behind NATs to each other
+    Meet(MeetArgs),
     /// Find settings of this machine, and properties of a path, that slow longhaul down
     Doctor(DoctorArgs),
     /// Measure the throughput of a path, as iperf3 does
@@ -169,6 +173,9 @@ pub(super) struct SendArgs {
     /// Remember the key of a receiver that knows the code
     #[arg(long, requires = "code")]
     pub(super) remember: bool,
+    /// Find the receiver with the code through this rendezvous (`longhaul meet`), HOST[:PORT]; no RECEIVER is given then
+    #[arg(long, value_name = "HOST", requires = "code", conflicts_with_all = ["to", "remember"])]
+    pub(super) meet: Option<OsString>,
     /// Do not encrypt, and do not check who receives
     #[arg(long)]
     pub(super) plaintext: bool,
@@ -220,12 +227,32 @@ impl SendArgs {
     }
 
     pub(super) fn target_and_paths(&self) -> Option<(&OsStr, &[OsString])> {
-        let (target, paths) = match &self.to {
+        let (target, paths) = match self.to.as_ref().or(self.meet.as_ref()) {
             Some(to) => (to.as_os_str(), self.words.as_slice()),
             None => self.words.split_first().map(|(first, rest)| (first.as_os_str(), rest))?,
         };
         (!paths.is_empty()).then_some((target, paths))
     }
+}
+
+/// Introduces `longhaul send --meet` to `longhaul receive --code --meet`, which may both be behind NATs.
+///
+/// It learns the addresses of both and the digits of the code, and neither the words of the code nor the contents.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  longhaul meet                                    On a machine that both reach
+  longhaul receive --code --meet meet.example
+  longhaul send --code 4821-harbor-violet --meet meet.example big.iso")]
+pub(super) struct MeetArgs {
+    /// Address and UDP port to listen on
+    #[arg(long, value_name = "ADDR", default_value_t = SocketAddr::from(([0, 0, 0, 0], MEET_PORT)), value_parser = address::parse)]
+    pub(super) listen: SocketAddr,
+    /// Relay at most this many transfers at a time, if no direct connection passes the NATs
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(super) relays: u16,
+    /// End a relayed transfer after this time, such as 90s, 5m or 1h
+    #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = units::parse_limit)]
+    pub(super) relay_time: Duration,
 }
 
 /// Options of mirrors.
@@ -297,6 +324,9 @@ pub(super) struct ReceiveArgs {
     /// The code is valid for ten minutes and three attempts. Keys are not needed.
     #[arg(long, conflicts_with_all = ["plaintext", "allow"])]
     pub(super) code: bool,
+    /// Wait for the sender with the code at this rendezvous (`longhaul meet`), HOST[:PORT], as behind a NAT
+    #[arg(long, value_name = "HOST", requires = "code", conflicts_with = "remember")]
+    pub(super) meet: Option<String>,
     /// Add the key of a sender that knows the code to `allowed-peers`
     #[arg(long, requires = "code")]
     pub(super) remember: bool,

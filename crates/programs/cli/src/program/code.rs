@@ -66,18 +66,23 @@ impl Dialer<'_> {
         let known = self.known.find(&self.name).is_some();
         // The code authenticates a peer whose key is not known.
         let mut stream = if known { self.connect(screen).await? } else { self.connect_any().await? };
-        match timeout(self.transport.patience(), code::call(&mut stream, code)).await {
-            Ok(Ok(())) => {}
-            Ok(Err(CodeError::NotOurs)) => {
-                return Err(anyhow!("the {} does not expect a code; start it with --code", self.role));
-            }
-            Ok(Err(error)) => return Err(error).with_context(|| self.failed()),
-            Err(_) => return Err(TlsError::TimedOut).with_context(|| self.failed()),
-        }
+        self.prove(&mut stream, code).await?;
         if remember && !known {
             self.remember(stream.peer(), screen)?;
         }
         Ok(stream)
+    }
+
+    /// Proves to the peer that we know `code`, and checks that it does.
+    pub(super) async fn prove(&self, stream: &mut SecureStream, code: &Code) -> Result<()> {
+        match timeout(self.transport.patience(), code::call(stream, code)).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(CodeError::NotOurs)) => {
+                Err(anyhow!("the {} does not expect a code; start it with --code", self.role))
+            }
+            Ok(Err(error)) => Err(error).with_context(|| self.failed()),
+            Err(_) => Err(TlsError::TimedOut).with_context(|| self.failed()),
+        }
     }
 }
 
@@ -91,6 +96,7 @@ pub(super) async fn known(desk: &mut Option<CodeDesk>) -> io::Result<(SecureStre
 
 /// Checks whether peers know a code.
 pub(super) struct CodeDesk {
+    number: String,
     answerer: Arc<Answerer>,
     attempts: JoinSet<Result<(SecureStream, SocketAddr), (SocketAddr, CodeError)>>,
     admission: Admission,
@@ -105,6 +111,7 @@ impl CodeDesk {
         let code = Code::generate()?;
         screen.warn(&format!("the code is {code}, {what}"));
         Ok(Self {
+            number: code.number().to_owned(),
             answerer: Arc::new(Answerer::new(code)),
             attempts: JoinSet::new(),
             admission: Admission::new(LIMITS),
@@ -112,6 +119,11 @@ impl CodeDesk {
             remember: remember.to_vec(),
             screen: screen.clone(),
         })
+    }
+
+    /// Returns the digits of the code.
+    pub(super) fn number(&self) -> &str {
+        &self.number
     }
 
     /// Starts the check of a peer, unless there are too many at the same time.

@@ -39,7 +39,7 @@ const SHOWN: [(&str, &[&str]); 6] = [
         "send",
         &["accept_new", "code", "limit", "compress", "links", "mirror", "retry", "no_resume", "json", "congestion"],
     ),
-    ("receive", &["out", "code", "allow", "once", "overwrite", "rename", "skip", "listen", "max_bytes"]),
+    ("receive", &["out", "code", "meet", "allow", "once", "overwrite", "rename", "skip", "listen", "max_bytes"]),
     ("forward", &["local", "dynamic", "remote", "accept_new", "code", "max_rate", "status", "congestion"]),
     ("stdio", &["accept_new", "ca", "code", "remember", "congestion"]),
     ("gateway", &["permit", "permit_listen", "allow", "code", "listen", "max_rate", "status", "congestion"]),
@@ -48,7 +48,7 @@ const SHOWN: [(&str, &[&str]); 6] = [
 
 /// Groups of options in long help. Others stand first.
 const GROUPS: [(&str, &[&str]); 6] = [
-    ("Who may connect", &["allow", "accept_new", "ca", "code", "remember", "plaintext"]),
+    ("Who may connect", &["allow", "accept_new", "ca", "code", "meet", "remember", "plaintext"]),
     (
         "Files",
         &["links", "no_attributes", "compress", "resume", "no_resume", "overwrite", "rename", "skip", "allow_hidden"],

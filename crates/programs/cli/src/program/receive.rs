@@ -19,6 +19,7 @@ use super::args::{Plaintext, ReceiveArgs};
 use super::code::{CodeDesk, known};
 use super::home::Home;
 use super::lists::Permission;
+use super::meet::{Introductions, introduced};
 use super::places::Places;
 use super::signals::Hangups;
 use super::ssh::{Place, Session, UNUSED};
@@ -63,9 +64,13 @@ pub(super) async fn run(args: &ReceiveArgs, screen: &Screen) -> Result<()> {
             let (identity, _) = Home::open(true, screen)?;
             let remember = args.remember.then_some(Permission::Send);
             let desk = CodeDesk::open(remember.as_slice(), "for one connection within ten minutes", screen)?;
+            let introductions = match &args.meet {
+                Some(host) => Some(Introductions::begin(&listener, host, desk.number(), screen).await?),
+                None => None,
+            };
             // The code decides, not the key.
             let listener = SecureListener::new(listener, &identity, |_| true)?;
-            serve(SecureDoor { listener, access: None, desk: Some(desk) }, &server, Until::First).await
+            serve(SecureDoor { listener, access: None, desk: Some(desk), introductions }, &server, Until::First).await
         }
         None => {
             screen.warn("warning: --plaintext: nothing is encrypted, and anyone who reaches the port can send files");
@@ -82,7 +87,7 @@ pub(super) async fn run(args: &ReceiveArgs, screen: &Screen) -> Result<()> {
             let may = move |key: &Fingerprint| keys.may(key, Permission::Send);
             let authority = args.ca.as_deref().map(Authority::open).transpose()?;
             let listener = SecureListener::trusting(listener, &identity, authority, may)?;
-            let door = SecureDoor { listener, access: Some(Arc::clone(&access)), desk: None };
+            let door = SecureDoor { listener, access: Some(Arc::clone(&access)), desk: None, introductions: None };
             tokio::select! {
                 served = serve(door, &server, until) => served,
                 () = access.reload_on(hangups, Permission::Send, screen) => Ok(()),
@@ -188,6 +193,7 @@ struct SecureDoor {
     listener: SecureListener,
     access: Option<Arc<Access>>,
     desk: Option<CodeDesk>,
+    introductions: Option<Introductions>,
 }
 
 impl Door for SecureDoor {
@@ -206,6 +212,10 @@ impl Door for SecureDoor {
                             return Ok((stream, peer, name.filter(|name| !name.is_empty())));
                         }
                     }
+                }
+                introduced = introduced(&mut self.introductions) => {
+                    let (stream, peer) = introduced?;
+                    self.listener.begin(stream, peer);
                 }
                 known = known(&mut self.desk) => return known.map(|(stream, peer)| (stream, peer, None)),
             }
@@ -362,7 +372,7 @@ impl Server {
 
     /// Receives one transfer, over one connection or several.
     pub(super) async fn serve_once(self: Arc<Self>, listener: SecureListener) -> Result<()> {
-        serve(SecureDoor { listener, access: None, desk: None }, &self, Until::Complete).await
+        serve(SecureDoor { listener, access: None, desk: None, introductions: None }, &self, Until::Complete).await
     }
 
     /// Receives the files of a connection. The connection may be evicted until it has proved to be a sender of files.

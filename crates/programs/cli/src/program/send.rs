@@ -8,7 +8,7 @@ use anyhow::{Context, Result, anyhow};
 use longhaul_tls::{Fingerprint, SecureListener, TlsError, tls_error};
 use tokio::time::timeout;
 
-use super::args::{PORT, SendArgs};
+use super::args::{MEET_PORT, PORT, SendArgs};
 use super::code::CodeArg;
 use super::dial::{self, Dialer, Target, is_outage};
 use super::home::Home;
@@ -32,7 +32,7 @@ const MAX_PAUSE: Duration = Duration::from_secs(30);
 pub(super) async fn run(args: &SendArgs, screen: &Screen) -> Result<()> {
     let (target, paths) = args.target_and_paths().unwrap_or_default();
     let target = target.to_str().ok_or_else(|| WrongUse("the name of the receiver is not UTF-8".to_owned()))?;
-    if let Some(place) = Place::of_receiver(target) {
+    if let Some(place) = Place::of_receiver(target).filter(|_| args.meet.is_none()) {
         return push(args, &place, target, screen).await;
     }
     if let Some(option) = args.existing.word() {
@@ -44,7 +44,7 @@ pub(super) async fn run(args: &SendArgs, screen: &Screen) -> Result<()> {
     if let Some(place) = paths.last().and_then(|word| word.to_str()).filter(is_place) {
         return Err(WrongUse(format!("the receiver comes first: longhaul send {place} {target} ...")).into());
     }
-    let target = Target::parse(target, PORT)?;
+    let target = Target::parse(target, if args.meet.is_some() { MEET_PORT } else { PORT })?;
     if matches!(args.code, Some(CodeArg::Ask)) && paths.iter().any(|path| path == "-") {
         return Err(WrongUse("--code without a value and the file - both read standard input".to_owned()).into());
     }
@@ -74,7 +74,11 @@ pub(super) async fn run(args: &SendArgs, screen: &Screen) -> Result<()> {
         Some(code) => {
             // The code cannot be used again.
             delivery.retry = Duration::ZERO;
-            dialer.connect_by_code(&code.get().await?, args.remember, screen).await?
+            let code = code.get().await?;
+            match args.meet {
+                Some(_) => dialer.connect_by_meeting(&code, screen).await?,
+                None => dialer.connect_by_code(&code, args.remember, screen).await?,
+            }
         }
         None => dialer.connect(screen).await?,
     };

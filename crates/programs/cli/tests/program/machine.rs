@@ -109,6 +109,12 @@ impl Machine {
     /// Does the same as [`start`](Self::start) in a network namespace.
     #[cfg(target_os = "linux")]
     pub(crate) fn start_in(&self, space: &str, arguments: &[&str]) -> Receiver {
+        let mut command = self.command_in(space, arguments);
+        Receiver::new(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap())
+    }
+
+    #[cfg(target_os = "linux")]
+    pub(crate) fn command_in(&self, space: &str, arguments: &[&str]) -> Command {
         let program = self.command(arguments);
         let mut command = Command::new("ip");
         command.args(["netns", "exec", space]).stdin(Stdio::null()).arg(program.get_program()).args(program.get_args());
@@ -118,7 +124,7 @@ impl Machine {
                 None => command.env_remove(name),
             };
         }
-        Receiver::new(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap())
+        command
     }
 
     /// Returns the names in the directory `out`, without that of the directory for unfinished files.

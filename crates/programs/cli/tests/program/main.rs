@@ -22,6 +22,8 @@ mod link;
 #[cfg(unix)]
 mod lists;
 mod machine;
+#[cfg(target_os = "linux")]
+mod meet;
 mod messages;
 #[cfg(target_os = "linux")]
 mod mirror;
