@@ -142,6 +142,9 @@ pub enum Detection {
     Sack,
     /// Three duplicate ACKs (RFC 5681, RFC 6582): SACK is not negotiated.
     DuplicateAcks,
+    /// The same, but the first ACK of new data ends an episode, as in hosts from before RFC 2582. Several losses of a
+    /// window then lead to a timeout as a rule. It serves to reproduce measurements on such hosts.
+    Reno,
 }
 
 /// The features that were granted, reported once after the handshake and again if they change. By default, nothing is.

@@ -90,6 +90,9 @@ pub struct Config {
     /// 5681, section 4.2, recommend at most 2: with larger values, senders that count ACKs grow their window more
     /// slowly and get fewer samples.
     pub ack_every: u8,
+    /// Number of data segments at the start of a connection that are acknowledged one by one, as Linux does with 16. 0,
+    /// the default, acknowledges them as later ones.
+    pub quick_acks: u8,
     /// Joins segments of a steady stream, so that each wake-up of a driver sends and receives several: in a 64th of the
     /// round-trip time, at most 10 ms, up to 16 segments are paced as one burst, if the path takes that, and the socket
     /// may be left [unread](crate::Endpoint::take_read_patience), with a fast stream for up to 50 us on any path.
@@ -162,6 +165,7 @@ impl Default for Config {
             min_rto: Span::from_millis(200),
             ack_delay: Span::from_millis(40),
             ack_every: 2,
+            quick_acks: 0,
             moderation: false,
             time_wait: Span::from_secs(60),
             fin_wait2_timeout: Span::from_secs(60),

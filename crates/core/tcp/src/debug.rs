@@ -67,5 +67,5 @@ longhaul_units::debug_in_part!(Config;
     congestion path_cache send_buffer recv_buffer recv_buffer_max base_plpmtu max_plpmtu nagle ecn keep_alive
     user_timeout max_pacing_rate;
     notsent_lowat sack timestamps window_scaling extensions arrival_times probe_pairs routers_answer ttl
-    user_timeout_option user_timeout_changeable syn_retries min_rto ack_delay ack_every moderation time_wait
+    user_timeout_option user_timeout_changeable syn_retries min_rto ack_delay ack_every quick_acks moderation time_wait
     fin_wait2_timeout max_cwnd shared_clock);

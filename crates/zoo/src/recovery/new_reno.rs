@@ -7,7 +7,11 @@ use longhaul_cc::{Ack, Demands, Detection, Needs, Path, update};
 pub(crate) static ENTRY: Entry = Entry::recovery("new-reno", |values| Box::new(NewReno::from_values(values)))
     .described("fast recovery without SACK: one retransmission per RTT", "RFC 6582")
     .with_options(NewReno::OPTIONS)
-    .tested_in(&["reno-classic", "swift-start(gamma=1,handshake-rtt=on)+reno-classic"])
+    .tested_in(&[
+        "reno-classic",
+        "swift-start(gamma=1,handshake-rtt=on)+reno-classic",
+        "slow-start=slow-start(l=1),avoidance=new-reno,recovery=new-reno(careful-exit=off,partial-acks=off)",
+    ])
     .internet_safe();
 
 longhaul_cc::options! {
@@ -21,6 +25,9 @@ longhaul_cc::options! {
         /// ssthresh (RFC 6582, section 3.2, step 3, options 1 and 2).
         careful_exit: bool =
             OptionSpec::flag("careful-exit", true, "end with at most one segment more than in flight"),
+        /// Whether it continues at partial ACKs, which NewReno has in addition to Reno.
+        partial_acks: bool =
+            OptionSpec::flag("partial-acks", true, "continue until the whole window is acknowledged; off: Reno"),
         /// Window of the episode, bytes.
         target: f64 => 0.0,
     }
@@ -28,7 +35,8 @@ longhaul_cc::options! {
 
 impl Stage for NewReno {
     fn needs(&self) -> Needs {
-        let preferred = update!(Demands { detection: Some(Detection::DuplicateAcks), ..Demands::default() });
+        let detection = if self.partial_acks { Detection::DuplicateAcks } else { Detection::Reno };
+        let preferred = update!(Demands { detection: Some(detection), ..Demands::default() });
         update!(Needs { preferred, ..Needs::default() })
     }
 }

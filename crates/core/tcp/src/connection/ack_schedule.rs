@@ -45,7 +45,8 @@ pub(super) struct AckSchedule {
     pub(super) last_sent: u64,
     /// Remaining segments of [`INITIAL_ACKS`].
     initial_acks: u32,
-    /// Segments per ACK that the peer requested, and the number of further segments for which this applies.
+    /// Segments per ACK that the peer requested, and the number of further segments for which this applies. At the start,
+    /// our own settings may request them.
     requested_every: u32,
     requested_left: u32,
     /// The next data segment triggers an immediate ACK.
@@ -76,8 +77,9 @@ pub(super) enum Place {
 }
 
 impl AckSchedule {
-    pub(super) fn new() -> Self {
-        Self { initial_acks: INITIAL_ACKS, ..Self::default() }
+    /// Creates a schedule in which each of the first `quick` data segments is acknowledged.
+    pub(super) fn new(quick: u8) -> Self {
+        Self { initial_acks: INITIAL_ACKS, requested_every: 1, requested_left: quick.into(), ..Self::default() }
     }
 
     /// Returns whether to acknowledge a data segment at once, in an ACK of its own, and not at the end of the receive batch, if

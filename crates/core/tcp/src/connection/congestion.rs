@@ -9,8 +9,8 @@ use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use longhaul_cc::{
-    AckedSegment, BuildParams, Control, Controller, Demands, Detection, Granted, LostSegment, NeedError, Pace, Pacer,
-    Path, PathEvent, SendLimit,
+    AckedSegment, BuildParams, Control, Controller, Demands, Granted, LostSegment, NeedError, Pace, Pacer, Path,
+    PathEvent, SendLimit,
 };
 use longhaul_units::{Bytes, Rate, Span, Time};
 
@@ -159,7 +159,7 @@ impl CongestionDriver {
         path.peer_window = Bytes(snd.window);
         path.queued = Bytes(snd.unsent());
         path.handshake_lossy = self.handshake_lossy;
-        path.sack = loss.detection != Detection::DuplicateAcks;
+        path.sack = !loss.counts_duplicates();
         path
     }
 

@@ -252,6 +252,7 @@ impl Engine<'_> {
         let (needs, wants) = (self.cc.controller.needs(), self.cc.wants());
         // Loss detection depends on SACK.
         self.loss.detection = match (self.negotiated.sack, needs.detection()) {
+            (_, Some(Detection::Reno)) => Detection::Reno,
             (false, _) | (_, Some(Detection::DuplicateAcks)) => Detection::DuplicateAcks,
             (true, Some(detection)) => detection,
             (true, None) => Detection::RackTlp,

@@ -98,6 +98,11 @@ impl Loss {
         matches!(self.phase, Phase::Recovery(_))
     }
 
+    /// Returns whether losses are detected by duplicate ACKs, without SACK.
+    pub(super) fn counts_duplicates(&self) -> bool {
+        matches!(self.detection, Detection::DuplicateAcks | Detection::Reno)
+    }
+
     /// Returns whether a recovery episode is in progress, including recovery after a timeout.
     pub(super) fn in_episode(&self) -> bool {
         self.phase != Phase::Open

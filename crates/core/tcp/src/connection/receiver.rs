@@ -44,7 +44,7 @@ impl Receiver {
     pub(super) fn new(config: &Config, now: Time) -> Self {
         let ceiling = config.recv_buffer_max.clamp(1, 1 << 30) as u64;
         Self {
-            acks: AckSchedule::new(),
+            acks: AckSchedule::new(config.quick_acks),
             consumed: 1,
             capacity: (config.recv_buffer as u64).clamp(1, ceiling),
             ceiling,

@@ -125,3 +125,10 @@ fn option_two_leaves_the_threshold() {
     recovery.exit(&ack, &path, &mut window);
     assert_eq!(window.cwnd, segments(10).as_f64());
 }
+
+#[test]
+fn without_partial_acks_it_asks_for_the_episodes_of_reno() {
+    let reno = NewReno { partial_acks: false, ..NewReno::default() };
+    let wanted = [NewReno::default(), reno].map(|recovery| recovery.needs().detection());
+    assert_eq!(wanted, [Some(Detection::DuplicateAcks), Some(Detection::Reno)]);
+}

@@ -12,7 +12,7 @@ fn at(millis: u64) -> Time {
 
 /// Returns a schedule that has acknowledged the first segments of the connection.
 fn later() -> AckSchedule {
-    AckSchedule { initial_acks: 0, ..AckSchedule::new() }
+    AckSchedule { initial_acks: 0, ..AckSchedule::new(0) }
 }
 
 /// RFC 5681, section 4.2: an ACK for at least every second full-sized segment; one for the batch if it is larger.
@@ -43,7 +43,7 @@ fn small_segments_are_not_full_sized() {
     };
     assert!(is_due(later(), [100, 100, 100]) && is_due(later(), [1000, 536, 536]));
     assert!(!is_due(later(), [1000, 535, 536]) && !is_due(later(), [101, 100, 101]));
-    assert!(is_due(AckSchedule::new(), [1000, 535, 536]), "at the start, any size counts");
+    assert!(is_due(AckSchedule::new(0), [1000, 535, 536]), "at the start, any size counts");
 }
 
 /// RFC 5681, section 4.2: an out-of-order segment is acknowledged at once. One ACK has room for three SACK blocks.
@@ -101,7 +101,7 @@ fn acks_report_changed_blocks_and_repeat_one() {
 /// RFC 5961, section 7.
 #[test]
 fn challenge_acks_are_limited_to_two_per_second() {
-    let mut acks = AckSchedule::new();
+    let mut acks = AckSchedule::new(0);
     let sent: Vec<u64> = (0..1100).filter(|millis| acks.may_challenge(at(*millis))).collect();
     assert_eq!(sent, [0, 500, 1000]);
 }
@@ -109,7 +109,7 @@ fn challenge_acks_are_limited_to_two_per_second() {
 /// RFC 3168, section 6.1.3: ECE is set until CWR arrives. A segment with both CWR and CE begins a new echo.
 #[test]
 fn ce_is_echoed_until_cwr() {
-    let mut acks = AckSchedule::new();
+    let mut acks = AckSchedule::new(0);
     let mut echo = |cwr, ce| {
         acks.on_ecn(cwr, ce);
         let echo = (acks.echo_congestion, acks.due);
@@ -123,7 +123,7 @@ fn ce_is_echoed_until_cwr() {
 
 #[test]
 fn an_ack_covers_what_arrived_before_it() {
-    let mut acks = AckSchedule::new();
+    let mut acks = AckSchedule::new(0);
     acks.on_ack_sent(100);
     acks.due |= acks.last_sent < 100;
     assert!(!acks.due);
@@ -149,13 +149,13 @@ fn acked_segments(acks: &mut AckSchedule, count: u32, own: u32) -> Vec<u32> {
 /// A request for an ACK every `n` segments applies to 256 segments, the first of which is acknowledged at once.
 #[test]
 fn an_ack_request_applies_to_256_segments() {
-    let mut unasked = AckSchedule::new();
+    let mut unasked = AckSchedule::new(0);
     let without = acked_segments(&mut unasked, 300, 2);
     assert_eq!(without, (0..128).filter(|k| k % 2 == 1).collect::<Vec<_>>());
-    let mut acks = AckSchedule::new();
+    let mut acks = AckSchedule::new(0);
     acks.apply_request(1);
     assert_eq!(acked_segments(&mut acks, 300, 2), (0..256).collect::<Vec<_>>());
-    let mut acks = AckSchedule::new();
+    let mut acks = AckSchedule::new(0);
     acks.apply_request(6);
     assert_eq!(acked_segments(&mut acks, 256, 2), (0..256).filter(|k| k % 6 == 0).collect::<Vec<_>>());
     assert_eq!(acks.every(2), 2);
@@ -167,4 +167,11 @@ fn an_ack_request_applies_to_256_segments() {
     assert_eq!(acked_segments(&mut acks, 12, 2), [5, 11]);
     acks.apply_request(3);
     assert_eq!(acked_segments(&mut acks, 7, 2), [0, 3, 6]);
+}
+
+/// Linux acknowledges the first 16 segments one by one, and then every second one.
+#[test]
+fn the_first_segments_may_be_acknowledged_one_by_one() {
+    let mut acks = AckSchedule::new(16);
+    assert_eq!(acked_segments(&mut acks, 24, 2), (0..16).chain([17, 19, 21, 23]).collect::<Vec<_>>());
 }

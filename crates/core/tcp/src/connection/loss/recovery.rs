@@ -21,7 +21,7 @@ impl Recovery<'_> {
 
     /// Runs the loss detector after an ACK. Returns the bytes newly marked lost and the state of the episode.
     fn detect_losses(&mut self, at: Time, ack: &AckOutcome) -> (u64, Episode) {
-        if self.loss.detection == Detection::DuplicateAcks {
+        if self.loss.counts_duplicates() {
             let (mss, in_episode) = (self.pmtu.mss(), self.loss.in_episode());
             self.loss.duplicates.count(ack, mss, in_episode, self.snd.flight_size());
         }
@@ -51,7 +51,7 @@ impl Recovery<'_> {
                 retransmission_lost = outcome.retransmission_lost;
             }
             Detection::Sack => loss.sack.detect(mss, loss.episode_tx, &mut marking),
-            Detection::DuplicateAcks => {
+            Detection::DuplicateAcks | Detection::Reno => {
                 loss.grant.forced |= loss.duplicates.detect(ack, loss.phase, una, loss.episode_tx, &mut marking);
             }
         }
@@ -137,28 +137,30 @@ impl Recovery<'_> {
         let congestion = newly_lost > std::mem::take(&mut self.loss.mtu_probe_lost);
         let was_needed = std::mem::take(&mut self.loss.tail.was_needed);
         let una = self.snd.una;
+        // The recovery point: everything sent so far, or with Reno the next byte.
+        let point = if self.loss.detection == Detection::Reno { una + 1 } else { self.snd.nxt };
         match self.loss.phase {
             Phase::Open if congestion || was_needed => {
-                self.begin_episode(Phase::Recovery(self.snd.nxt), false);
+                self.begin_episode(Phase::Recovery(point), false);
                 self.loss.grant.forced = congestion;
                 Episode::Enter
             }
             Phase::Open => Episode::None,
-            Phase::Recovery(point) if una >= point => {
+            Phase::Recovery(end) if una >= end => {
                 self.end_episode();
                 if congestion {
-                    self.begin_episode(Phase::Recovery(self.snd.nxt), false);
+                    self.begin_episode(Phase::Recovery(point), false);
                     self.loss.grant.forced = true;
                     return Episode::Enter;
                 }
                 Episode::Exit
             }
             Phase::Recovery(_) if retransmission_lost => {
-                self.begin_episode(Phase::Recovery(self.snd.nxt), false);
+                self.begin_episode(Phase::Recovery(point), false);
                 Episode::Again
             }
             Phase::Recovery(_) => Episode::In,
-            Phase::Timeout(point) if una >= point => {
+            Phase::Timeout(end) if una >= end => {
                 self.end_episode();
                 Episode::None
             }

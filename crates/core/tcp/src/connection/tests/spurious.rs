@@ -16,6 +16,7 @@ use super::*;
 use crate::connection::Connection;
 use crate::seq;
 
+mod reno;
 mod timeouts;
 
 /// Notifications to the controller.
