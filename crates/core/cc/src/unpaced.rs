@@ -3,10 +3,11 @@
 use longhaul_units::{Bytes, Rate};
 
 use crate::describe::Safety;
-use crate::{Congestion, Control, Controller, Granted, NeedError, Pace, Path};
+use crate::{Congestion, Control, Controller, Granted, NeedError, Pace, Path, SavedPath};
 
-/// A quantum above every window: 16 MiB.
-const AT_ONCE: Bytes = Bytes(1 << 24);
+/// A quantum above every window. With a smaller one, a sender waits for a nanosecond in a round trip of more data, in which
+/// ACKs open the window without being answered.
+const AT_ONCE: Bytes = SavedPath::MAX_WINDOW;
 
 /// Returns `congestion` as on a host without pacing: data is sent as soon as the window has room, unless the
 /// controller itself sets a pace, as Swift Start does. It serves to reproduce measurements on such hosts; on a shared
@@ -83,6 +84,17 @@ mod tests {
         fn snapshot(&self) -> Snapshot {
             Snapshot::new("ear")
         }
+    }
+
+    /// Half a gigabyte leaves within the nanosecond, as it may over a path without a rate.
+    #[test]
+    fn a_window_of_any_size_leaves_at_once() {
+        let (now, mss) = (longhaul_units::Time::ZERO, Bytes(1448));
+        let pace = unpaced("new-reno".parse().unwrap()).build(&crate::BuildParams::default()).control().pace;
+        let mut pacer = crate::Pacer::new(now);
+        pacer.set(now, pace, mss);
+        pacer.sent(now, Bytes(1 << 29));
+        assert_eq!(pacer.ready(now, mss), Ok(mss));
     }
 
     #[test]
