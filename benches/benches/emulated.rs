@@ -14,7 +14,7 @@ use anyhow::{Context, Result};
 use longhaul_lab::documents::Source;
 use longhaul_lab::experiment::Experiment;
 use longhaul_lab::library;
-use longhaul_lab::runner::{self, Effort};
+use longhaul_lab::runner;
 
 fn main() -> Result<()> {
     let (file, text) = library::find("emulated").context("the laboratory has no experiment emulated")?;
@@ -25,7 +25,7 @@ fn main() -> Result<()> {
     let cells = experiment.cells_at(&[links, controllers].concat()).map_err(anyhow::Error::msg)?;
     let jobs = thread::available_parallelism().map_or(1, usize::from);
     println!("{} cells, {runs} seeds", cells.len());
-    let records = runner::run_cells(&experiment, &cells, Effort { runs, jobs }, |_, _| ())?;
+    let records = runner::run_cells(&experiment, &cells, runs, jobs)?;
     let source = Source::new(&experiment, &records, runs);
     for link in experiment.choices("link") {
         for loss in experiment.choices("loss") {

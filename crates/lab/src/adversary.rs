@@ -12,7 +12,7 @@ use longhaul_cc::Congestion;
 
 use crate::experiment::Experiment;
 use crate::record::Record;
-use crate::runner::{self, Effort};
+use crate::runner;
 use search::search;
 use sequence::Budget;
 pub(crate) use sequence::Sequence;
@@ -95,7 +95,7 @@ impl Request {
     /// Returns the values of the goal in each run of each sequence.
     fn values(&self, sequences: &[Sequence], runs: u32) -> Result<Vec<Vec<f64>>> {
         let experiment = Experiment::read("adversary", &self.text(sequences))?;
-        let records = runner::run(&experiment, Effort { runs, jobs: self.jobs }, |_, _| ())?;
+        let records = runner::run(&experiment, runs, self.jobs)?;
         let value = |record: &Record| record.values.first().copied().flatten().unwrap_or(0.0);
         Ok(records.chunks(runs as usize).map(|runs| runs.iter().map(value).collect()).collect())
     }

@@ -54,27 +54,29 @@ impl Shard {
         longest_first(&mut jobs, experiments);
         jobs.into_iter().skip(self.number as usize - 1).step_by(self.of as usize).collect()
     }
+
+    /// Parses a part whose number counts from 0, as the indices of array jobs do.
+    pub(crate) fn from_index(text: &str) -> Result<Self, String> {
+        let known = two(text).filter(|(index, of)| index < of);
+        let wrong = || format!("{text:?} is not the index of a part; write 0/3, 1/3 or 2/3 for three parts");
+        known.map(|(index, of)| Self { number: index + 1, of }).ok_or_else(wrong)
+    }
 }
 
 impl FromStr for Shard {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
+        let known = two(text).filter(|(number, of)| (1..=*of).contains(number));
         let wrong = || format!("{text:?} is not a part of a sweep; write 1/3, 2/3 or 3/3 for three parts");
-        let (number, of) = text.split_once('/').ok_or_else(wrong)?;
-        let (number, of) = (number.parse().map_err(|_| wrong())?, of.parse().map_err(|_| wrong())?);
-        if (1..=of).contains(&number) { Ok(Self { number, of }) } else { Err(wrong()) }
+        known.map(|(number, of)| Self { number, of }).ok_or_else(wrong)
     }
 }
 
-impl Shard {
-    /// Parses a part whose number counts from 0, as the indices of array jobs do.
-    pub(crate) fn from_index(text: &str) -> Result<Self, String> {
-        let wrong = || format!("{text:?} is not the index of a part; write 0/3, 1/3 or 2/3 for three parts");
-        let (index, of) = text.split_once('/').ok_or_else(wrong)?;
-        let (index, of): (u32, u32) = (index.parse().map_err(|_| wrong())?, of.parse().map_err(|_| wrong())?);
-        if index < of { Ok(Self { number: index + 1, of }) } else { Err(wrong()) }
-    }
+/// Returns the numbers before and after a slash.
+fn two(text: &str) -> Option<(u32, u32)> {
+    let (one, other) = text.split_once('/')?;
+    one.parse().ok().zip(other.parse().ok())
 }
 
 impl fmt::Display for Shard {
@@ -108,7 +110,7 @@ mod tests {
             Experiment::read(file, text).unwrap()
         };
         let experiments = [read("swift-start-table-4.toml"), read("westwood-table-5.toml")];
-        let mut jobs = runner::jobs(&experiments, &[2, 2]);
+        let mut jobs = runner::jobs(&experiments, 1, &[2, 2]);
         assert_eq!(jobs[0].experiment, 0);
         longest_first(&mut jobs, &experiments);
         let costs: Vec<u64> = jobs.iter().map(|job| of(*job, &experiments)).collect();
@@ -122,7 +124,7 @@ mod tests {
         let experiments: Vec<Experiment> =
             library::FILES.iter().map(|(file, text)| Experiment::read(file, text).unwrap()).collect();
         let runs: Vec<u32> = experiments.iter().map(|experiment| experiment.definition.runs).collect();
-        let all = runner::jobs(&experiments, &runs);
+        let all = runner::jobs(&experiments, 1, &runs);
         let longest = all.iter().map(|job| of(*job, &experiments)).max().unwrap();
         for of in [1, 2, 3, 7] {
             let parts: Vec<Vec<Job>> =

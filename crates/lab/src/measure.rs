@@ -187,11 +187,6 @@ impl<'a> Part<'a> {
         Self { asked, outcome, from, to }
     }
 
-    /// The instant at which a measure is taken: its only time, or the end of the run.
-    fn when(&self) -> Span {
-        self.to
-    }
-
     /// The start of the part: the first time, or the start of the run.
     fn since(&self) -> Span {
         self.asked.times.first().copied().unwrap_or_default()
@@ -213,10 +208,6 @@ impl<'a> Part<'a> {
         (self.to - self.from).as_secs_f64()
     }
 
-    fn each(&self, what: impl Fn(&FlowSample) -> f64) -> Vec<f64> {
-        self.each_of(0, what)
-    }
-
     fn each_of(&self, nth: usize, what: impl Fn(&FlowSample) -> f64) -> Vec<f64> {
         let (from, to) = self.ends();
         let range = self.flows_of(nth);
@@ -224,11 +215,11 @@ impl<'a> Part<'a> {
     }
 
     fn sum(&self, what: impl Fn(&FlowSample) -> f64) -> f64 {
-        self.each(what).iter().sum()
+        self.each_of(0, what).iter().sum()
     }
 
     fn mean_state(&self, what: impl Fn(&FlowState) -> Option<f64>) -> Option<f64> {
-        let states = &self.outcome.at(self.when()).states;
+        let states = &self.outcome.at(self.to).states;
         mean(&states.get(self.flows())?.iter().flatten().filter_map(what).collect::<Vec<_>>())
     }
 
@@ -239,11 +230,7 @@ impl<'a> Part<'a> {
         states.flatten().map(|state| state.as_ref()?.estimate(self.asked.estimate)).collect()
     }
 
-    /// Returns the total goodput in Mb/s in each full second from a time on.
-    fn each_second(&self, from: Span) -> Vec<f64> {
-        self.each_second_of(0, from)
-    }
-
+    /// Returns the total goodput in Mb/s of the nth flows in each full second from a time on.
     fn each_second_of(&self, nth: usize, from: Span) -> Vec<f64> {
         let range = self.flows_of(nth);
         let read = |second: u64| -> f64 {

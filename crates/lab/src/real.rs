@@ -283,17 +283,7 @@ fn untold_call(call: &Call, setup: &CellSetup) -> Option<String> {
         Watch::Nothing | Watch::Bytes => {}
         Watch::State if asked.estimate.is_empty() || ESTIMATES.contains(&asked.estimate) => {}
         Watch::State => return Some(format!("real sockets do not provide the estimate {:?}", asked.estimate)),
-        Watch::Rtt
-        | Watch::Data
-        | Watch::Window
-        | Watch::Drops
-        | Watch::FirstDrop
-        | Watch::Reduction
-        | Watch::Phases
-        | Watch::Acks
-        | Watch::Probe => {
-            return Some(format!("real sockets do not provide `{name}`"));
-        }
+        _ => return Some(format!("real sockets do not provide `{name}`")),
     }
     let is_within = |time: &Span| !time.is_zero() && *time != duration;
     let is_of_link = asked.flows.is_empty() && asked.workload.is_empty();

@@ -18,15 +18,6 @@ use crate::record::Record;
 use crate::stopwatch::Stopwatch;
 use crate::world;
 
-/// Number of runs and of concurrent runs.
-#[derive(Clone, Copy, Debug)]
-pub struct Effort {
-    /// Runs per cell, with seeds from 1 on.
-    pub runs: u32,
-    /// Number of concurrent runs.
-    pub jobs: usize,
-}
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Job {
     pub(crate) experiment: usize,
@@ -40,41 +31,35 @@ pub(crate) struct Job {
 #[error("interrupted")]
 pub(crate) struct Interrupted;
 
-/// Returns all runs of the experiments, with seeds from 1 to the number in `runs` for each.
-pub(crate) fn jobs(experiments: &[Experiment], runs: &[u32]) -> Vec<Job> {
+/// Returns all runs of the experiments, with seeds from the first one on, and their number in `runs` for each.
+pub(crate) fn jobs(experiments: &[Experiment], first: u64, runs: &[u32]) -> Vec<Job> {
     let of = |(experiment, (definition, runs)): (usize, (&Experiment, &u32))| {
-        let seeds = 1..=u64::from(*runs);
+        let seeds = first..first + u64::from(*runs);
         (0..definition.cells.len()).flat_map(move |cell| seeds.clone().map(move |seed| Job { experiment, cell, seed }))
     };
     experiments.iter().zip(runs).enumerate().flat_map(of).collect()
 }
 
-/// Runs an experiment and returns all records, sorted by cell and seed. `tell` gets the numbers of ended and of all
-/// runs whenever a run ends.
+/// Runs an experiment with seeds from 1 on, `at_a_time` of its runs concurrently, and returns all records, sorted by cell
+/// and seed.
 ///
 /// # Errors
 /// Returns an error if the network cannot be set up or the program panics.
-pub fn run(experiment: &Experiment, effort: Effort, tell: impl FnMut(usize, usize)) -> Result<Vec<Record>> {
-    run_cells(experiment, &(0..experiment.cells.len()).collect(), effort, tell)
+pub fn run(one: &Experiment, runs: u32, at_a_time: usize) -> Result<Vec<Record>> {
+    run_cells(one, &(0..one.cells.len()).collect(), runs, at_a_time)
 }
 
 /// Runs these cells of an experiment, as [`run`] does.
 ///
 /// # Errors
 /// Returns an error if the network cannot be set up or the program panics.
-pub fn run_cells(
-    experiment: &Experiment,
-    cells: &BTreeSet<usize>,
-    effort: Effort,
-    mut tell: impl FnMut(usize, usize),
-) -> Result<Vec<Record>> {
-    let experiments: Arc<[Experiment]> = [experiment.clone()].into();
-    let mut jobs = jobs(&experiments, &[effort.runs]);
+pub fn run_cells(one: &Experiment, cells: &BTreeSet<usize>, runs: u32, at_a_time: usize) -> Result<Vec<Record>> {
+    let experiments: Arc<[Experiment]> = [one.clone()].into();
+    let mut jobs = jobs(&experiments, 1, &[runs]);
     jobs.retain(|job| cells.contains(&job.cell));
-    let (all, mut done) = (jobs.len(), BTreeMap::new());
-    drive(&experiments, jobs, effort.jobs, mpsc::channel(), |job, record| {
+    let mut done = BTreeMap::new();
+    drive(&experiments, jobs, at_a_time, mpsc::channel(), |job, record| {
         done.insert(job, record);
-        tell(done.len(), all);
         Ok(())
     })?;
     Ok(done.into_values().collect())

@@ -1,64 +1,35 @@
 //! Kinds of series that can be recorded over time.
 
-use longhaul_units::Span;
+use longhaul_units::{Span, named};
 
 use crate::expression::{Argument, Call};
 use crate::measure::link;
 
-/// A kind of series. `docs/lab.md` describes its values.
-#[derive(Clone, Copy, Debug)]
-pub struct Kind {
-    pub(crate) what: What,
-    /// Its syntax.
-    pub usage: &'static str,
-}
-
-impl Kind {
-    fn name(&self) -> &'static str {
-        self.usage.split('(').next().unwrap_or_default()
+named! {
+    /// A kind of series, by its syntax. `docs/lab.md` describes its values.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub(crate) enum What, ALL {
+        Goodput = "goodput(FLOWS)",
+        Read = "read(FLOWS)",
+        Window = "cwnd(FLOWS)",
+        Threshold = "ssthresh(FLOWS)",
+        InFlight = "in-flight(FLOWS)",
+        Srtt = "srtt(FLOWS)",
+        Rate = "rate(FLOWS)",
+        Queue = "queue([link-N])",
+        Estimate = "estimate(FLOWS, NAME)",
+        Segments = "segments(FLOWS)",
+        Resent = "resent(FLOWS)",
+        Acks = "acks(FLOWS)",
+        Rtt = "rtt(FLOWS)",
+        RttBeforeLoss = "rtt-before-loss(FLOWS)",
+        Drops = "drops([link-N])",
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum What {
-    Goodput,
-    Read,
-    Window,
-    Threshold,
-    InFlight,
-    Srtt,
-    Rate,
-    Queue,
-    Estimate,
-    Segments,
-    Resent,
-    Acks,
-    Rtt,
-    RttBeforeLoss,
-    Drops,
-}
-
-/// All kinds of series.
-pub const ALL: &[Kind] = &[
-    kind(What::Goodput, "goodput(FLOWS)"),
-    kind(What::Read, "read(FLOWS)"),
-    kind(What::Window, "cwnd(FLOWS)"),
-    kind(What::Threshold, "ssthresh(FLOWS)"),
-    kind(What::InFlight, "in-flight(FLOWS)"),
-    kind(What::Srtt, "srtt(FLOWS)"),
-    kind(What::Rate, "rate(FLOWS)"),
-    kind(What::Queue, "queue([link-N])"),
-    kind(What::Estimate, "estimate(FLOWS, NAME)"),
-    kind(What::Segments, "segments(FLOWS)"),
-    kind(What::Resent, "resent(FLOWS)"),
-    kind(What::Acks, "acks(FLOWS)"),
-    kind(What::Rtt, "rtt(FLOWS)"),
-    kind(What::RttBeforeLoss, "rtt-before-loss(FLOWS)"),
-    kind(What::Drops, "drops([link-N])"),
-];
-
-const fn kind(what: What, usage: &'static str) -> Kind {
-    Kind { what, usage }
+/// Returns the syntax of each kind of series.
+pub fn usages() -> impl Iterator<Item = &'static str> {
+    What::ALL.into_iter().map(What::name)
 }
 
 #[derive(Clone, Debug)]
@@ -88,6 +59,11 @@ impl SeriesSetup {
 }
 
 impl What {
+    /// Returns the name without parameters.
+    fn call(self) -> &'static str {
+        self.name().split('(').next().unwrap_or_default()
+    }
+
     /// Returns whether the series has a point per event instead of samples at fixed intervals.
     pub(crate) const fn is_by_event(self) -> bool {
         matches!(self, Self::Segments | Self::Resent | Self::Acks | Self::Rtt | Self::RttBeforeLoss | Self::Drops)
@@ -107,23 +83,23 @@ impl What {
 /// Parses a call: the kind, the name of the flows, the name of the estimate, and the index of the shared link. Names
 /// that the call does not have are empty.
 pub(crate) fn read(call: &Call) -> Result<(What, String, String, usize), String> {
-    let Some(kind) = ALL.iter().find(|kind| kind.name() == call.name) else {
-        let known: Vec<&str> = ALL.iter().map(Kind::name).collect();
+    let Some(what) = What::ALL.into_iter().find(|what| what.call() == call.name) else {
+        let known = What::ALL.map(What::call);
         return Err(format!("there is no series {:?}; there are: {}", call.name, known.join(", ")));
     };
-    if matches!(kind.what, What::Queue | What::Drops) {
+    if matches!(what, What::Queue | What::Drops) {
         let (link, rest) = link(&call.arguments)?;
-        return if rest.is_empty() { Ok((kind.what, String::new(), String::new(), link)) } else { Err(usage(kind)) };
+        return if rest.is_empty() { Ok((what, String::new(), String::new(), link)) } else { Err(usage(what)) };
     }
-    let (flows, estimate) = match (kind.what, &call.arguments[..]) {
+    let (flows, estimate) = match (what, &call.arguments[..]) {
         (What::Estimate, [Argument::Name(flows), Argument::Name(estimate)]) => (flows.clone(), estimate.clone()),
-        (What::Estimate, _) => return Err(usage(kind)),
+        (What::Estimate, _) => return Err(usage(what)),
         (_, [Argument::Name(flows)]) => (flows.clone(), String::new()),
-        _ => return Err(usage(kind)),
+        _ => return Err(usage(what)),
     };
-    Ok((kind.what, flows, estimate, 0))
+    Ok((what, flows, estimate, 0))
 }
 
-fn usage(kind: &Kind) -> String {
-    format!("{} is written {}", kind.name(), kind.usage)
+fn usage(what: What) -> String {
+    format!("{} is written {what}", what.call())
 }

@@ -10,7 +10,7 @@ use longhaul_lab::experiment::Experiment;
 use longhaul_lab::judge::judge;
 use longhaul_lab::page::{self, Section};
 use longhaul_lab::rule::Verdict;
-use longhaul_lab::runner::{self, Effort};
+use longhaul_lab::runner;
 use longhaul_units::Bytes;
 
 options! {
@@ -68,7 +68,7 @@ fn an_experiment_names_an_algorithm_of_another_crate() {
     assert!(error.contains("keeper"), "{error}");
     register(&[&KEEPER], &[]).unwrap();
     let experiment = Experiment::read("foreign.toml", EXPERIMENT).unwrap();
-    let records = runner::run(&experiment, Effort { runs: 1, jobs: 1 }, |_, _| ()).unwrap();
+    let records = runner::run(&experiment, 1, 1).unwrap();
     let rows = judge(&experiment, &records, 1);
     assert!(rows.iter().all(|row| row.verdict == Verdict::Reproduced), "{rows:#?}");
     let section =

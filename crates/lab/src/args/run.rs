@@ -96,7 +96,7 @@ impl Run {
         if self.random.is_none() && !self.controllers.is_empty() {
             bail!("-C is only for --random; `--add controller=NAME` adds a controller to an experiment");
         }
-        let seeds = self.seeds()?;
+        let seeds = self.seeds.as_deref().filter(|_| self.random.is_none()).map(numbers).transpose()?;
         let runs = seeds.map(|(_, runs)| runs);
         // All files are read before the first run.
         let experiments = self.read()?;
@@ -126,11 +126,6 @@ impl Run {
             json: self.json,
         };
         Session::new(order, experiments)?.run(at_a_time)
-    }
-
-    /// Returns the first seed and the number of runs per cell, if they are given.
-    fn seeds(&self) -> Result<Option<(u64, u32)>> {
-        self.seeds.as_ref().filter(|_| self.random.is_none()).map(|seeds| numbers(seeds)).transpose()
     }
 
     /// Returns the experiment on random scenarios.

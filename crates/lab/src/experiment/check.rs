@@ -22,11 +22,9 @@ pub(super) fn definition(definition: &Definition, source: Source<'_>) -> Result<
         return Err(source.fault(&definition.id, "id", format!("{id:?} must consist of a to z, 0 to 9 and dashes")));
     }
     axes(definition, source)?;
-    for (field, runs) in [("runs", definition.runs), ("quick-runs", definition.quick_runs)] {
+    let card = definition.card_runs.unwrap_or(definition.runs);
+    for (field, runs) in [("runs", definition.runs), ("quick-runs", definition.quick_runs), ("card-runs", card)] {
         can_run(definition, runs).map_err(|what| source.beside(&definition.id, field, what))?;
-    }
-    if let Some(runs) = definition.card_runs {
-        can_run(definition, runs).map_err(|what| source.beside(&definition.id, "card-runs", what))?;
     }
     if definition.quick_runs > definition.runs {
         let what = format!("{} are more than the {} of `runs`", definition.quick_runs, definition.runs);

@@ -38,13 +38,13 @@ pub(super) const MEASURES: &[Measure] = &[
     less("probe-overhead(FLOWS[, FROM][, TO])", |part| {
         percent(part.sum(|flow| flow.probes), part.sum(|flow| flow.sent + flow.sent_again))
     }),
-    less("deviation(FLOWS)", |part| population_deviation(&part.each_second(part.from))),
+    less("deviation(FLOWS)", |part| population_deviation(&part.each_second_of(0, part.from))),
     less("oscillation(FLOWS[, FROM])", |part| {
-        let each = part.each_second(part.since());
+        let each = part.each_second_of(0, part.since());
         ratio(population_deviation(&each)?, mean(&each)?)
     }),
     less("settled(FLOWS)", |part| {
-        let each = part.each_second(part.from);
+        let each = part.each_second_of(0, part.from);
         let end = mean(each.get(each.len().checked_sub(10)?..)?)?;
         each.iter().position(|mbps| *mbps >= 0.9 * end).map(|second| (second + 1) as f64)
     }),
@@ -76,7 +76,7 @@ pub(super) const MEASURES: &[Measure] = &[
     })
     .watches(Watch::FirstDrop),
     less("overshoot(FLOWS)", first_reduction).watches(Watch::Reduction),
-    more("jain(FLOWS[, FROM][, TO])", |part| jain(&part.each(|flow| flow.read))),
+    more("jain(FLOWS[, FROM][, TO])", |part| jain(&part.each_of(0, |flow| flow.read))),
     measure("share(FLOWS, FLOWS[, FROM][, TO])", |part| {
         let of = |nth| mean(&part.each_of(nth, |flow| flow.read));
         let (first, second) = (of(0)?, of(1)?);

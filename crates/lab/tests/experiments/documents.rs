@@ -9,7 +9,7 @@ use longhaul_cc::registry::{Entry, Registry, Slot, known};
 use longhaul_lab::documents::{self, Source};
 use longhaul_lab::experiment::Experiment;
 use longhaul_lab::library;
-use longhaul_lab::runner::{self, Effort};
+use longhaul_lab::runner;
 
 fn docs() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs")
@@ -29,7 +29,7 @@ fn check(experiment: &Experiment, at: &[(&str, &str)], runs: u32) {
     let at: Vec<_> = at.iter().map(|(axis, choice)| ((*axis).to_owned(), (*choice).to_owned())).collect();
     let jobs = thread::available_parallelism().map_or(1, usize::from);
     let cells = experiment.cells_at(&at).unwrap();
-    let records = runner::run_cells(experiment, &cells, Effort { runs, jobs }, |_, _| ()).unwrap();
+    let records = runner::run_cells(experiment, &cells, runs, jobs).unwrap();
     let stale = documents::update(&docs(), &[Source::new(experiment, &records, runs)], true).unwrap();
     assert!(stale.is_empty(), "{at:?}: run the experiment and `report DIR --docs docs`: {stale:#?}");
 }

@@ -376,7 +376,7 @@ fn all_that_can_be_measured_is_documented() {
     };
     let measures = measures::all().map(|measure| measure.usage.to_owned());
     assert_eq!(described("## What can be measured"), measures.collect());
-    let of_series = series::ALL.iter().map(|kind| kind.usage.to_owned());
+    let of_series = series::usages().map(str::to_owned);
     assert_eq!(described("## What can be recorded"), of_series.collect());
 }
 

@@ -1,7 +1,7 @@
 //! Experiments with a single cell, written by tests, and their metrics.
 use longhaul_lab::experiment::Experiment;
 use longhaul_lab::record::Record;
-use longhaul_lab::runner::{self, Effort};
+use longhaul_lab::runner;
 
 /// Creates an experiment with these lines, and with a metric for each of these expressions, in order.
 pub(crate) fn read(duration: &str, lines: &str, metrics: &[&str]) -> Result<Experiment, String> {
@@ -16,7 +16,7 @@ pub(crate) fn read(duration: &str, lines: &str, metrics: &[&str]) -> Result<Expe
 
 /// Makes this many runs, from seed 1 on.
 pub(crate) fn run(experiment: &Experiment, runs: u32) -> Vec<Record> {
-    runner::run(experiment, Effort { runs, jobs: 1 }, |_, _| ()).unwrap()
+    runner::run(experiment, runs, 1).unwrap()
 }
 
 /// Returns the values of these metrics in the run with seed 1.

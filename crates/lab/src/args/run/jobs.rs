@@ -37,10 +37,7 @@ impl Jobs {
         let usual = |one: &Experiment| if self.quick { one.definition.quick_runs } else { one.definition.runs };
         let runs: Vec<u32> = experiments.iter().map(|one| seeds.map_or_else(|| usual(one), |(_, runs)| runs)).collect();
         experiments.iter().zip(&runs).try_for_each(|(one, runs)| check_runs(one, *runs))?;
-        let mut jobs = runner::jobs(&experiments, &runs);
-        for job in &mut jobs {
-            job.seed += seeds.map_or(1, |(first, _)| first) - 1;
-        }
+        let mut jobs = runner::jobs(&experiments, seeds.map_or(1, |(first, _)| first), &runs);
         cost::longest_first(&mut jobs, &experiments);
         for job in jobs {
             let (experiment, cost) = (&experiments[job.experiment], cost::of(job, &experiments));

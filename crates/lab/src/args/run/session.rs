@@ -165,10 +165,7 @@ impl<'a> Session<'a> {
         if !self.asked.chosen.is_empty() {
             return self.asked.chosen.clone();
         }
-        let mut jobs = runner::jobs(&self.experiments, &self.asked.runs);
-        for job in &mut jobs {
-            job.seed += self.asked.first - 1;
-        }
+        let mut jobs = runner::jobs(&self.experiments, self.asked.first, &self.asked.runs);
         if let Some(shard) = self.asked.shard {
             jobs = shard.of(jobs, &self.experiments);
         }
