@@ -24,6 +24,8 @@ pub struct Definition {
     pub duration: Text,
     #[serde(default)]
     pub real_time: bool,
+    /// The host of all flows and workloads that name none: a name in `hosts.toml`.
+    pub host: Option<Text>,
     /// Settings that were chosen so that rows are reproduced: degrees of freedom of what the rows show.
     #[serde(default)]
     pub fitted: Vec<String>,
@@ -103,39 +105,13 @@ pub struct Flow {
     pub reads_after: Option<Text>,
     pub left: Option<Text>,
     pub right: Option<Text>,
+    pub host: Option<Text>,
     #[serde(default)]
     pub tcp: Tcp,
 }
 
-/// Connection settings. Fields without a value keep the defaults of [`longhaul_sim::full_segments`].
-#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct Tcp {
-    pub segment: Option<Text>,
-    pub window: Option<Text>,
-    pub send_buffer: Option<Text>,
-    pub ack_every: Option<Text>,
-    pub ack_delay: Option<Text>,
-    pub ecn: Option<Text>,
-    pub sack: Option<Text>,
-    pub search_mtu: Option<Text>,
-    pub moderation: Option<Text>,
-    pub receive_hold: Option<Text>,
-    pub timestamps: Option<Text>,
-    /// Whether the sender paces. Hosts at the time of the papers do not.
-    pub paced: Option<Text>,
-    /// Whether the window grows by acknowledged bytes (RFC 3465). Hosts at the time of the papers count ACKs.
-    pub byte_counting: Option<Text>,
-    /// Initial slow-start threshold in bytes, as if left by an earlier connection, or `infinite`.
-    pub threshold: Option<Text>,
-    pub min_rto: Option<Text>,
-    pub pairs: Option<Text>,
-    pub routers_answer: Option<Text>,
-    pub extensions: Option<Text>,
-    pub arrival_times: Option<Text>,
-    pub cache: Option<Text>,
-    pub known_path: Option<Text>,
-}
+/// Connection settings by name. Those without a value are as in [`longhaul_sim::full_segments`], or as the host has them.
+pub(crate) type Tcp = BTreeMap<String, Text>;
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
@@ -436,6 +412,7 @@ pub struct Workload {
     pub left: Vec<Text>,
     #[serde(default)]
     pub right: Vec<Text>,
+    pub host: Option<Text>,
     #[serde(default)]
     pub tcp: Tcp,
 }

@@ -3,6 +3,7 @@
 mod calls;
 mod cards;
 mod check;
+mod host;
 mod plots;
 mod prepare;
 pub(crate) mod rows;
@@ -92,6 +93,8 @@ pub(crate) struct FlowSetup {
     pub(crate) knows_path: bool,
     pub(crate) arrival_times: bool,
     pub(crate) receive_hold: Span,
+    /// Interval of the hosts' timers, if they are coarse.
+    pub(crate) tick: Option<Span>,
     /// Indices of the links that they cross.
     pub(crate) hops: Range<usize>,
     pub(crate) start: Span,
@@ -183,17 +186,10 @@ impl Experiment {
     /// # Errors
     /// Returns an error if there is no such axis or choice.
     pub fn cells_at(&self, at: &[(String, String)]) -> Result<BTreeSet<usize>, String> {
-        let (definition, id) = (&self.definition, self.id());
-        let mut chosen = Chosen::new();
+        let (definition, mut chosen) = (&self.definition, Chosen::new());
         for (name, choice) in at {
-            let axis = definition.axes.iter().position(|axis| axis.name.get_ref() == name);
-            let axis = axis.ok_or_else(|| format!("{name}={choice}: {id} has no axis {name:?}"))?;
-            let choices = &definition.axes[axis].choices;
-            let place = choices.iter().position(|known| known.name.get_ref() == choice);
-            let place = place.ok_or_else(|| {
-                let known: Vec<&str> = choices.iter().map(|choice| choice.name.get_ref().as_str()).collect();
-                format!("{name}={choice}: no choice of {id}; there are: {}", known.join("; "))
-            })?;
+            let place = definition.axis(name).and_then(|axis| Ok((axis, definition.axes[axis].place(choice)?)));
+            let (axis, place) = place.map_err(|what| format!("{name}={choice}: {}: {what}", self.id()))?;
             chosen.entry(axis).or_default().push(place);
         }
         Ok((0..self.cells.len()).filter(|cell| self.cells[*cell].is_at(&chosen)).collect())

@@ -128,7 +128,7 @@ pub const PAPERS: [Paper; 5] = [
             ),
             claim(
                 "The path loses packets without congestion.",
-                &[("bbe-udp-loss", "S2-LOSS-3"), ("bbe-figure-4", "S2-LOSS-2 throughput")],
+                &[("bbe-figure-4", "S2-LOSS-2 losses"), ("bbe-figure-4", "S2-LOSS-2 throughput")],
             ),
             claim("Alone, BBE improves the throughput by nearly 70 %.", &[("bbe-figure-8", "S2-BBE-3")]),
             claim(

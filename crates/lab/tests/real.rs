@@ -135,8 +135,11 @@ fn unsuitable_experiments_are_refused() {
     let file = place.file("real.toml", SMALL);
     for (arguments, told) in [
         (&["--real"][..], "real, rate \"300mbit\" cannot be run in real time: its bottleneck has 300 Mb/s"),
-        (&["--real", "--at", "rate=1mbit"], "--at rate=1mbit: no choice of real; there are: 2mbit; 300mbit"),
-        (&["--real", "--at", "speed=1"], "--at speed=1: real has no axis \"speed\""),
+        (
+            &["--real", "--at", "rate=1mbit"],
+            "--at rate=1mbit: real: \"1mbit\" is not a choice on the axis \"rate\"; there are: 2mbit, 300mbit",
+        ),
+        (&["--real", "--at", "speed=1"], "--at speed=1: real: there is no axis \"speed\""),
         (&["--real", "--jobs", "2"], "'--real' cannot be used with '--jobs <N>'"),
     ] {
         refused(&[&["run", &file], arguments].concat(), told);

@@ -5,19 +5,18 @@ use std::ops::{Range, RangeInclusive};
 use std::str::FromStr;
 use std::sync::Arc;
 
-use longhaul_cc::{BuildParams, Congestion, unpaced, with_params};
+use longhaul_cc::{BuildParams, Congestion};
 use longhaul_link::spec::{LinkOptions, value};
 use longhaul_link::topology::Duplex;
 use longhaul_probe::MethodKind;
 use longhaul_probe::sim::ReceiverClock;
-use longhaul_sim::full_segments;
 use longhaul_tcp::{Config, PathCache};
-use longhaul_units::{Bytes, Span};
+use longhaul_units::Span;
 
 use super::calls::Around;
 use super::{CellSetup, FlowSetup, Foreign, Source, TrafficSetup};
 use crate::cell::Cell;
-use crate::definition::{Axis, Choice, Definition, Fault, Flow, Probe, Tcp, Text, Texts};
+use crate::definition::{Axis, Choice, Definition, Fault, Flow, Probe, Text, Texts};
 use crate::probing::ProbeSetup;
 
 /// Maximum number of connections per name.
@@ -28,8 +27,6 @@ const LONGEST: u64 = 86_400;
 /// [`FLOWS_OF_LINK`] flows.
 const MOST_COUNTED: u64 = 10_000_000;
 const FLOWS_OF_LINK: u64 = 50;
-/// Bytes of a segment's header with timestamps (`docs/wire.md`), which the PLPMTU includes.
-const HEADERS: u16 = 24;
 
 /// Adds the choices in `add` to the axes, and then the given ones, which are not in the text.
 pub(super) fn add(definition: &mut Definition, choices: &[(String, String)], source: Source<'_>) -> Result<(), Fault> {
@@ -69,7 +66,7 @@ fn axis(definition: &Definition, name: &str) -> Result<usize, String> {
 }
 
 pub(super) fn cell(definition: &Definition, cell: &Cell, source: Source<'_>) -> Result<CellSetup, Fault> {
-    let filling = Filling { cell, source };
+    let filling = Filling { cell, source, host: definition.host.as_ref() };
     let duration = filling.read(&definition.duration, "duration", value::span)?;
     if duration.is_zero() {
         return Err(source.fault(&definition.duration, "duration", "must be longer than 0 s"));
@@ -116,6 +113,8 @@ pub(super) fn cell(definition: &Definition, cell: &Cell, source: Source<'_>) -> 
 pub(super) struct Filling<'a> {
     cell: &'a Cell,
     source: Source<'a>,
+    /// The host of flows and workloads that name none.
+    pub(super) host: Option<&'a Text>,
 }
 
 impl Filling<'_> {
@@ -190,7 +189,7 @@ impl Filling<'_> {
             return Err(self.fault(text, "flows.after", format!("{} have no `bytes` and never end", other.name)));
         }
         let (Some(text), Some(other)) = (&flow.hosts, other(setup.hosts)) else { return Ok(()) };
-        let has_own = flow.left.is_some() || flow.right.is_some() || flow.hops.is_some() || flow.tcp != Tcp::default();
+        let has_own = flow.left.is_some() || flow.right.is_some() || flow.hops.is_some() || !flow.tcp.is_empty();
         let what = if has_own {
             "flows with `hosts` cannot have `left`, `right`, `hops` or `tcp`, which are those of the other flows"
         } else if other.count != setup.count {
@@ -205,11 +204,19 @@ impl Filling<'_> {
 
     fn flow(self, flow: &Flow, links: usize) -> Result<FlowSetup, Fault> {
         let foreign = self.foreign(flow)?;
-        let mut config = if foreign.is_some() { Config::default() } else { self.config(&flow.congestion, &flow.tcp)? };
+        let mut settings = self.settings(&flow.host, &flow.tcp)?;
+        let mut config = if foreign.is_some() { Config::default() } else { settings.config(&flow.congestion)? };
         let messages = self.messages(flow)?;
         // Each write is a message, as with the kernel's TCP_NODELAY.
         config.nagle &= messages.is_none();
-        let tcp = &flow.tcp;
+        let knows_path = settings.or(false, "known-path", switch)?;
+        config.path_cache = config.path_cache.or_else(|| knows_path.then(PathCache::default));
+        let arrival_times = settings.or(false, "arrival-times", switch)?;
+        let receive_hold = settings.or(Span::ZERO, "receive-hold", value::span)?;
+        let tick = settings.or(None, "tick", |text| value::span(text).map(Some))?;
+        if foreign.is_none() {
+            settings.end()?;
+        }
         Ok(FlowSetup {
             name: flow.name.get_ref().clone(),
             count: self.or(1, &flow.count, "flows.count", |text| counted(text, 0..=MOST_FLOWS))?,
@@ -219,9 +226,10 @@ impl Filling<'_> {
             messages,
             after: None,
             hosts: None,
-            knows_path: self.or(false, &tcp.known_path, "flows.tcp.known-path", switch)?,
-            arrival_times: self.or(false, &tcp.arrival_times, "flows.tcp.arrival-times", switch)?,
-            receive_hold: self.or(Span::ZERO, &tcp.receive_hold, "flows.tcp.receive-hold", value::span)?,
+            knows_path,
+            arrival_times,
+            receive_hold,
+            tick,
             hops: self.hops(&flow.hops, "flows.hops", links)?,
             start: self.or(Span::ZERO, &flow.start, "flows.start", value::span)?,
             apart: self.or(Span::ZERO, &flow.apart, "flows.apart", value::span)?,
@@ -254,59 +262,6 @@ impl Filling<'_> {
         let with = self.or(None, &flow.transport, "flows.transport", read)?;
         with.map(|with| self.read(&flow.congestion, "flows.congestion", with)).transpose()
     }
-
-    pub(super) fn config(self, congestion: &Text, tcp: &Tcp) -> Result<Config, Fault> {
-        let mut config = Config::default();
-        if !self.or(false, &tcp.search_mtu, "flows.tcp.search-mtu", switch)? {
-            full_segments(&mut config);
-        }
-        config.congestion = self.read(congestion, "flows.congestion", FromStr::from_str)?;
-        let answer = self.given(&tcp.routers_answer, "flows.tcp.routers-answer", switch)?;
-        config.routers_answer = answer.unwrap_or_else(|| asks_routers(&config.congestion));
-        config.congestion = self.host(tcp, config.congestion)?;
-        let segments = |text: &str| within::<u16>(text, 1..=u64::from(u16::MAX - HEADERS));
-        if let Some(segment) = self.given(&tcp.segment, "flows.tcp.segment", segments)? {
-            let plpmtu = segment + HEADERS;
-            (config.base_plpmtu, config.max_plpmtu) = (plpmtu, plpmtu);
-        }
-        let some = |text: &str| within(text, 1..=u64::MAX);
-        if let Some(window) = self.given(&tcp.window, "flows.tcp.window", some)? {
-            (config.recv_buffer, config.recv_buffer_max) = (window, window);
-        }
-        config.send_buffer = self.or(config.send_buffer, &tcp.send_buffer, "flows.tcp.send-buffer", some)?;
-        config.ack_every = self.or(config.ack_every, &tcp.ack_every, "flows.tcp.ack-every", number)?;
-        config.ack_delay = self.or(config.ack_delay, &tcp.ack_delay, "flows.tcp.ack-delay", value::span)?;
-        config.min_rto = self.or(config.min_rto, &tcp.min_rto, "flows.tcp.min-rto", value::span)?;
-        config.ecn = self.or(config.ecn, &tcp.ecn, "flows.tcp.ecn", switch)?;
-        config.sack = self.or(config.sack, &tcp.sack, "flows.tcp.sack", switch)?;
-        config.timestamps = self.or(config.timestamps, &tcp.timestamps, "flows.tcp.timestamps", switch)?;
-        config.extensions = self.or(config.extensions, &tcp.extensions, "flows.tcp.extensions", switch)?;
-        config.moderation = self.or(config.moderation, &tcp.moderation, "flows.tcp.moderation", switch)?;
-        config.probe_pairs = self.or(config.probe_pairs, &tcp.pairs, "flows.tcp.pairs", switch)?;
-        let caches = self.or(false, &tcp.cache, "flows.tcp.cache", switch)?;
-        if caches || self.or(false, &tcp.known_path, "flows.tcp.known-path", switch)? {
-            config.path_cache = Some(PathCache::default());
-        }
-        Ok(config)
-    }
-
-    /// Wraps `congestion` with the host's settings for thresholds, byte counting and pacing.
-    fn host(self, tcp: &Tcp, mut congestion: Congestion) -> Result<Congestion, Fault> {
-        let size = |text: &str| match text {
-            "infinite" => Ok(None),
-            _ => value::size(text).map(|bytes| Some(Bytes(bytes))),
-        };
-        let threshold = self.or(None, &tcp.threshold, "flows.tcp.threshold", size)?;
-        let byte_counting = self.or(true, &tcp.byte_counting, "flows.tcp.byte-counting", switch)?;
-        if threshold.is_some() || !byte_counting {
-            congestion = with_params(congestion, move |params| {
-                params.initial_ssthresh = threshold.or(params.initial_ssthresh);
-                params.byte_counting = byte_counting;
-            });
-        }
-        let is_paced = self.or(true, &tcp.paced, "flows.tcp.paced", switch)?;
-        Ok(if is_paced { congestion } else { unpaced(congestion) })
-    }
 }
 
 pub(super) fn number<T: FromStr>(text: &str) -> Result<T, String> {
@@ -317,7 +272,7 @@ pub(super) fn switch(text: &str) -> Result<bool, String> {
     text.parse().map_err(|_| format!("{text:?} is not true or false"))
 }
 
-fn within<T: FromStr + Copy + TryInto<u64>>(text: &str, bounds: RangeInclusive<u64>) -> Result<T, String> {
+pub(super) fn within<T: FromStr + Copy + TryInto<u64>>(text: &str, bounds: RangeInclusive<u64>) -> Result<T, String> {
     let number: T = number(text)?;
     match (*bounds.start(), *bounds.end()) {
         _ if number.try_into().is_ok_and(|number| bounds.contains(&number)) => Ok(number),
@@ -352,7 +307,7 @@ fn trace(text: &str) -> Result<String, String> {
 }
 
 /// Whether the controller requests assistance from routers. The routers in the experiment file are trusted.
-fn asks_routers(congestion: &Congestion) -> bool {
+pub(super) fn asks_routers(congestion: &Congestion) -> bool {
     let needs = congestion.build(&BuildParams::default()).needs();
     needs.required.network_header.or(needs.preferred.network_header).is_some()
 }

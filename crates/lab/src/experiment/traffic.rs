@@ -234,12 +234,15 @@ impl Filling<'_> {
         };
         let usual = BoundedPareto::http_responses();
         let of_flows = |fault: Fault| Fault { field: fault.field.replacen("flows", "workloads", 1), ..fault };
+        let mut settings = self.settings(&workload.host, &workload.tcp).map_err(of_flows)?;
+        let config = settings.config(&workload.congestion).map_err(of_flows)?;
+        settings.end().map_err(of_flows)?;
         Ok(WorkloadSetup {
             name: workload.name.get_ref().clone(),
             kind: self.read(&workload.kind, "workloads.kind", kind)?,
             rate: rate.mul_f64(self.read(&workload.load, "workloads.load", value::share)?),
             responses: self.or(usual, &workload.response, "workloads.response", responses)?,
-            config: Arc::new(self.config(&workload.congestion, &workload.tcp).map_err(of_flows)?),
+            config: Arc::new(config),
             hops,
             start,
             stop: self.stop(&workload.stop, "workloads.stop", start)?,

@@ -46,9 +46,22 @@ fn line(section: &Section<'_>, nth: usize, judged: &Judged) -> String {
         .raw(&format!("<td class=\"numbers\">{}</td>", values(&judged.paper_value, None, &names)))
         .raw(&format!("<td class=\"numbers\">{}</td>", values(&judged.ours, Some(judged), &names)))
         .raw(&of(&judged.rule))
-        .raw(&of(&judged.reason))
+        .raw(&format!("<td>{}{}</td>", escape(&judged.reason), command(section.experiment, row)))
         .to_string()
         + "\n"
+}
+
+/// Returns the command that makes the runs of a row, in an element that opens, or nothing if there are none.
+fn command(experiment: &Experiment, row: Option<&Row>) -> String {
+    let Some(judged) = row.and_then(|row| row.judged.as_ref()) else { return String::new() };
+    let bases = experiment.relatives.get(judged.metric).and_then(Option::as_ref);
+    let with_base = |cell: &usize| [Some(*cell), bases.map(|relative| relative.bases[*cell])];
+    let cells = judged.cells.iter().flat_map(with_base).flatten();
+    let choices: BTreeSet<(&str, &str)> = cells.flat_map(|cell| experiment.choices_of(cell)).collect();
+    let at = choices.iter().filter(|(axis, _)| experiment.choices(axis).count() > 1);
+    let at: String = at.map(|(axis, choice)| format!(" --at '{axis}={choice}'")).collect();
+    let command = escape(&format!("longhaul-lab run {}{at}", experiment.id()));
+    format!("<details><summary>command</summary><code>{command}</code></details>")
 }
 
 /// Returns names that distinguish the cells: their choices on the axes on which they differ.
@@ -94,15 +107,11 @@ const NOTHING: [&str; 2] = ["none", "off"];
 fn of_cells(experiment: &Experiment, cells: &[usize]) -> BTreeSet<(Slot, &'static str)> {
     let mut found = BTreeSet::new();
     for nth in cells {
-        let (Some(cell), Some(setup)) = (experiment.cells.get(*nth), experiment.setups.get(*nth)) else { continue };
-        let definition = &experiment.definition;
-        let flows = definition.flows.iter().zip(&setup.flows);
-        let flows = flows.filter(|(_, setup)| setup.foreign.is_none()).map(|(written, _)| &written.congestion);
-        let workloads = definition.workloads.iter().zip(&setup.workloads);
-        let workloads = workloads.filter(|(_, setup)| setup.rate != Rate::ZERO).map(|(written, _)| &written.congestion);
-        for congestion in flows.chain(workloads) {
-            let Ok(text) = cell.fill(congestion.get_ref()) else { continue };
-            let Ok(spec) = text.parse::<Spec>() else { continue };
+        let Some(setup) = experiment.setups.get(*nth) else { continue };
+        let flows = setup.flows.iter().filter(|flow| flow.foreign.is_none()).map(|flow| &flow.config);
+        let workloads = setup.workloads.iter().filter(|one| one.rate != Rate::ZERO).map(|one| &one.config);
+        for config in flows.chain(workloads) {
+            let Ok(spec) = config.congestion.name().parse::<Spec>() else { continue };
             let parts = spec.entries().map(|entry| (entry.slot(), entry.name));
             found.extend(parts.filter(|(_, name)| !NOTHING.contains(name)));
         }

@@ -204,7 +204,8 @@ fn network(setup: &CellSetup, seed: u64) -> Result<Network, SetupError> {
     let Row { topology, left, right, links } = row(setup.links.clone(), left, right);
     let mut hosts = Setup::new(seed, topology);
     for (flow, node) in each().zip(&left).chain(each().zip(&right)) {
-        hosts.hosts[*node as usize].config = Arc::clone(&flow.config);
+        let host = &mut hosts.hosts[*node as usize];
+        (host.config, host.timer_tick) = (Arc::clone(&flow.config), flow.tick);
     }
     for (flow, node) in each().zip(&right).filter(|(flow, _)| !flow.receive_hold.is_zero()) {
         hosts.hosts[*node as usize].receive_hold = Some(flow.receive_hold);

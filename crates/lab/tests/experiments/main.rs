@@ -6,6 +6,7 @@ mod written;
 
 mod claims;
 mod documents;
+mod hosts;
 mod measures;
 mod page;
 mod path_estimates;

@@ -77,7 +77,8 @@ fn a_wrong_algorithm_is_not_reproduced() {
     let (code, failed) = judge(table_4().replace("swift-start(gamma=4", "swift-start(gamma=8"));
     assert_eq!(code, Some(1));
     assert!(failed.len() >= 6 && failed[1..failed.len() - 1].iter().all(|row| row.contains("gamma 4")), "{failed:?}");
-    let (code, failed) = judge(table_4().replace("slow-start(iw=4", "slow-start(iw=10"));
+    let (code, failed) =
+        judge(table_4().replace("avoidance=new-reno", "slow-start=slow-start(iw=10),avoidance=new-reno"));
     assert_eq!(code, Some(1));
     assert!(["a", "b", "d"].iter().all(|row| failed.contains(&format!("\"SS-T4-{row} TCP\""))), "{failed:?}");
 }
@@ -139,6 +140,8 @@ stop = "1s"
             ":24: rows.each: there is no axis \"delay\"",
         ),
         ("bytes = \"100kB\"", "tcp = { sack = \"often\" }", ":16: flows.tcp.sack: \"often\" is not true or false"),
+        ("bytes = \"100kB\"", "tcp = { sacks = true }", ":16: flows.tcp.sacks: there is no such setting"),
+        ("bytes = \"100kB\"", "host = \"bsd\"", ":16: flows.host: \"bsd\" is not a host; there are: bbe, freebsd-4.1"),
         ("quick-runs = 1", "quick-runs = ", ":5: "),
         ("\"sound\"", "\"a name\"", ":1: id: \"a name\" must consist of a to z, 0 to 9 and dashes"),
         ("\"2s\"", "\"2\"", ":6: duration: \"2\" has no unit; write it as 250us, 65ms, 1.5s or 2min"),

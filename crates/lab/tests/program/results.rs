@@ -102,8 +102,11 @@ fn cells_that_are_chosen_are_a_part_of_the_whole() {
     assert_eq!(rows(&lab(&some).stdout), chosen, "of a folder that has more");
 
     for (arguments, told) in [
-        (&["--at", "rate=3mbit"][..], "--at rate=3mbit: no choice of small; there are: "),
-        (&["--at", "speed=1"], "--at speed=1: small has no axis \"speed\""),
+        (
+            &["--at", "rate=3mbit"][..],
+            "--at rate=3mbit: small: \"3mbit\" is not a choice on the axis \"rate\"; there are: ",
+        ),
+        (&["--at", "speed=1"], "--at speed=1: small: there is no axis \"speed\""),
         (
             &["--at", "rate=2mbit", "--out", "x", "--shard", "1/2"],
             "'--at <AXIS=CHOICE>' cannot be used with '--shard <I/N>'",

@@ -55,21 +55,24 @@ fn another_start_is_seen() {
     // No start-up scheme.
     let rows = lost("swift-start-figure-6", "startup=swift-start(gamma=1,tick=1),", "");
     assert_eq!(rows, ["SS-F6-1 20 Mb/s, 500 ms, gamma 1", "SS-F6-1 5 Mb/s, 500 ms, gamma 1"]);
-    let rows = lost("tcp-swift-speedy-start", "congestion = \"tcp-swift\"", "congestion = \"new-reno\"");
+    let rows = lost("tcp-swift-speedy-start", "startup=speedy-start,recovery=speedy-recovery\"", "startup=none\"");
     assert!(rows.contains(&"SW-3 TCP-Swift, our variant".into()), "{rows:?}");
 }
 
 #[test]
 fn another_initial_window_is_seen() {
-    assert!(lost("tcp-swift-speedy-start", "iw=1", "iw=2").contains(&"SW-3 slow start".into()));
+    assert!(
+        lost("tcp-swift-speedy-start", "startup=none", "slow-start=slow-start(iw=2)")
+            .contains(&"SW-3 slow start".into())
+    );
 }
 
 /// The order of algorithms in table V, and the prediction of the square-root law for HSTCP, at 0.5 % loss.
 #[test]
 fn another_law_is_seen() {
-    let lost = |from, to| lost_at(&["--at", "loss=0.5%", "--at", "queue=1bdp"], "westwood-table-5", from, to);
+    let lost = |from, to| lost_at(&["--at", "loss=0.5%", "--at", "queue=0.5bdp"], "westwood-table-5", from, to);
     let order = "S1-UA-4c".to_owned();
-    assert!(lost("avoidance=abse", "avoidance=new-reno").contains(&order), "TCPW that only halves");
+    assert!(lost("avoidance=westwood-crb", "avoidance=new-reno").contains(&order), "TCPW that only halves");
     assert_eq!(lost("avoidance=fast", "avoidance=new-reno"), ["S1-UA-4c FAST"], "FAST that only halves");
     let rows = lost("avoidance=hstcp", "avoidance=westwood-bbe");
     assert!(rows.contains(&order) && rows.contains(&"S1-UA-4c HSTCP by formula".into()), "{rows:?}");
