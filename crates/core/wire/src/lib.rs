@@ -4,7 +4,7 @@
 //! of TCP options, and of data.
 //!
 //! * [`CheshireCodec`] parses and emits this format.
-//! * [`Options`] are the options of RFC 9293, RFC 7323, RFC 2018 and RFC 5482 and six experimental ones (RFC 6994).
+//! * [`Options`] are the options of RFC 9293, RFC 7323, RFC 2018 and RFC 5482 and seven experimental ones (RFC 6994).
 //! * [`shim`] converts datagrams to ordinary TCP segments for a kernel or a capture file, and back.
 //! * [`pcap`] has the headers of capture files.
 //! * [`probe`] has the path measurement datagrams, which share the UDP port with the segments.
@@ -44,6 +44,7 @@ mod ecn;
 mod error;
 mod flags;
 mod header;
+mod moving;
 pub mod network;
 mod options;
 pub mod pcap;
@@ -57,6 +58,7 @@ pub use ecn::Ecn;
 pub use error::{EmitError, ParseError};
 pub use flags::Flags;
 pub use header::{Header, Segment};
+pub use moving::{MoveOption, MoveStep};
 pub use network::NetworkOption;
 pub use options::{AckRate, ExId, Options, ProbeEcho, Timestamps, UserTimeout, kind};
 pub use sack::{SackBlock, SackBlocks};

@@ -4,7 +4,7 @@ use core::fmt;
 
 use longhaul_units::Span;
 
-use crate::{Arrivals, Flags, MAX_OPTIONS_LEN, NetworkOption, SackBlocks};
+use crate::{Arrivals, Flags, MAX_OPTIONS_LEN, MoveOption, NetworkOption, SackBlocks, moving};
 
 mod emit;
 mod parse;
@@ -53,6 +53,8 @@ impl ExId {
     pub const PROBES: Self = Self(0x4c50);
     /// `LN`: network feedback.
     pub const NETWORK: Self = Self(0x4c4e);
+    /// `LM`: move to another path.
+    pub const MOVE: Self = Self(0x4c4d);
     /// ACK rate request (draft-ietf-tcpm-ack-rate-request; IANA registry "TCP Experimental Option Experiment
     /// Identifiers").
     pub const ACK_RATE: Self = Self(0x00ac);
@@ -104,6 +106,8 @@ pub struct Options {
     pub ack_rate_permitted: bool,
     /// ACK rate requested from the peer; not on a SYN. Experimental, [`ExId::ACK_RATE`].
     pub ack_rate: Option<AckRate>,
+    /// Step of a move to another path; not on a SYN. Experimental, [`ExId::MOVE`].
+    pub moving: Option<MoveOption>,
 }
 
 /// Timestamps (RFC 7323, section 3.2). The unit is negotiated per connection; see `docs/wire.md`.
@@ -207,7 +211,8 @@ impl fmt::Debug for Options {
             };
         }
         show!(mss window_scale sack_permitted timestamps sack user_timeout microsecond_timestamps scaled_window
-            arrival_permitted arrivals probe_permitted probe_echo network_permitted network ack_rate_permitted ack_rate);
+            arrival_permitted arrivals probe_permitted probe_echo network_permitted network ack_rate_permitted ack_rate
+            moving);
         all.finish()
     }
 }
@@ -231,6 +236,7 @@ impl Options {
         network: None,
         ack_rate_permitted: false,
         ack_rate: None,
+        moving: None,
     };
 
     /// Returns the timestamps if no other option is set, as on an ordinary data segment.
@@ -252,7 +258,8 @@ impl Options {
             | self.network_permitted
             | self.network.is_some()
             | self.ack_rate_permitted
-            | self.ack_rate.is_some();
+            | self.ack_rate.is_some()
+            | self.moving.is_some();
         if other { None } else { self.timestamps }
     }
 
@@ -300,6 +307,7 @@ impl Options {
             same(self.probe_permitted, 4),
             same(self.ack_rate_permitted, 4),
             same(self.ack_rate.is_some(), 5),
+            same(self.moving.is_some(), moving::BODY_LEN.saturating_add(4)),
         ];
         each.into_iter().fold((0, 0), |(packed, aligned), (more_packed, more_aligned): (usize, usize)| {
             (more_packed.saturating_add(packed), more_aligned.saturating_add(aligned))
@@ -312,7 +320,7 @@ impl Options {
     /// The priorities on a SYN are: the standard options (MSS, SACK-permitted, timestamps, window scale), network
     /// feedback, scaled window, microsecond timestamps, arrival times, probe echo, user timeout, ACK rate.
     ///
-    /// The priorities on other segments are: timestamps, the D-SACK block (if the first block is one with respect to
+    /// The priorities on other segments are: timestamps, Move, the D-SACK block (if the first block is one with respect to
     /// `ack`), the first SACK block, probe echo, network feedback, arrival times (oldest first), user timeout, further
     /// SACK blocks, ACK rate.
     ///
@@ -331,8 +339,11 @@ impl Options {
 
     /// Returns whether all options are valid on a SYN (if `syn`) or on any other segment (if not).
     fn is_in_place(&self, syn: bool) -> bool {
-        let elsewhere_only =
-            !self.sack.is_empty() | !self.arrivals.is_empty() | self.probe_echo.is_some() | self.ack_rate.is_some();
+        let elsewhere_only = !self.sack.is_empty()
+            | !self.arrivals.is_empty()
+            | self.probe_echo.is_some()
+            | self.ack_rate.is_some()
+            | self.moving.is_some();
         let syn_only = self.mss.is_some()
             | self.window_scale.is_some()
             | self.sack_permitted
@@ -365,8 +376,10 @@ impl Options {
     }
 
     fn fitted_after_syn(&self, ack: u32) -> Self {
-        let mut fitted = Self { timestamps: self.timestamps, sack: self.sack, ..Self::NONE };
-        fitted.sack.truncate(if self.sack.has_dsack(ack) { 2 } else { 1 });
+        let mut fitted = Self { timestamps: self.timestamps, sack: self.sack, moving: self.moving, ..Self::NONE };
+        let blocks = if self.sack.has_dsack(ack) { 2 } else { 1 };
+        // A Move and timestamps leave room for no block.
+        fitted.sack.truncate(if self.moving.is_some() { 0 } else { blocks });
         fitted.add(|fitted| fitted.probe_echo = self.probe_echo);
         fitted.add_network(self.network);
         for len in 1..=self.arrivals.len() {

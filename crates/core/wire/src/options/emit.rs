@@ -1,7 +1,7 @@
 //! Emitting options.
 
-use crate::MAX_WINDOW_SCALE;
 use crate::codec::put;
+use crate::{MAX_WINDOW_SCALE, moving};
 
 use super::{ExId, Options, TIMESTAMPS_ALIGNED, Timestamps, kind};
 
@@ -72,6 +72,11 @@ fn emit_experiments(options: &Options, writer: &mut Writer<'_>) -> Option<()> {
     if let Some(echo) = options.probe_echo {
         writer.put_experiment(ExId::PROBES, 4)?;
         writer.put(&echo.value.to_be_bytes())?;
+    }
+    if let Some(moving) = options.moving {
+        writer.put_experiment(ExId::MOVE, moving::BODY_LEN)?;
+        writer.put(&moving.tagged())?;
+        writer.put(&moving.tag)?;
     }
     let network = options.network.filter(|network| network.body_len() > 0);
     if let Some(network) = network {

@@ -1,6 +1,6 @@
 //! Parsing options.
 
-use crate::{Arrivals, MAX_WINDOW_SCALE, NetworkOption, ParseError, SackBlock};
+use crate::{Arrivals, MAX_WINDOW_SCALE, MoveOption, NetworkOption, ParseError, SackBlock};
 
 use super::raw::RawOptions;
 use super::{AckRate, ExId, Options, ProbeEcho, Timestamps, UserTimeout, kind};
@@ -92,6 +92,7 @@ fn parse_experiment(body: &[u8], syn: bool, options: &mut Options) {
         (ExId::ACK_RATE, false) if options.ack_rate.is_none() => {
             options.ack_rate = if let &[byte] = body { Some(AckRate::from_byte(byte)) } else { None };
         }
+        (ExId::MOVE, false) if options.moving.is_none() => options.moving = MoveOption::parse(body),
         (ExId::NETWORK, _) => parse_network(body, syn, options),
         _ => {}
     }

@@ -2,7 +2,7 @@ use longhaul_units::Time;
 
 use super::*;
 use crate::network::{Feedback, Forward, QuickStartNonce, QuickStartRate, Request, WireDelta, WireRate};
-use crate::{Arrival, CheshireCodec, Codec, Header, SackBlock};
+use crate::{Arrival, CheshireCodec, Codec, Header, MoveStep, SackBlock};
 
 const TIMESTAMPS: Timestamps = Timestamps { value: 1, echo: 2 };
 const QUICK_START: Forward = Forward {
@@ -47,8 +47,8 @@ fn bytes(options: &Options) -> Vec<u8> {
 fn size() {
     // Two `Options` are copied for each segment with options other than timestamps, so they should fit into few cache
     // lines.
-    assert!(size_of::<Options>() <= 136, "{}", size_of::<Options>());
-    assert!(size_of::<Header>() <= 148, "{}", size_of::<Header>());
+    assert!(size_of::<Options>() <= 160, "{}", size_of::<Options>());
+    assert!(size_of::<Header>() <= 172, "{}", size_of::<Header>());
 }
 
 /// Checks the lengths of SYN options in the table of `docs/wire.md`.
@@ -299,4 +299,25 @@ fn user_timeouts() {
     assert_eq!(UserTimeout::from_bits(0x8002).map(UserTimeout::span), Some(Span::from_secs(120)));
     assert_eq!(UserTimeout::from_bits(7).map(UserTimeout::span), Some(Span::from_secs(7)));
     assert_eq!(UserTimeout::from_bits(0x8000), None);
+}
+
+/// Tags are compared as they are, and the two highest bits of the counter's word are the step.
+#[test]
+fn a_move_has_24_bytes_and_displaces_blocks() {
+    let moving = MoveOption { step: MoveStep::Answer, value: [1, 2, 3, 4, 5, 6, 7, 8], counter: 5, tag: [9; 8] };
+    let mut options = Options { timestamps: Some(TIMESTAMPS), moving: Some(moving), ..Options::NONE };
+    let expected = [253, 24, 0x4c, 0x4d, 1, 2, 3, 4, 5, 6, 7, 8, 0x80, 0, 0, 5, 9, 9, 9, 9, 9, 9, 9, 9];
+    assert_eq!(bytes(&options)[12..], expected);
+    let body = |word: u32| [&[0; 8][..], &word.to_be_bytes(), &[0; 8]].concat();
+    assert_eq!(MoveOption::parse(&body(u32::MAX)), None, "the fourth step is not defined");
+    let parsed = [0, u32::MAX >> 2, 1 << 30].map(|word| MoveOption::parse(&body(word)).map(|m| (m.step, m.counter)));
+    assert_eq!(
+        parsed,
+        [Some((MoveStep::Claim, 0)), Some((MoveStep::Claim, MoveOption::MAX_COUNTER)), Some((MoveStep::Challenge, 0))]
+    );
+    assert_eq!([19, 21].map(|len| MoveOption::parse(&vec![0; len])), [None; 2]);
+    options.sack = sack(3);
+    assert!(!options.fit(Flags::ACK, 17_000));
+    assert_eq!((options.sack.len(), options.moving), (0, Some(moving)));
+    assert!(!options.fit(Flags::SYN, 0) && options.moving.is_none());
 }

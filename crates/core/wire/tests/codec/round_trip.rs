@@ -4,8 +4,8 @@ use longhaul_units::{Rate, Time};
 use longhaul_wire::network::{Feedback, Forward, QuickStartNonce, QuickStartRate, Request, WireDelta, WireRate};
 use longhaul_wire::probe::{ANSWER_LEN, Answer, Probe};
 use longhaul_wire::{
-    AckRate, Arrival, Arrivals, CheshireCodec, Codec, Flags, Header, NetworkOption, Options, ProbeEcho, SackBlock,
-    Segment, Timestamps, UserTimeout,
+    AckRate, Arrival, Arrivals, CheshireCodec, Codec, Flags, Header, MoveOption, MoveStep, NetworkOption, Options,
+    ProbeEcho, SackBlock, Segment, Timestamps, UserTimeout,
 };
 use proptest::collection::vec;
 use proptest::option::of;
@@ -67,6 +67,12 @@ fn network() -> impl Strategy<Value = Option<NetworkOption>> {
     })
 }
 
+fn moving() -> impl Strategy<Value = MoveOption> {
+    let step = prop_oneof![Just(MoveStep::Claim), Just(MoveStep::Challenge), Just(MoveStep::Answer)];
+    (step, any::<[u8; 8]>(), 0..=MoveOption::MAX_COUNTER, any::<[u8; 8]>())
+        .prop_map(|(step, value, counter, tag)| MoveOption { step, value, counter, tag })
+}
+
 fn options() -> impl Strategy<Value = Options> {
     let standard = (
         of(any::<u16>()),
@@ -82,10 +88,11 @@ fn options() -> impl Strategy<Value = Options> {
         of(any::<u32>().prop_map(|value| ProbeEcho { value })),
         prop_oneof![Just(None), network()],
         of(any::<u8>().prop_map(AckRate::each)),
+        of(moving()),
     );
     (standard, experimental).prop_map(|(standard, experimental)| {
         let (mss, window_scale, sack_permitted, timestamps, sack, user_timeout) = standard;
-        let (permitted, arrivals, probe_echo, network, ack_rate) = experimental;
+        let (permitted, arrivals, probe_echo, network, ack_rate, moving) = experimental;
         let [scaled_window, microsecond_timestamps, arrival_permitted, probe_permitted, network_permitted, last] =
             permitted;
         Options {
@@ -105,6 +112,7 @@ fn options() -> impl Strategy<Value = Options> {
             network,
             ack_rate_permitted: last,
             ack_rate,
+            moving,
         }
     })
 }
@@ -121,8 +129,16 @@ fn header() -> impl Strategy<Value = Header> {
 
 /// Generates bytes that pass the first checks: a valid data offset and a list of mostly known options.
 fn plausible_datagram() -> impl Strategy<Value = Vec<u8>> {
-    let body = |kind: u8| vec(any::<u8>(), 0..20).prop_map(move |body| (kind, body));
-    let exid = prop_oneof![Just(0x4c54_u16), Just(0x4c41), Just(0x4c50), Just(0x4c4e), Just(0x00ac), any::<u16>()];
+    let body = |kind: u8| vec(any::<u8>(), 0..23).prop_map(move |body| (kind, body));
+    let exid = prop_oneof![
+        Just(0x4c54_u16),
+        Just(0x4c41),
+        Just(0x4c50),
+        Just(0x4c4e),
+        Just(0x4c4d),
+        Just(0x00ac),
+        any::<u16>()
+    ];
     let experiment = (exid, vec(any::<u8>(), 0..16))
         .prop_map(|(exid, body)| (253, [exid.to_be_bytes().as_slice(), body.as_slice()].concat()));
     let option = prop_oneof![

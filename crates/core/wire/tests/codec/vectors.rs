@@ -56,6 +56,10 @@ fn describe_options(options: &Options) -> String {
         words.extend(is.then(|| word.to_owned()));
     }
     words.extend(options.ack_rate.map(|rate| format!("ack-rate={}", rate.segments())));
+    words.extend(options.moving.map(|moving| {
+        let [value, tag] = [moving.value, moving.tag].map(u64::from_be_bytes);
+        format!("{:?}={value}/{}/{tag}", moving.step, moving.counter).to_lowercase()
+    }));
     words.join(" ")
 }
 
