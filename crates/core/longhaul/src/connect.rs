@@ -180,7 +180,7 @@ pub(crate) fn open(
     let now = Io::now();
     let tuple = shared.tuple(peer, Some(local.ip()));
     // Shards of a listener have the same port.
-    let is_elsewhere = state.endpoint.owner(&tuple).is_some();
+    let is_elsewhere = state.endpoint.owner(&tuple, &[]).is_some();
     let Some(id) = (if is_elsewhere { None } else { state.endpoint.connect(now, tuple, config) }) else {
         let taken = is_elsewhere || state.endpoint.find(&tuple).is_some();
         return Err(if taken {

@@ -47,6 +47,7 @@ mod liveness;
 mod loss;
 mod metrics_cache;
 mod moderation;
+mod new_path;
 mod numbers;
 mod observe;
 mod opening;

@@ -32,6 +32,7 @@ mod cookie;
 mod directory;
 mod group;
 mod limits;
+mod moving;
 mod opening;
 mod prehashed;
 mod receiving;

@@ -26,6 +26,7 @@ enum Domain {
     Socket,
     ProbeClock,
     Nonce,
+    Move,
 }
 
 impl Keys {
@@ -75,6 +76,11 @@ impl Keys {
     /// Returns the seed of a connection's Quick-Start nonces.
     pub(crate) fn nonces(&self, tuple: &Tuple, now: Time) -> u64 {
         self.hash(Domain::Nonce, (tuple, now.as_nanos()))
+    }
+
+    /// Returns the challenge for a claim of a connection from these addresses.
+    pub(crate) fn challenge(&self, tuple: &Tuple, number: [u8; 8], counter: u32) -> u64 {
+        self.hash(Domain::Move, (tuple, number, counter))
     }
 
     /// Returns a bucket for the address; outsiders cannot predict which.

@@ -19,6 +19,7 @@ pub mod endpoint;
 mod error;
 mod info;
 mod keys;
+mod mobility;
 mod observer;
 mod path_cache;
 mod ranges;
@@ -42,6 +43,7 @@ pub use info::{
     AckRateInfo, Info, InitialSequence, NegotiatedOptions, NetworkInfo, PairInfo, ProbeInfo, SavedPathInfo,
 };
 pub use longhaul_wire::Ecn;
+pub use mobility::{Mobility, MoveTags};
 pub use observer::{
     ConnectionEvent, Detail, EcnState, IncomingObservers, LossTrigger, Metrics, Observer, Parameters, RecoveryState,
     Rejection, SegmentRecord, TimerKind,

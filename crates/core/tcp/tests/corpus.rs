@@ -35,6 +35,7 @@ fn corpora() {
     replay("established", hostile::established);
     replay("reassembly", hostile::reassembly);
     replay("cookie", hostile::cookie);
+    replay("moves", hostile::moves);
     replay("udp_driver", hostile::merged);
     replay("network", network::network);
     replay("api", order::api);
@@ -49,6 +50,7 @@ proptest! {
         hostile::established(&script);
         hostile::reassembly(&script);
         hostile::cookie(&script);
+        hostile::moves(&script);
         hostile::merged(&script);
     }
 

@@ -15,9 +15,10 @@ use super::arrivals::{ArrivalTimes, Reports};
 use super::ecn_check::EcnCheck;
 use super::send_loop::{Fill, FillStep};
 use super::{Engine, Incoming, Negotiated, Reclaimable, SendLoop, Sender, Timer};
-use crate::{Batch, Config, Info, Payload, Record, SegmentMeta, State, TimestampClock};
+use crate::{Batch, Config, Info, Payload, Record, RttEstimator, SegmentMeta, State, TimestampClock};
 
 mod ack_frequency;
+mod mover;
 mod network;
 mod pairs;
 mod probes;
@@ -25,6 +26,7 @@ mod rc3;
 mod sent_timestamps;
 
 use ack_frequency::AckRequests;
+pub(super) use mover::Mover;
 use network::Network;
 pub(super) use network::SynRequest;
 use pairs::Pairs;
@@ -69,7 +71,17 @@ pub(super) trait Extension: Debug + Send {
     /// Follows a new answer of the controller.
     fn follow(&mut self, _now: Time, _control: &Control, _snd: &mut Sender) {}
 
-    fn on_timeout(&mut self) {}
+    fn on_timeout(&mut self, _rtt: &RttEstimator) {}
+
+    /// Handles a reset for a segment, as a host without the connection sends it. Returns whether the connection goes on.
+    fn on_reset(&mut self, _now: Time, _rtt: &RttEstimator) -> bool {
+        false
+    }
+
+    /// Handles a change of our address. Returns whether the connection can follow it.
+    fn on_new_address(&mut self, _now: Time, _rtt: &RttEstimator) -> bool {
+        false
+    }
 
     /// Sends the next new segment in place of TCP, if one is due that differs from TCP's.
     fn send_new(&mut self, _out: &mut SendLoop<'_>, _fill: &mut Fill<'_>, _room: u64) -> Option<FillStep> {
@@ -164,6 +176,8 @@ pub(super) enum Filled {
     InWindow,
     /// Segments outside the congestion window.
     Beside,
+    /// Nothing, and nothing else may be sent either.
+    Held,
 }
 
 /// The extensions of a connection, and those options that any connection may have.
@@ -307,8 +321,19 @@ impl Engine<'_> {
         sent.unwrap_or(Filled::Nothing(next))
     }
 
+    /// Returns whether the connection goes on after a reset for a segment.
+    #[cold]
+    pub(super) fn outlives_reset(&mut self, now: Time) -> bool {
+        self.ext.list.iter_mut().any(|extension| extension.on_reset(now, self.rtt))
+    }
+
+    /// Returns whether the connection follows a change of our address.
+    pub(crate) fn takes_new_address(&mut self, now: Time) -> bool {
+        self.ext.list.iter_mut().any(|extension| extension.on_new_address(now, self.rtt))
+    }
+
     /// Returns the header of a segment without text that carries options of an extension.
-    pub(super) fn textless_header(&mut self, now: Time) -> Header {
+    pub(crate) fn textless_header(&mut self, now: Time) -> Header {
         let mut headers = self.headers();
         let offset = headers.textless_offset();
         headers.header(now, offset)

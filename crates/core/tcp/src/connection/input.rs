@@ -130,6 +130,9 @@ impl Connection {
             self.headers().challenge(segment.now);
             return;
         }
+        if !segment.has(Flags::ACK) && self.engine().outlives_reset(segment.now) {
+            return;
+        }
         let error = match self.life.state {
             State::SynReceived => ConnectionError::Refused,
             _ => ConnectionError::Reset,

@@ -9,6 +9,7 @@ use longhaul_units::{Span, Time};
 use super::{Liveness, Sender, Timer, Timers};
 use crate::{ConnectionError, Record, RecoveryState, RttEstimator, Scoreboard};
 
+mod abandon;
 mod detect;
 mod outage;
 mod recovery;

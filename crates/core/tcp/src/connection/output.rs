@@ -72,8 +72,8 @@ impl Connection {
 
     /// Fills an empty batch with the most urgent segments other than a SYN or a RST.
     fn transmit_next(&mut self, now: Time, batch: &mut Batch, max_segments: usize) -> Due {
-        if self.transmit_extension(Turn::First, now, batch, max_segments) {
-            return Due::Batch;
+        if let Some(due) = self.transmit_extension(Turn::First, now, batch, max_segments) {
+            return due;
         }
         self.stats.segments_out += self.rcv.acks.push_queued(batch, max_segments);
         if !batch.is_empty() {
@@ -83,8 +83,8 @@ impl Connection {
             Due::Nothing => {}
             data => return data,
         }
-        if self.transmit_extension(Turn::Last, now, batch, max_segments) {
-            return Due::Batch;
+        if let Some(due) = self.transmit_extension(Turn::Last, now, batch, max_segments) {
+            return due;
         }
         if !self.rcv.acks.due || !self.life.state.is_synchronized() {
             return Due::Nothing;
@@ -181,12 +181,14 @@ impl Connection {
         self.send_loop().fill(&mut fill)
     }
 
-    fn transmit_extension(&mut self, turn: Turn, now: Time, batch: &mut Batch, max_segments: usize) -> bool {
+    /// Returns what is due if extensions have filled the batch, or hold everything back.
+    fn transmit_extension(&mut self, turn: Turn, now: Time, batch: &mut Batch, max_segments: usize) -> Option<Due> {
         if self.ext.list.is_empty() {
-            return false;
+            return None;
         }
         match self.engine().send_for_extensions(turn, Outgoing { now, batch: &mut *batch, max_segments }) {
-            Filled::Nothing(_) => return false,
+            Filled::Nothing(_) => return None,
+            Filled::Held => return Some(Due::Nothing),
             Filled::InWindow => self.after_transmit(now, batch),
             Filled::Beside => {
                 self.stats.segments_out += batch.segments.len() as u64;
@@ -194,6 +196,6 @@ impl Connection {
                 self.control_loop().refresh();
             }
         }
-        true
+        Some(Due::Batch)
     }
 }

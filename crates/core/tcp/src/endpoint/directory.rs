@@ -1,18 +1,17 @@
 //! Directory of the connections of a group of endpoints.
 
 use std::collections::HashMap;
-use std::hash::BuildHasher;
+use std::hash::{BuildHasher, Hash};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::prehashed::Prehashed;
-use crate::Tuple;
 use crate::keys::Keys;
 
 /// Number of parts, each with its lock. A lock is held for one lookup, and no other lock is taken meanwhile.
 const PARTS: usize = 16;
 
-/// Endpoint numbers by a keyed hash of the address pair. A collision of hashes names the wrong endpoint, which then
-/// handles the segment as one without a connection.
+/// Endpoint numbers by a keyed hash of the address pair, or of the number of a connection that can move. A collision of
+/// hashes names the wrong endpoint, which then handles the segment as one without a connection.
 #[derive(Debug)]
 pub(super) struct Directory {
     keys: Keys,
@@ -26,21 +25,21 @@ impl Directory {
         Self { keys, parts: Default::default() }
     }
 
-    pub(super) fn find(&self, tuple: &Tuple) -> Option<u32> {
-        let hash = self.keys.hash_one(tuple);
+    pub(super) fn find(&self, name: &impl Hash) -> Option<u32> {
+        let hash = self.keys.hash_one(name);
         self.part(hash)?.get(&hash).copied()
     }
 
-    pub(super) fn insert(&self, tuple: &Tuple, index: u32) {
-        let hash = self.keys.hash_one(tuple);
+    pub(super) fn insert(&self, name: &impl Hash, index: u32) {
+        let hash = self.keys.hash_one(name);
         if let Some(mut part) = self.part(hash) {
             part.insert(hash, index);
         }
     }
 
-    /// Removes the entry, unless another endpoint has a connection between the same addresses by now.
-    pub(super) fn remove(&self, tuple: &Tuple, index: u32) {
-        let hash = self.keys.hash_one(tuple);
+    /// Removes the entry, unless another endpoint has a connection of this name by now.
+    pub(super) fn remove(&self, name: &impl Hash, index: u32) {
+        let hash = self.keys.hash_one(name);
         if let Some(mut part) = self.part(hash)
             && part.get(&hash) == Some(&index)
         {
@@ -60,6 +59,7 @@ mod tests {
     use std::net::{IpAddr, SocketAddr};
 
     use super::*;
+    use crate::Tuple;
 
     #[test]
     fn an_entry_belongs_to_the_endpoint_that_made_it_last() {

@@ -1,6 +1,7 @@
 //! Counters and addresses of connections that the endpoints on several sockets have in common.
 
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,7 +9,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use longhaul_units::Time;
 
 use super::directory::Directory;
-use crate::Tuple;
 use crate::keys::Keys;
 
 /// State shared by the endpoints on several sockets with one address: the counters behind the limits of
@@ -194,22 +194,38 @@ impl Membership {
         self.group.0.cookies_until.store(until.map_or(0, Time::as_nanos), Ordering::Relaxed);
     }
 
-    /// Enters a connection of this endpoint in the directory.
-    pub(super) fn enter(&self, tuple: &Tuple) {
+    /// Enters a connection of this endpoint in the directory, by its addresses or its number.
+    pub(super) fn enter(&self, name: &impl Hash) {
         if let Some(index) = self.index {
-            self.group.0.directory.insert(tuple, index);
+            self.group.0.directory.insert(name, index);
         }
     }
 
-    pub(super) fn strike_out(&self, tuple: &Tuple) {
+    pub(super) fn strike_out(&self, name: &impl Hash) {
         if let Some(index) = self.index {
-            self.group.0.directory.remove(tuple, index);
+            self.group.0.directory.remove(name, index);
         }
     }
 
-    pub(super) fn owner(&self, tuple: &Tuple) -> Option<u32> {
+    pub(super) fn owner(&self, name: &impl Hash) -> Option<u32> {
         let index = self.index?;
-        self.group.0.directory.find(tuple).filter(|owner| *owner != index)
+        self.group.0.directory.find(name).filter(|owner| *owner != index)
+    }
+
+    /// Counts a connection for another address of its peer from now on, whatever the limit of that is.
+    pub(super) fn transfer(&self, from: IpAddr, to: IpAddr, share: &mut Option<Arc<Share>>, charged: usize) {
+        let (from, to) = (prefix(from), prefix(to));
+        let Some(share) = share.as_mut().filter(|_| from != to) else { return };
+        let mut addresses = self.group.addresses();
+        let next = Arc::clone(addresses.entry(to).or_default());
+        next.connections.add(1);
+        next.memory.add(charged);
+        let former = std::mem::replace(share, next);
+        former.memory.subtract(charged);
+        former.connections.subtract(1);
+        if former.connections.get() == 0 {
+            addresses.remove(&from);
+        }
     }
 }
 

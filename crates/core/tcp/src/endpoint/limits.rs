@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use longhaul_units::Time;
+use longhaul_wire::{CheshireCodec, Codec};
 
 use super::group::{EndpointGroup, Membership, Share, UNIT};
 use super::slots::Slot;
@@ -20,14 +21,15 @@ impl Endpoint {
         Self::with(config, now, Membership::new(group, index))
     }
 
-    /// Returns the number of the endpoint in this group that has the connection between these addresses, if it is not
-    /// this one. Datagrams of the connection should be passed to that endpoint.
+    /// Returns the number of the endpoint in this group that has the connection between these addresses, or the one that
+    /// `datagram` would move there, if it is not this endpoint. The datagram should be passed to that one.
     #[must_use]
-    pub fn owner(&mut self, tuple: &Tuple) -> Option<u32> {
+    pub fn owner(&mut self, tuple: &Tuple, datagram: &[u8]) -> Option<u32> {
         if self.membership.index.is_none() || self.find_slot(tuple).is_some() {
             return None;
         }
-        self.membership.owner(tuple)
+        let moving = || CheshireCodec::parse(datagram).ok()?.0.options.moving;
+        self.membership.owner(tuple).or_else(|| self.membership.owner(&moving()?.value))
     }
 
     /// Returns whether SYNs are answered.
@@ -100,6 +102,9 @@ impl Drop for Endpoint {
         }
         for slot in self.slots.take_all() {
             self.membership.strike_out(&slot.tuple);
+            if let Some(anchor) = &slot.anchor {
+                self.membership.strike_out(anchor.number());
+            }
             self.discharge(&slot);
         }
         if let Some(listener) = self.listener.take() {

@@ -69,8 +69,8 @@ impl Endpoint {
         is_plain && self.listener.is_some() && self.membership.cookies_until().is_some_and(|until| now <= until)
     }
 
-    /// Handles a segment without a connection. If it opens one by a SYN cookie, returns the slot of the connection,
-    /// which then handles the segment.
+    /// Handles a segment without a connection. If it opens one by a SYN cookie, or moves one here, returns the slot of the
+    /// connection, which then handles the segment.
     pub(super) fn open_for(
         &mut self,
         now: Time,
@@ -81,6 +81,11 @@ impl Endpoint {
     ) -> Option<u32> {
         if !meta.tuple.joins_two_hosts() {
             return None;
+        }
+        if header.options.moving.is_some()
+            && let Some(met) = self.meet_move(now, meta, header, wire)
+        {
+            return met;
         }
         // TIME-WAIT: the segment meets the record of an earlier connection (RFC 9293, section 3.10.7.4; RFC 6191).
         let listening = self.listens_with_timestamps();

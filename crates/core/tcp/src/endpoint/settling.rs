@@ -1,9 +1,11 @@
 //! After each call: events, timers, memory and the end of connections.
 
+use std::net::IpAddr;
+
 use longhaul_units::Time;
 
 use super::slots::Slot;
-use crate::{Endpoint, EndpointEvent, Event, State};
+use crate::{Endpoint, EndpointEvent, Event, PathCache, State};
 
 #[expect(clippy::multiple_inherent_impl, reason = "one file per task")]
 impl Endpoint {
@@ -96,8 +98,18 @@ impl Slot {
     /// Updates the metrics cache once; anything that happens later says nothing about the path.
     fn learn_path(&mut self, now: Time) {
         let Some(cache) = self.path_cache.take_if(|_| self.connection.status().has_seen_its_path()) else { return };
+        self.update(&cache, now, self.tuple.remote.ip());
+    }
+
+    /// Updates the metrics cache with what was found on the path to `remote`, which the connection leaves.
+    pub(super) fn leave_path(&self, now: Time, remote: IpAddr) {
+        if let Some(cache) = &self.path_cache {
+            self.update(cache, now, remote);
+        }
+    }
+
+    fn update(&self, cache: &PathCache, now: Time, remote: IpAddr) {
         let congestion = self.connection.config.congestion.name();
-        let remote = self.tuple.remote.ip();
         cache.seed(now, remote, &congestion, &self.connection.status().path_metrics());
         if let Some(checked_out) = self.connection.status().unspent_path() {
             cache.give_back(remote, &congestion, checked_out);

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::group::Share;
+use super::moving::Anchor;
 use crate::{ConnId, Connection, PathCache, Tuple};
 
 /// Connection of an endpoint.
@@ -25,6 +26,8 @@ pub(super) struct Slot {
     pub(super) charged: usize,
     /// Metrics cache to update when the connection has finished sending.
     pub(super) path_cache: Option<PathCache>,
+    /// What the server needs to move the connection, if it can.
+    pub(super) anchor: Option<Box<Anchor>>,
 }
 
 /// The slots, of which some are free.
@@ -79,7 +82,9 @@ impl Slots {
         let path_cache = connection.config.path_cache.clone();
         let (place, pending) = (self.live.len() as u32, share.is_some());
         let (memory, charged, queued, held) = (0, 0, false, true);
-        let slot = Slot { id, tuple, connection, place, queued, held, pending, share, memory, charged, path_cache };
+        let anchor = None;
+        let slot =
+            Slot { id, tuple, connection, place, queued, held, pending, share, memory, charged, path_cache, anchor };
         let index = id.slot as usize;
         if index == self.all.len() {
             self.all.push(None);

@@ -49,6 +49,20 @@ impl Table {
         }
         self.latest = self.latest.take_if(|(latest, _)| latest != tuple);
     }
+
+    /// Returns the slot entered under this number of a connection that can move.
+    pub(super) fn find_number(&self, number: &[u8; 8]) -> Option<u32> {
+        self.slots.get(&self.keys.hash_one(number)).copied()
+    }
+
+    /// Enters a slot under a number, too. Addresses are never found by its hash, because they are compared.
+    pub(super) fn insert_number(&mut self, number: &[u8; 8], slot: u32) {
+        self.slots.insert(self.keys.hash_one(number), slot);
+    }
+
+    pub(super) fn remove_number(&mut self, number: &[u8; 8]) {
+        self.slots.remove(&self.keys.hash_one(number));
+    }
 }
 
 #[expect(clippy::multiple_inherent_impl, reason = "one file per task")]
@@ -69,6 +83,7 @@ impl Endpoint {
     pub(super) fn unmap(&mut self, index: u32, tuple: &Tuple) {
         self.table.remove(tuple, index);
         self.membership.strike_out(tuple);
+        self.unlist(index);
     }
 }
 

@@ -10,6 +10,7 @@ use super::*;
 use crate::batch::Batch;
 
 mod group;
+mod moves;
 mod rules;
 mod runs;
 mod time_wait;

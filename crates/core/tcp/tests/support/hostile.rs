@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use longhaul_tcp::{Batch, Config, ConnId, DatagramMeta, Endpoint, EndpointConfig, Tuple};
+use longhaul_tcp::{Batch, Config, ConnId, DatagramMeta, Endpoint, EndpointConfig, Mobility, MoveTags, Tuple};
 use longhaul_units::{Span, Time};
-use longhaul_wire::{CheshireCodec, Codec, Flags, Header, Timestamps};
+use longhaul_wire::{CheshireCodec, Codec, Flags, Header, MoveOption, MoveStep, Timestamps};
 
 #[path = "script.rs"]
 mod script;
@@ -332,4 +332,67 @@ fn returning(script: &[u8], secret: u8) -> Option<(bool, bool)> {
     deliver(&mut endpoint, now, host, &emit(&ack, &[]));
     drain(&mut endpoint, now);
     Some((endpoint.accept().is_some(), unchanged))
+}
+
+/// Tags that differ in each bit of a message, under one key per direction.
+#[derive(Debug)]
+struct Tags;
+
+impl MoveTags for Tags {
+    fn client(&self, message: &[u8]) -> [u8; 8] {
+        let fold = |sum: u64, byte: &u8| (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+        message.iter().fold(0xcbf2_9ce4_8422_2325, fold).to_be_bytes()
+    }
+
+    fn server(&self, message: &[u8]) -> [u8; 8] {
+        self.client(message).map(|byte| !byte)
+    }
+}
+
+/// True and false claims and answers from four addresses. Only an answer that is right for the address from which it comes
+/// moves the connection, each counter moves it once, and no address gets more bytes than came from there.
+pub fn moves(script: &[u8]) {
+    let mut script = Script(script);
+    let mut victim = victim();
+    let (id, number) = (victim.id, [5; 8]);
+    let mobility = Mobility { number, is_client: false, tags: Arc::new(Tags) };
+    assert!(victim.endpoint.set_mobility(id, mobility));
+    let (mut at, mut last, mut moved_at) = (1, 0, None);
+    let mut challenges = BTreeMap::new();
+    while !script.is_over() {
+        victim.now += Span::from_millis(u64::from(script.byte()));
+        let (host, other, kind, counter) =
+            (script.byte() % 4, script.byte() % 4, script.byte(), u32::from(script.byte()));
+        let now = victim.now;
+        let mut header = victim.header(Flags::ACK, 0, 0);
+        let step = if kind & 1 == 0 { MoveStep::Claim } else { MoveStep::Answer };
+        let value = if kind & 2 == 0 { number } else { [6; 8] };
+        let mut moving = MoveOption { step, value, counter, tag: [0; 8] };
+        let challenge = challenges.get(&(other, counter)).copied().unwrap_or([0; 8]);
+        let covered = if step == MoveStep::Claim { header.seq.to_be_bytes().to_vec() } else { challenge.to_vec() };
+        moving.tag = Tags.client(&[&moving.tagged()[..], &covered].concat());
+        moving.tag[7] ^= u8::from(kind & 12 == 12);
+        header.options.moving = Some(moving);
+        let datagram = emit(&header, &[]);
+        deliver(&mut victim.endpoint, now, host, &datagram);
+        let is_right = step == MoveStep::Answer && value == number && kind & 12 != 12 && host == other;
+        let is_late = moved_at.is_none_or(|at| now - at >= Span::from_millis(50));
+        if is_right && is_late && counter > last && host != at && challenges.contains_key(&(host, counter)) {
+            (at, last, moved_at) = (host, counter, Some(now));
+        }
+        assert_eq!(victim.endpoint.tuple(id), Some(tuple(at)));
+        let mut bytes = 0;
+        for (to, header, len) in drain(&mut victim.endpoint, now) {
+            if to == tuple(at) {
+                continue;
+            }
+            assert_eq!(to, tuple(host), "another address than that of the segment");
+            bytes += len;
+            if let Some(challenge) = header.options.moving {
+                assert_eq!(challenge.step, MoveStep::Challenge);
+                challenges.insert((host, challenge.counter), challenge.value);
+            }
+        }
+        assert!(bytes <= datagram.len(), "{bytes} bytes for {}", datagram.len());
+    }
 }

@@ -20,7 +20,7 @@ use longhaul_wire::{Ecn, Flags};
 use super::sent_timestamps::SentTimestamps;
 use super::{AckFacts, Claims, Extension, Filled, Outgoing, Turn};
 use crate::connection::{Engine, Sender};
-use crate::{Info, ProbeInfo, Record, Scoreboard, TimestampClock, add};
+use crate::{Info, ProbeInfo, Record, RttEstimator, Scoreboard, TimestampClock, add};
 
 /// Maximum number of recorded probes. Beyond it the oldest records are dropped.
 const MAX_RECORDS: usize = 4096;
@@ -268,7 +268,7 @@ impl Extension for Probes {
     }
 
     /// Probes that are outstanding have measured the path as it was before.
-    fn on_timeout(&mut self) {
+    fn on_timeout(&mut self, _: &RttEstimator) {
         self.begin_generation();
     }
 

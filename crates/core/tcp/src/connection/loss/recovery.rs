@@ -93,7 +93,7 @@ impl Recovery<'_> {
         self.begin_episode(Phase::Timeout(self.snd.nxt), first);
         self.loss.spurious.on_timeout(first, self.snd.board.last_tx());
         self.loss.duplicates = DuplicateAcks::default();
-        self.ext.list.iter_mut().for_each(|extension| extension.on_timeout());
+        self.ext.list.iter_mut().for_each(|extension| extension.on_timeout(self.rtt));
         self.mark_timed_out(now, index);
     }
 

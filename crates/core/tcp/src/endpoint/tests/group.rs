@@ -170,7 +170,7 @@ fn memory_limits_hold_for_the_group() {
 fn members_know_each_others_connections() {
     let (_, mut all) = members(3, |_| {});
     let (id, _) = connect(&mut all[1], client(1, 1), &syn());
-    let owners = |all: &mut Vec<Endpoint>| all.iter_mut().map(|e| e.owner(&client(1, 1))).collect::<Vec<_>>();
+    let owners = |all: &mut Vec<Endpoint>| all.iter_mut().map(|e| e.owner(&client(1, 1), &[])).collect::<Vec<_>>();
     assert_eq!(owners(&mut all), [Some(1), None, Some(1)]);
     aborted(&mut all[1], id);
     assert_eq!(owners(&mut all), [None; 3]);
@@ -208,7 +208,7 @@ fn endpoints_outside_the_directory_share_limits_only() {
     let opened: Vec<_> =
         all.iter_mut().map(|e| e.connect(NOW, client(1, 1), Arc::new(Config::default())).is_some()).collect();
     assert_eq!(opened, [true, true, false]);
-    assert_eq!(all[2].owner(&client(1, 1)), None);
+    assert_eq!(all[2].owner(&client(1, 1), &[]), None);
     drop(all.remove(0));
     assert_eq!(group.connections(), 1);
     assert!(all[1].connect(NOW, client(1, 1), Arc::new(Config::default())).is_some());

@@ -1,0 +1,165 @@
+//! Moves of a client to another path (`docs/wire.md`, "Move"): claims, and answers to challenges.
+//!
+//! The client claims its connection when the application says that its address has changed, after a second
+//! retransmission timeout, and when a reset shows that the server does not know its address (a NAT has forgotten it).
+//! After a change of address or a reset, everything else waits for the challenge, since the server would reset it.
+
+use longhaul_units::{Span, Time};
+use longhaul_wire::{Flags, MoveStep};
+
+use super::{Extension, Filled, Outgoing, Turn};
+use crate::connection::{Engine, Incoming, Timer};
+use crate::mobility::Mobility;
+use crate::{RttEstimator, State};
+
+/// Minimum interval between two changes of address.
+const INTERVAL: Span = Span::from_millis(100);
+/// Interval between claims if the round-trip time is not known, and what is added if it is.
+const FIRST_INTERVAL: Span = Span::from_millis(500);
+const MARGIN: Span = Span::from_millis(50);
+/// Longest interval between claims, and the number of claims after which the move has failed: about two minutes.
+const MAX_INTERVAL: Span = Span::from_secs(8);
+const MAX_CLAIMS: u32 = 20;
+/// Number of timeouts in a row that lead to a claim.
+const TIMEOUTS: u32 = 2;
+/// Number of resets in a row, each in answer to a claim, that end the connection.
+const MAX_RESETS: u32 = 3;
+
+#[derive(Debug)]
+pub(in crate::connection) struct Mover {
+    mobility: Mobility,
+    counter: u32,
+    attempt: Option<Attempt>,
+    moved_at: Option<Time>,
+    /// Timeouts since the last segment of the server.
+    timeouts: u32,
+}
+
+/// A move that is in progress.
+#[derive(Debug)]
+struct Attempt {
+    /// Whether nothing but claims is sent now.
+    holds: bool,
+    /// When the next claim is sent, and when the last one was.
+    due: Time,
+    claimed_at: Time,
+    /// When the first one was.
+    began_at: Time,
+    claims: u32,
+    resets: u32,
+    /// The least round-trip time. What arrives sooner after a claim does not answer it.
+    trip: Span,
+    interval: Span,
+}
+
+impl Mover {
+    pub(in crate::connection) fn new(mobility: Mobility) -> Self {
+        Self { mobility, counter: 0, attempt: None, moved_at: None, timeouts: 0 }
+    }
+
+    fn begin(&mut self, due: Time, holds: bool, rtt: &RttEstimator) {
+        self.attempt = Some(Attempt {
+            holds,
+            due,
+            claimed_at: due,
+            began_at: due,
+            claims: 0,
+            resets: 0,
+            trip: rtt.min.unwrap_or_default(),
+            interval: rtt.srtt.map_or(FIRST_INTERVAL, |srtt| srtt + srtt / 2 + MARGIN),
+        });
+    }
+}
+
+impl Extension for Mover {
+    fn on_segment(&mut self, segment: &Incoming<'_>, _: State, engine: &mut Engine<'_>) {
+        self.timeouts = 0;
+        let Some(attempt) = self.attempt.as_mut().filter(|attempt| attempt.claims > 0) else { return };
+        let (number, now) = (self.mobility.number, segment.now);
+        match segment.header.options.moving.filter(|moving| moving.step == MoveStep::Challenge) {
+            // The server sends to our address, unless that was before the first claim.
+            None if attempt.claims > 1 || now - attempt.claimed_at >= attempt.trip => self.attempt = None,
+            None => {}
+            Some(challenge) if self.mobility.verifies(&challenge, &number) => {
+                let mut answer = engine.textless_header(now);
+                let signed = self.mobility.sign(MoveStep::Answer, number, challenge.counter, &challenge.value);
+                answer.options.moving = Some(signed);
+                engine.rcv.acks.queue.push_front(answer);
+                // What was sent to a server that does not know our address is lost. Data follows the answer at once.
+                if std::mem::take(&mut attempt.holds) {
+                    engine.abandon_flight(now);
+                }
+                (attempt.trip, attempt.resets) = (now - attempt.began_at, 0);
+            }
+            Some(_) => {}
+        }
+    }
+
+    fn on_timeout(&mut self, rtt: &RttEstimator) {
+        self.timeouts += 1;
+        if self.timeouts == TIMEOUTS && self.attempt.is_none() {
+            self.begin(Time::ZERO, false, rtt);
+        }
+    }
+
+    fn on_reset(&mut self, now: Time, rtt: &RttEstimator) -> bool {
+        let Some(attempt) = &mut self.attempt else {
+            self.begin(now, true, rtt);
+            return true;
+        };
+        // Resets for what was sent before the last claim do not count, nor others while the next one is due.
+        if attempt.claims > 0 && attempt.due > now && now - attempt.claimed_at >= attempt.trip {
+            attempt.resets += 1;
+            (attempt.due, attempt.holds) = (now, true);
+        }
+        attempt.resets < MAX_RESETS
+    }
+
+    fn on_new_address(&mut self, now: Time, rtt: &RttEstimator) -> bool {
+        let may = self.moved_at.is_none_or(|at| now - at >= INTERVAL);
+        if may {
+            self.moved_at = Some(now);
+            self.begin(now, true, rtt);
+        }
+        may
+    }
+
+    fn send(&mut self, turn: Turn, engine: &mut Engine<'_>, out: &mut Outgoing<'_>) -> Filled {
+        let Some(attempt) = &mut self.attempt else { return Filled::Nothing(None) };
+        if turn == Turn::Last {
+            return Filled::Nothing(Some(attempt.due));
+        }
+        let is_due = attempt.due <= out.now;
+        if is_due && attempt.claims == MAX_CLAIMS {
+            self.attempt = None;
+            return Filled::Nothing(None);
+        }
+        if is_due {
+            // A claim that is repeated because its answer was lost waits for another one.
+            attempt.holds |= attempt.claims > 0 && self.timeouts < TIMEOUTS;
+            if attempt.claims == 0 {
+                attempt.began_at = out.now;
+            }
+            attempt.claims += 1;
+            attempt.claimed_at = out.now;
+            attempt.due = out.now + attempt.interval;
+            attempt.interval = (attempt.interval * 2).min(MAX_INTERVAL);
+            self.counter += 1;
+            let una = engine.snd.una;
+            let mut claim = engine.headers().header(out.now, una);
+            (claim.flags, claim.seq) = (Flags::ACK, claim.seq.wrapping_sub(1));
+            let covered = claim.seq.to_be_bytes();
+            let signed = self.mobility.sign(MoveStep::Claim, self.mobility.number, self.counter, &covered);
+            claim.options.moving = Some(signed);
+            out.batch.push(&claim, 0, 0);
+        }
+        if is_due || attempt.holds {
+            engine.timers.arm(Timer::Extension, attempt.due);
+        }
+        match (is_due, attempt.holds) {
+            (true, _) => Filled::Beside,
+            (false, true) => Filled::Held,
+            (false, false) => Filled::Nothing(None),
+        }
+    }
+}
