@@ -214,6 +214,7 @@ impl Future for Driver {
         // 3. Send what is left, set the timer, and wake the tasks whose connections have changed.
         let now = Io::now();
         let mut state = shared.lock();
+        state.follow_route(&shared, now);
         let defers = std::mem::take(&mut self.defers);
         let turn = if defers && !again { Turn::Done } else { state.transmit(&shared, now, None) };
         // Its task is about to have its turn.

@@ -95,6 +95,11 @@ pub(crate) trait Socket: Send + Sync {
     /// Sends datagrams; fails with `WouldBlock` if the send buffer is full.
     fn send(&self, outgoing: &Outgoing<'_>) -> io::Result<()>;
 
+    /// Connects the socket to its peer from the local address that the system chooses now, if that is possible.
+    fn reconnect(&self, _peer: SocketAddr) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
     /// Passes errors reported on the path since the last call to `each`, with the destination of the datagram concerned
     /// where it is known. Returns whether there were any.
     fn take_errors(&self, each: &mut dyn FnMut(Option<SocketAddr>, HostError)) -> bool;

@@ -115,6 +115,7 @@ mod path_cache;
 #[cfg(feature = "qlog")]
 mod qlog;
 mod rebind;
+mod roaming;
 mod setup;
 mod shards;
 mod shared;
@@ -137,6 +138,9 @@ pub use listener::TcpListener;
 pub use listener_info::ListenerInfo;
 #[doc(inline)]
 pub use longhaul_tcp::{ConnectionError, HostError, RecoveryState, State as TcpState};
+/// For longhaul-tls, which makes them of the keys of a connection.
+#[doc(hidden)]
+pub use longhaul_tcp::{Mobility, MoveTags};
 pub use path_cache::{LoadPathCacheError, PathCache, PathCacheConfig, PathMetrics, SavedPath};
 pub use socket::TcpSocket;
 pub use stream::TcpStream;

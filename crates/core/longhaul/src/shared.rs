@@ -18,6 +18,7 @@ use crate::disk::WaitForDisk;
 use crate::handle::driver_follows;
 use crate::info::SocketInfo;
 use crate::io::{Buffers, Io};
+use crate::roaming::Roaming;
 use crate::shards::Shards;
 use crate::sync::{Mutex, MutexGuard};
 use crate::waiters::{Wait, Waiters, WakerSet};
@@ -61,7 +62,7 @@ pub(crate) struct State {
     driver: Option<Waker>,
     batch: Batch,
     /// The destination of a batch that the socket has not accepted yet.
-    stuck: Option<Destination>,
+    pub(crate) stuck: Option<Destination>,
     /// Whether more is to be sent than one turn could. Tasks then leave it to the driver, which receives before it sends:
     /// many busy tasks would delay it until ACKs overflow the socket.
     is_behind: bool,
@@ -101,6 +102,8 @@ pub(crate) struct State {
     scratch: Vec<u8>,
     /// The only peer of a connected socket.
     pub(crate) client: Option<Tuple>,
+    /// What is known of its moves, if its connection can move.
+    pub(crate) roaming: Option<Box<Roaming>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -155,6 +158,7 @@ impl Shared {
             wake: Vec::new(),
             scratch: Vec::new(),
             client: None,
+            roaming: None,
         };
         // A connector tells its peers apart by their addresses alone, because the system chooses the local address.
         let wildcard = local.ip().is_unspecified() && !io.role.is_client();
@@ -370,7 +374,8 @@ impl State {
 
     /// Sets the timer if it would fire too late. A timer that fires too early does no harm.
     pub(crate) fn arm(&mut self, shared: &Shared) {
-        let times = [self.endpoint.poll_timeout(), self.resume_at, self.read_at, self.lingers_until];
+        let look_at = self.roaming.as_ref().and_then(|roaming| roaming.look_at);
+        let times = [self.endpoint.poll_timeout(), self.resume_at, self.read_at, self.lingers_until, look_at];
         let Some(next) = times.into_iter().flatten().min() else { return };
         if self.armed.is_none_or(|armed| next < armed) {
             shared.io.arm(next);
@@ -398,6 +403,7 @@ impl State {
                     match event {
                         Event::Readable => waiters.take(Wait::Read, &mut self.wake),
                         Event::Writable => waiters.take(Wait::Write, &mut self.wake),
+                        Event::Stalled => self.look_soon(Time::ZERO),
                         Event::Connected | Event::Finished => waiters.take(Wait::State, &mut self.wake),
                         Event::Closed => {
                             waiters.take(Wait::State, &mut self.wake);

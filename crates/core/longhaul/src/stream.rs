@@ -116,16 +116,17 @@ impl TcpStream {
         connect::connect_over(socket, addr, config.into()).await
     }
 
-    /// Returns the peer's address.
+    /// Returns the address that the peer had when the connection was made.
     #[doc = errors!(never)]
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
         Ok(self.handle.peer)
     }
 
-    /// Returns the local address.
+    /// Returns the local address, which changes when the connection [moves](Self::relocate).
     #[doc = errors!(never)]
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
-        Ok(self.handle.local)
+        let state = self.handle.shared.lock();
+        Ok(state.roaming.as_ref().map_or(self.handle.local, |roaming| roaming.local))
     }
 
     /// Returns a snapshot of the connection. The call takes about a microsecond.

@@ -12,10 +12,10 @@ pub enum ErrorClass {
     /// depend on this shortage, so waiting for writability would spin or hang. (`ENOBUFS`, `ENOMEM`)
     NoBuffers,
     /// The datagram cannot be sent to this address at present: there is no route, the interface is down, a firewall
-    /// forbids it, the source address was removed, or the address is invalid as a destination (port zero, a blackhole
-    /// route). This is a soft error: the datagram is lost, but the socket and other peers are unaffected. (`EPERM`,
-    /// `EACCES`, `EINVAL`, `EIO`, `ENETUNREACH`, `EHOSTUNREACH`, `ENETDOWN`, `EHOSTDOWN`, `EADDRNOTAVAIL`, `ENODEV`,
-    /// `ENXIO`, `ENONET`, `EPROTO`, `ENOPROTOOPT`, `EOPNOTSUPP`)
+    /// forbids it, the source address was removed, the socket could not be connected again, or the address is invalid as
+    /// a destination (port zero, a blackhole route). This is a soft error: the datagram is lost, but the socket and other
+    /// peers are unaffected. (`EPERM`, `EACCES`, `EINVAL`, `EIO`, `ENETUNREACH`, `EHOSTUNREACH`, `ENETDOWN`, `EHOSTDOWN`,
+    /// `EADDRNOTAVAIL`, `EDESTADDRREQ`, `ENODEV`, `ENXIO`, `ENONET`, `EPROTO`, `ENOPROTOOPT`, `EOPNOTSUPP`)
     Unreachable,
     /// An earlier datagram of this connected socket was sent to a closed port. The kernel reports this on the next call
     /// instead of executing it, so repeat the call. (`ECONNREFUSED`, `ECONNRESET`)

@@ -102,6 +102,10 @@ impl super::Socket for Socket {
         })
     }
 
+    fn reconnect(&self, peer: SocketAddr) -> io::Result<()> {
+        self.socket.reconnect(peer)
+    }
+
     fn take_errors(&self, each: &mut dyn FnMut(Option<SocketAddr>, HostError)) -> bool {
         let mut any = false;
         while let Ok(Some(report)) = self.socket.recv_path_error() {

@@ -34,7 +34,10 @@ impl State {
         for capture in &self.captures {
             capture.lock().received(now, shared.local, incoming);
         }
-        if let Some(shard) = self.endpoint.owner(&tuple) {
+        let owner = self.endpoint.owner(&tuple, incoming.data);
+        // What follows the answer that moves a connection belongs to the same shard.
+        let follows = self.forwarded.last().filter(|last| last.meta.tuple == tuple).map(|last| last.shard);
+        if let Some(shard) = owner.or(follows) {
             // The buffer of a large message need not be copied.
             let data = incoming.shared.map_or_else(|| Bytes::copy_from_slice(incoming.data), Bytes::clone);
             self.forwarded_messages += 1;

@@ -149,6 +149,7 @@ impl State {
             }
             ErrorClass::Unreachable => {
                 self.stats.send_faults += 1;
+                self.look_soon(now);
                 self.endpoint.handle_host_error(now, destination.tuple, from_host(error));
             }
             ErrorClass::Fatal => {

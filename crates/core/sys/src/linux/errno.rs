@@ -23,6 +23,7 @@ impl ErrorClass {
             | libc::ENETDOWN
             | libc::EHOSTDOWN
             | libc::EADDRNOTAVAIL
+            | libc::EDESTADDRREQ
             | libc::ENODEV
             | libc::ENXIO
             | libc::ENONET
@@ -44,7 +45,7 @@ mod tests {
 
     #[test]
     fn only_a_broken_socket_or_call_is_fatal() {
-        let fatal = [libc::EBADF, libc::ENOTSOCK, libc::EFAULT, libc::EDESTADDRREQ, libc::EAFNOSUPPORT];
+        let fatal = [libc::EBADF, libc::ENOTSOCK, libc::EFAULT, libc::EAFNOSUPPORT];
         for errno in fatal {
             assert_eq!(class(errno), ErrorClass::Fatal);
         }
@@ -60,6 +61,7 @@ mod tests {
             libc::ENETDOWN,
             libc::EHOSTDOWN,
             libc::EADDRNOTAVAIL,
+            libc::EDESTADDRREQ,
             libc::EPROTO,
             libc::ENOPROTOOPT,
             libc::ECONNREFUSED,

@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 use libc::{IPPROTO_IP, IPPROTO_IPV6};
 
 use super::options::{self, Features};
-use super::syscall::option;
+use super::syscall::{disconnect, option};
 use crate::canonical;
 
 /// UDP socket for IPv4, IPv6 or both, with the control messages that a transport needs.
@@ -55,6 +55,16 @@ impl UdpSocket {
     #[must_use]
     pub fn local_addr(&self) -> SocketAddr {
         self.local
+    }
+
+    /// Connects the socket to `peer` once more, from the local address that the routing table chooses now, and from another
+    /// port. An address or port to which the application has bound the socket is kept.
+    pub fn reconnect(&self, peer: SocketAddr) -> io::Result<()> {
+        disconnect(self.as_fd())?;
+        match peer {
+            SocketAddr::V4(v4) if self.v6 => self.io.connect((v4.ip().to_ipv6_mapped(), v4.port())),
+            _ => self.io.connect(peer),
+        }
     }
 
     /// Returns the destination address that all received datagrams have, or `None` if the kernel reports the address of

@@ -101,6 +101,13 @@ fn fill_out(header: &mut libc::msghdr, message: &OutMessage<'_>) {
     header.msg_iovlen = message.slices.len() as _;
 }
 
+/// Undoes `connect(2)`. The local address and port are given up, too, if the system had chosen them.
+pub(super) fn disconnect(fd: BorrowedFd<'_>) -> io::Result<()> {
+    let nobody = libc::sockaddr { sa_family: libc::AF_UNSPEC as libc::sa_family_t, sa_data: [0; 14] };
+    // SAFETY: the kernel reads an address of this length.
+    check(unsafe { libc::connect(fd.as_raw_fd(), &raw const nobody, size_of_val(&nobody) as socklen_t) }).map(drop)
+}
+
 /// Calls `sendmsg(2)` without blocking.
 pub(super) fn sendmsg(fd: BorrowedFd<'_>, message: &OutMessage<'_>) -> io::Result<()> {
     // SAFETY: `msghdr` holds integers and raw pointers only, for which all zeros is a valid value.
