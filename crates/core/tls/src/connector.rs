@@ -10,7 +10,7 @@ use rustls::pki_types::{DnsName, ServerName};
 use crate::authority::ServerTrust;
 use crate::metered::Metered;
 use crate::verify::{self, Expected, PinnedServer};
-use crate::{Authority, Fingerprint, Identity, SecureStream, TlsError};
+use crate::{Authority, Fingerprint, Identity, SecureStream, TlsError, moving};
 
 /// Name used for every server. The TLS library stores sessions under this name; it is not sent.
 const SERVER: &str = "longhaul.invalid";
@@ -71,6 +71,7 @@ impl SecureConnector {
         let builder = builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier));
         let chain = identity.chain.clone();
         let mut config = builder.with_client_auth_cert(chain, identity.key.clone_key())?;
+        config.alpn_protocols = vec![moving::PROTOCOL.to_vec()];
         config.enable_sni = false;
         config.enable_early_data = false;
         Ok(Self { tls: Arc::new(config).into(), expected, trust })

@@ -53,6 +53,7 @@ mod identity;
 pub mod limiter;
 mod listener;
 mod metered;
+mod moving;
 mod stream;
 mod verify;
 

@@ -15,7 +15,7 @@ use crate::admission::{Admission, Limits, Ticket};
 use crate::limiter;
 use crate::metered::Metered;
 use crate::verify::{self, Allowed, AllowedClients};
-use crate::{Authority, Fingerprint, Identity, SecureStream, TlsError};
+use crate::{Authority, Fingerprint, Identity, SecureStream, TlsError, moving};
 
 /// Number of round trips that a handshake may take, with retransmissions, and the maximum time for them.
 const HANDSHAKE_TRIPS: u32 = 8;
@@ -125,6 +125,7 @@ impl SecureListener {
         // Sessions are resumed by tickets, which are encrypted with a key that changes every six hours.
         config.ticketer = rustls::crypto::ring::Ticketer::new()?;
         config.max_early_data_size = 0;
+        config.alpn_protocols = vec![moving::PROTOCOL.to_vec()];
         let limits = HandshakeLimits::default();
         let acceptor = Acceptor { tls: Arc::new(config), allowed, authority, limits };
         let handshakes = JoinSet::new();

@@ -13,7 +13,7 @@ use tokio_rustls::TlsStream;
 
 use crate::metered::Metered;
 use crate::verify::Grounds;
-use crate::{Fingerprint, TlsError};
+use crate::{Fingerprint, TlsError, moving};
 
 /// An encrypted connection to a peer with a known key.
 ///
@@ -38,7 +38,13 @@ impl SecureStream {
         let certificate = tls.get_ref().1.peer_certificates().and_then(<[_]>::first).ok_or(TlsError::KeyType)?;
         let peer = Fingerprint::of(certificate)?;
         tls.get_mut().0.trust();
-        Ok(Self { tls, peer, grounds: Grounds::Key })
+        let stream = Self { tls, peer, grounds: Grounds::Key };
+        let session = stream.tls.get_ref().1;
+        if session.alpn_protocol() == Some(moving::PROTOCOL) {
+            let is_client = matches!(stream.tls, TlsStream::Client(_));
+            stream.tcp().set_mobility(moving::mobility(&stream.export_bytes(moving::LABEL)?, is_client));
+        }
+        Ok(stream)
     }
 
     /// Returns the key of the peer.
@@ -89,9 +95,13 @@ impl SecureStream {
     /// # Errors
     /// Returns [`TlsError::Protocol`] if the TLS library refuses.
     pub fn export(&self, label: &str) -> Result<[u8; 32], TlsError> {
+        self.export_bytes(label)
+    }
+
+    fn export_bytes<const N: usize>(&self, label: &str) -> Result<[u8; N], TlsError> {
         let secret = match &self.tls {
-            TlsStream::Client(tls) => tls.get_ref().1.export_keying_material([0; 32], label.as_bytes(), None),
-            TlsStream::Server(tls) => tls.get_ref().1.export_keying_material([0; 32], label.as_bytes(), None),
+            TlsStream::Client(tls) => tls.get_ref().1.export_keying_material([0; N], label.as_bytes(), None),
+            TlsStream::Server(tls) => tls.get_ref().1.export_keying_material([0; N], label.as_bytes(), None),
         };
         Ok(secret?)
     }

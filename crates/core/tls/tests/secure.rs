@@ -28,8 +28,16 @@ impl Drop for Server {
 
 impl Server {
     async fn start(limits: HandshakeLimits, allowed: impl Fn(&Fingerprint) -> bool + Send + Sync + 'static) -> Self {
+        Self::start_sharded(1, limits, allowed).await
+    }
+
+    async fn start_sharded(
+        shards: usize,
+        limits: HandshakeLimits,
+        allowed: impl Fn(&Fingerprint) -> bool + Send + Sync + 'static,
+    ) -> Self {
         let identity = Identity::generate().unwrap();
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let listener = TcpListener::bind_sharded("127.0.0.1:0", shards).await.unwrap();
         let address = listener.local_addr().unwrap();
         let mut listener = SecureListener::new(listener, &identity, allowed).unwrap().with_limits(limits);
         let (queue, accepted) = mpsc::unbounded_channel();
@@ -253,4 +261,62 @@ async fn a_peer_that_says_nothing_or_too_much_is_dropped() {
     let mut answer = Vec::new();
     let _ = large.read_to_end(&mut answer).await;
     assert!(server.accepted.is_empty());
+}
+
+/// The client's end goes to other ports in the middle of a transfer in both directions, and the kernel passes their
+/// datagrams to any socket of the listener.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_connection_moves_while_data_is_on_its_way() {
+    for shards in [1, 4] {
+        echo_while_moving(shards).await;
+    }
+}
+
+#[cfg(target_os = "linux")]
+async fn echo_while_moving(shards: usize) {
+    let client = Identity::generate().unwrap();
+    let mut server = Server::start_sharded(shards, patient(), |_| true).await;
+    let connector = SecureConnector::new(&client, Some(server.key)).unwrap();
+    let here = server.connect(&connector).await.unwrap();
+    let there = server.accepted.recv().await.unwrap();
+    let refused = there.tcp().relocate().unwrap_err();
+    assert_eq!(refused.kind(), std::io::ErrorKind::Unsupported, "only the client moves");
+    let data: Vec<u8> = (0..2_000_000_u32).map(|i| (i.wrapping_mul(i) >> 7) as u8).collect();
+    let (mut here_reads, mut here_writes) = tokio::io::split(here);
+    let (mut there_reads, mut there_writes) = tokio::io::split(there);
+    let echo = tokio::spawn(async move {
+        tokio::io::copy(&mut there_reads, &mut there_writes).await.unwrap();
+        there_writes.shutdown().await.unwrap();
+    });
+    let mut echoed = Vec::new();
+    let mut ports = Vec::new();
+    for part in data.chunks(400_000) {
+        let mut buffer = vec![0; part.len()];
+        let reading = here_reads.read_exact(&mut buffer);
+        let writing = async {
+            here_writes.write_all(part).await.unwrap();
+            here_writes.flush().await.unwrap();
+        };
+        tokio::join!(async { reading.await.unwrap() }, writing);
+        echoed.extend_from_slice(&buffer);
+        // The halves lend the stream only when they are joined again.
+        let here = here_reads.unsplit(here_writes);
+        let port = loop {
+            match here.tcp().relocate() {
+                Ok(local) => break local.port(),
+                Err(error) => assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock, "{error}"),
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        };
+        assert_eq!(here.tcp().local_addr().unwrap().port(), port);
+        ports.push(port);
+        (here_reads, here_writes) = tokio::io::split(here);
+    }
+    here_writes.shutdown().await.unwrap();
+    assert_eq!(here_reads.read_to_end(&mut Vec::new()).await.unwrap(), 0);
+    echo.await.unwrap();
+    assert!(echoed == data);
+    ports.dedup();
+    assert_eq!(ports.len(), 5);
 }
