@@ -1,117 +1,36 @@
-//! Errors for text that names no controller.
+//! Error for text that names no controller.
+
+use core::fmt;
 
 use crate::describe::Slot;
 
 /// Reason why text names no congestion controller. The message lists what exists.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum SpecError {
-    /// The text is empty.
-    #[error("empty name of a congestion controller; there are {known}")]
-    Empty {
-        /// All profiles.
-        known: String,
-    },
-    /// The text does not match the grammar.
-    #[error("`{text}` is not of the form name, name(option=value,...), name+name or slot=name,slot=name")]
-    Syntax {
-        /// The part that does not match.
-        text: String,
-    },
-    /// A name in the short form is unknown.
-    #[error("unknown congestion control `{name}`{hint}; there are {known}", hint = hint(name, known))]
-    UnknownName {
-        /// The name.
-        name: String,
-        /// All profiles and stages.
-        known: String,
-    },
-    /// A slot in the long form is unknown.
-    #[error("unknown slot `{name}`; there are startup, slow-start, avoidance, loss, recovery, monolithic")]
-    UnknownSlot {
-        /// The name.
-        name: String,
-    },
-    /// A name is unknown in its slot.
-    #[error("unknown {slot} `{name}`{hint}; there are {known}", hint = hint(name, known))]
-    UnknownInSlot {
-        /// The slot.
-        slot: Slot,
-        /// The name.
-        name: String,
-        /// All names of the slot.
-        known: String,
-    },
-    /// A name in the short form belongs to several stages.
-    #[error("`{name}` is ambiguous; write {choices}")]
-    Ambiguous {
-        /// The name.
-        name: String,
-        /// The unambiguous long forms.
-        choices: String,
-    },
-    /// A slot has two names.
-    #[error("two algorithms for {slot}: `{first}` and `{second}`")]
-    Twice {
-        /// The slot.
-        slot: Slot,
-        /// The first name.
-        first: String,
-        /// The second name.
-        second: String,
-    },
-    /// A monolithic controller is combined with stages.
-    #[error("`{whole}` is a monolithic controller and has no place for `{other}`")]
-    MonolithicComposed {
-        /// The monolithic controller.
-        whole: String,
-        /// The name combined with it.
-        other: String,
-    },
-    /// The algorithm does not have this option.
-    #[error("`{name}` has no option `{option}`{hint}; it has {known}", hint = hint(option, known))]
-    UnknownOption {
-        /// The algorithm.
-        name: String,
-        /// The option.
-        option: String,
-        /// All its options.
-        known: String,
-    },
-    /// An option is given twice.
-    #[error("option `{option}` of `{name}` is given twice")]
-    RepeatedOption {
-        /// The algorithm.
-        name: String,
-        /// The option.
-        option: String,
-    },
-    /// An option contradicts another option or stage, or has no effect with it.
-    #[error("option `{option}` of `{name}` cannot be `{value}` with {other}: {fits}")]
-    Misfit {
-        /// The algorithm.
-        name: String,
-        /// The option.
-        option: String,
-        /// Its value.
-        value: String,
-        /// The other option or stage.
-        other: String,
-        /// The values that would be possible.
-        fits: String,
-    },
-    /// A value has the wrong type or is out of range.
-    #[error("option `{option}` of `{name}` cannot be `{value}`: {range}")]
-    BadValue {
-        /// The algorithm.
-        name: String,
-        /// The option.
-        option: String,
-        /// The value.
-        value: String,
-        /// The allowed values.
-        range: String,
-    },
+#[error("{0}")]
+pub struct SpecError(pub(super) String);
+
+impl SpecError {
+    pub(super) fn syntax(text: &str) -> Self {
+        let text = text.trim();
+        Self(format!("`{text}` is not of the form name, name(option=value,...), name+name or slot=name,slot=name"))
+    }
+
+    /// The error for a `name` of some `kind` that is not among the `known` ones.
+    pub(super) fn unknown(kind: impl fmt::Display, name: &str, known: &str) -> Self {
+        Self(format!("unknown {kind} `{name}`{}; there are {known}", hint(name, known)))
+    }
+
+    pub(super) fn unknown_option(name: &str, option: &str, known: &str) -> Self {
+        Self(format!("`{name}` has no option `{option}`{}; it has {known}", hint(option, known)))
+    }
+
+    pub(super) fn twice(slot: Slot, first: &str, second: &str) -> Self {
+        Self(format!("two algorithms for {slot}: `{first}` and `{second}`"))
+    }
+
+    pub(super) fn monolithic(whole: &str, other: &str) -> Self {
+        Self(format!("`{whole}` is a monolithic controller and has no place for `{other}`"))
+    }
 }
 
 /// Returns the probable meaning of `name`: the nearest of the `known` names, which are separated by commas, if at

@@ -11,14 +11,15 @@ impl Registry {
     /// Returns a [`SpecError`] that states the fault and what exists.
     pub fn parse(&self, text: &str) -> Result<Spec, SpecError> {
         if text.trim().is_empty() {
-            return Err(SpecError::Empty { known: self.profile_names() });
+            let known = joined(self.profiles.iter().map(|profile| profile.name));
+            return Err(SpecError(format!("empty name of a congestion controller; there are {known}")));
         }
         let items = split(text, ',')?;
         if items.iter().any(|item| slot_and_part(item).is_some()) {
             return self.parse_long(&items);
         }
         if items.len() > 1 {
-            return Err(syntax(text));
+            return Err(SpecError::syntax(text));
         }
         self.parse_short(text)
     }
@@ -26,13 +27,15 @@ impl Registry {
     fn parse_long(&self, items: &[&str]) -> Result<Spec, SpecError> {
         let mut chosen = Chosen::default();
         for item in items {
-            let (slot, part) = slot_and_part(item).ok_or_else(|| syntax(item))?;
-            let slot = Slot::of_name(slot).ok_or_else(|| SpecError::UnknownSlot { name: slot.to_owned() })?;
-            let (name, options) = name_and_options(part)?;
-            let entry = self.of_slot(slot).find(|entry| entry.name == name).ok_or_else(|| {
-                let known = names(self.of_slot(slot));
-                SpecError::UnknownInSlot { slot, name: name.to_owned(), known }
+            let (slot, part) = slot_and_part(item).ok_or_else(|| SpecError::syntax(item))?;
+            let slot = Slot::of_name(slot).ok_or_else(|| {
+                let known = "startup, slow-start, avoidance, loss, recovery, monolithic";
+                SpecError(format!("unknown slot `{slot}`; there are {known}"))
             })?;
+            let (name, options) = name_and_options(part)?;
+            let entry = self.of_slot(slot).find(|entry| entry.name == name);
+            let unknown = || SpecError::unknown(slot, name, &joined(self.of_slot(slot).map(|entry| entry.name)));
+            let entry = entry.ok_or_else(unknown)?;
             chosen.add(with_options(entry, options)?)?;
         }
         chosen.over(self.default_spec())
@@ -53,16 +56,12 @@ impl Registry {
             let spec = self.parse_long(&split(profile.spec, ',')?)?;
             let spec = profile_with_options(spec, name, options)?;
             if let Some((first, _)) = base.replace((name, spec)) {
-                let (first, second) = (first.to_owned(), name.to_owned());
-                return Err(SpecError::Twice { slot: Slot::Monolithic, first, second });
+                return Err(SpecError::twice(Slot::Monolithic, first, name));
             }
         }
         let whole = chosen.0.iter().find(|part| part.entry.slot() == Slot::Monolithic);
         if let Some((whole, (other, _))) = whole.zip(base.as_ref()) {
-            return Err(SpecError::MonolithicComposed {
-                whole: whole.entry.name.to_owned(),
-                other: (*other).to_owned(),
-            });
+            return Err(SpecError::monolithic(whole.entry.name, other));
         }
         chosen.over(base.map_or_else(|| self.default_spec(), |(_, spec)| spec))
     }
@@ -83,15 +82,10 @@ impl Registry {
             (Some(first), Some(second)) => {
                 let choices = [first, second].into_iter().chain(found);
                 let choices: Vec<_> = choices.map(|entry| format!("{}={name}", entry.slot())).collect();
-                Err(SpecError::Ambiguous { name: name.to_owned(), choices: choices.join(" or ") })
+                Err(SpecError(format!("`{name}` is ambiguous; write {}", choices.join(" or "))))
             }
-            (None, _) => Err(SpecError::UnknownName { name: name.to_owned(), known: self.all_names() }),
+            (None, _) => Err(SpecError::unknown("congestion control", name, &self.all_names())),
         }
-    }
-
-    fn profile_names(&self) -> String {
-        let names: Vec<_> = self.profiles.iter().map(|profile| profile.name).collect();
-        names.join(", ")
     }
 
     /// Returns every name that the short form accepts.
@@ -113,15 +107,14 @@ struct Chosen(Vec<Part>);
 
 impl Chosen {
     fn add(&mut self, part: Part) -> Result<(), SpecError> {
-        let name = |part: &Part| part.entry.name.to_owned();
+        let name = |part: &Part| part.entry.name;
         for other in &self.0 {
             if other.entry.slot() == part.entry.slot() {
-                let (first, second) = (name(other), name(&part));
-                return Err(SpecError::Twice { slot: part.entry.slot(), first, second });
+                return Err(SpecError::twice(part.entry.slot(), name(other), name(&part)));
             }
             for (whole, beside) in [(other, &part), (&part, other)] {
                 if whole.entry.slot() == Slot::Monolithic {
-                    return Err(SpecError::MonolithicComposed { whole: name(whole), other: name(beside) });
+                    return Err(SpecError::monolithic(name(whole), name(beside)));
                 }
             }
         }
@@ -138,8 +131,8 @@ impl Chosen {
             match base.parts.iter_mut().find(|other| other.entry.slot() == part.entry.slot()) {
                 Some(place) => *place = part,
                 None => {
-                    let whole = base.parts.first().map_or("", |whole| whole.entry.name).to_owned();
-                    return Err(SpecError::MonolithicComposed { whole, other: part.entry.name.to_owned() });
+                    let whole = base.parts.first().map_or("", |whole| whole.entry.name);
+                    return Err(SpecError::monolithic(whole, part.entry.name));
                 }
             }
         }
@@ -178,41 +171,32 @@ fn unknown_option(name: &str, option: &str, known: impl Iterator<Item = &'static
         }
     }
     let known = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
-    SpecError::UnknownOption { name: name.to_owned(), option: option.trim().to_owned(), known }
+    SpecError::unknown_option(name, option.trim(), &known)
 }
 
 fn with_options(entry: &'static Entry, options: Option<&str>) -> Result<Part, SpecError> {
     let mut part = Part::new(entry);
     let mut given = vec![false; entry.options.len()];
     for item in options.map(|options| options.split(',')).into_iter().flatten() {
-        let (option, value) = item.split_once('=').ok_or_else(|| syntax(item))?;
-        let (name, option, value) = (entry.name.to_owned(), option.trim(), value.trim());
+        let (option, value) = item.split_once('=').ok_or_else(|| SpecError::syntax(item))?;
+        let (name, option, value) = (entry.name, option.trim(), value.trim());
         let Some(index) = entry.options.iter().position(|known| known.name == option) else {
-            return Err(unknown_option(&name, option, entry.options.iter()));
+            return Err(unknown_option(name, option, entry.options.iter()));
         };
         let spec = &entry.options[index];
-        let parsed = spec.parse(value).ok_or_else(|| SpecError::BadValue {
-            name: name.clone(),
-            option: option.to_owned(),
-            value: value.to_owned(),
-            range: spec.range(),
-        })?;
+        let bad = || SpecError(format!("option `{option}` of `{name}` cannot be `{value}`: {}", spec.range()));
+        part.values[index] = spec.parse(value).ok_or_else(bad)?;
         if core::mem::replace(&mut given[index], true) {
-            return Err(SpecError::RepeatedOption { name, option: option.to_owned() });
+            return Err(SpecError(format!("option `{option}` of `{name}` is given twice")));
         }
-        part.values[index] = parsed;
     }
     part.check(&given)?;
     Ok(part)
 }
 
-fn names(entries: impl Iterator<Item = &'static Entry>) -> String {
-    let names: Vec<_> = entries.map(|entry| entry.name).collect();
+fn joined(names: impl Iterator<Item = &'static str>) -> String {
+    let names: Vec<_> = names.collect();
     if names.is_empty() { "none yet".to_owned() } else { names.join(", ") }
-}
-
-fn syntax(text: &str) -> SpecError {
-    SpecError::Syntax { text: text.trim().to_owned() }
 }
 
 /// Splits at each `sign` outside of parentheses, which cannot be nested.
@@ -223,7 +207,7 @@ fn split(text: &str, sign: char) -> Result<Vec<&str>, SpecError> {
         match found {
             '(' if !inside => inside = true,
             ')' if inside => inside = false,
-            '(' | ')' => return Err(syntax(text)),
+            '(' | ')' => return Err(SpecError::syntax(text)),
             _ if found == sign && !inside => {
                 items.push(&text[start..at]);
                 start = at + found.len_utf8();
@@ -232,7 +216,7 @@ fn split(text: &str, sign: char) -> Result<Vec<&str>, SpecError> {
         }
     }
     items.push(&text[start..]);
-    if inside { Err(syntax(text)) } else { Ok(items) }
+    if inside { Err(SpecError::syntax(text)) } else { Ok(items) }
 }
 
 /// Splits `slot=part` if the sign is outside of parentheses.
@@ -247,11 +231,11 @@ fn name_and_options(item: &str) -> Result<(&str, Option<&str>), SpecError> {
     let (name, options) = match item.split_once('(') {
         None => (item, None),
         Some((name, rest)) => {
-            let options = rest.strip_suffix(')').ok_or_else(|| syntax(item))?;
+            let options = rest.strip_suffix(')').ok_or_else(|| SpecError::syntax(item))?;
             (name.trim_end(), Some(options))
         }
     };
     let legal = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     let well_formed = !name.is_empty() && name.chars().all(legal) && options != Some("");
-    if well_formed { Ok((name, options)) } else { Err(syntax(item)) }
+    if well_formed { Ok((name, options)) } else { Err(SpecError::syntax(item)) }
 }

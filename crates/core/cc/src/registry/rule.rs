@@ -4,6 +4,7 @@ use super::SpecError;
 use super::spec::{Part, Spec};
 use crate::describe::{OptionKind, OptionSpec, Rule, Slot, Value};
 
+/// With what an option is in conflict, and what would fit.
 struct Clash {
     other: String,
     fits: String,
@@ -11,8 +12,8 @@ struct Clash {
 
 impl Clash {
     fn of(self, part: &Part, option: &OptionSpec, value: Value) -> SpecError {
-        let (name, option) = (part.entry.name.to_owned(), option.name.to_owned());
-        SpecError::Misfit { name, option, value: value.to_string(), other: self.other, fits: self.fits }
+        let (name, option, Self { other, fits }) = (part.entry.name, option.name, self);
+        SpecError(format!("option `{option}` of `{name}` cannot be `{value}` with {other}: {fits}"))
     }
 }
 

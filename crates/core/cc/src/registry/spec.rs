@@ -9,7 +9,6 @@ use crate::compose::{Composed, Stages};
 use crate::describe::{Entry, FromValue, Make, Safety, Slot, Value, Values};
 use crate::{BuildParams, Controller, ControllerFactory};
 
-/// An algorithm with its options.
 #[derive(Clone, Debug)]
 pub(crate) struct Part {
     pub(super) entry: &'static Entry,
@@ -83,7 +82,6 @@ impl Spec {
         self.part(slot).map(|part| part.entry)
     }
 
-    /// Returns the algorithm in `slot` with its options, if there is one.
     pub(super) fn part(&self, slot: Slot) -> Option<&Part> {
         self.parts.iter().find(|part| part.entry.slot() == slot)
     }
