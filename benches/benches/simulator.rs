@@ -23,11 +23,11 @@ mod linux {
     use anyhow::{Context, Result};
     use longhaul_benches::report;
     use longhaul_link::source::{BoundedPareto, HttpWorkload};
+    use longhaul_link::statistics;
     use longhaul_link::topology::{Dumbbell, Duplex, dumbbell};
     use longhaul_link::{Limit, LinkConfig, Random};
     use longhaul_sim::{Close, Plan, SessionId, Setup, Sim};
     use longhaul_sys::linux::process_cpu_time;
-    use longhaul_units::statistics;
     use longhaul_units::{Rate, Span, Time};
     use serde::Serialize;
 

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use longhaul::TcpConnector;
+use longhaul_link::statistics::{jain, percentile, sorted};
 use longhaul_sys::linux::monotonic_now;
-use longhaul_units::statistics::{jain, percentile, sorted};
 use serde::{Deserialize, Serialize};
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;

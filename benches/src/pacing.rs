@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use longhaul_cc::Pacer;
+use longhaul_link::statistics::{median, percentile, sorted};
 use longhaul_sys::linux::{Poll, Timer, UdpSocket, monotonic_now};
-use longhaul_units::statistics::{median, percentile, sorted};
 use longhaul_units::{Bytes, Rate};
 use serde::{Deserialize, Serialize};
 use tokio::io::AsyncWriteExt;

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use std::{env, fs};
 
 use anyhow::{Context, Result};
-use longhaul_units::statistics::{median, sorted};
+use longhaul_link::statistics::{median, sorted};
 use serde::Serialize;
 
 /// Median and range of several runs.

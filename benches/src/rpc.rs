@@ -5,8 +5,8 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use longhaul_link::statistics::percentile;
 use longhaul_sys::linux::monotonic_now;
-use longhaul_units::statistics::percentile;
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::sleep;

@@ -9,7 +9,7 @@ mod part;
 
 use std::collections::BTreeMap;
 
-use longhaul_units::statistics::sorted;
+use longhaul_link::statistics::sorted;
 use serde::Serialize;
 
 use crate::cell::Chosen;

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Error, Result, anyhow};
-use longhaul_units::statistics::mean;
+use longhaul_link::statistics::mean;
 
 use crate::experiment::Experiment;
 use crate::plot::{Chart, Origin};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use longhaul_units::statistics::{mean, median, population_deviation, sorted};
+use longhaul_link::statistics::{mean, median, population_deviation, sorted};
 use serde::{Deserialize, Serialize};
 
 use crate::definition::{Kind, Statistic};

@@ -11,7 +11,7 @@ mod senders;
 use std::ops::Range;
 
 use longhaul_cc::Quantity;
-use longhaul_units::statistics::mean;
+use longhaul_link::statistics::mean;
 use longhaul_units::{Rate, Span};
 
 use crate::expression::{Argument, Call};

@@ -1,7 +1,7 @@
 //! Confidence intervals and measures of spread.
 
 use longhaul_link::Random;
-use longhaul_units::statistics::{quantile, sample_deviation, sorted};
+use longhaul_link::statistics::{quantile, sample_deviation, sorted};
 
 pub(crate) const RESAMPLES: usize = 2000;
 /// Fraction of resamples outside an interval, both ends together.

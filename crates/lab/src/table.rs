@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use longhaul_cc::Congestion;
 use longhaul_cc::registry::Safety;
-use longhaul_units::statistics::{mean, median, quantile, sorted};
+use longhaul_link::statistics::{mean, median, quantile, sorted};
 
 use crate::cell::{Cell, Chosen};
 use crate::definition::{self, Definition, Text};

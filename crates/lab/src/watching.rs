@@ -7,9 +7,9 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use longhaul_cc::internal::{CongestionLevel, LossRate, PacketPair, TcpProbe};
+use longhaul_cc::internal::{CongestionLevel, PacketPair, TcpProbe};
 use longhaul_cc::{Ack, Controller, Demands, Episode, Path, Quantity, observed};
-use longhaul_probe::BufferDelay;
+use longhaul_probe::{BufferDelay, LossRate};
 use longhaul_tcp::Config;
 use longhaul_units::{Bytes, Rate, Span, Time};
 use longhaul_zoo::internal::FusedCapacity;

@@ -5,6 +5,7 @@ mod delivered;
 pub(crate) mod eligible_rate;
 pub(crate) mod fused_capacity;
 pub(crate) mod round_rate;
+pub(crate) mod round_rtt;
 
 use longhaul_cc::registry::OptionSpec;
 
@@ -13,6 +14,7 @@ pub(crate) use self::{
     eligible_rate::{EligibleRate, EligibleRateConfig},
     fused_capacity::FusedCapacity,
     round_rate::RoundRate,
+    round_rtt::RoundRtt,
 };
 
 /// Option of the algorithms whose minimum RTT does not expire by default. Its unit is seconds, which

@@ -11,7 +11,8 @@
 //!
 //! The crate uses the public interface of [`longhaul_cc`] as any other crate with algorithms does; only parts of Swift
 //! Start, of BBR, of `copa-cubic` and of plain TCP are shared in other ways. Each algorithm is one file with a static
-//! [`Entry`](longhaul_cc::registry::Entry) and one line in `table.rs`.
+//! [`Entry`](longhaul_cc::registry::Entry) and one line in `table.rs`. [`unpaced`] and [`with_params`] build any of them
+//! as on older hosts.
 #![forbid(unsafe_code)]
 
 use std::sync::OnceLock;
@@ -22,6 +23,7 @@ mod avoidance;
 mod bbr1;
 mod classify;
 mod estimate;
+mod older_hosts;
 mod rcp;
 mod recovery;
 mod router_assisted;
@@ -33,6 +35,8 @@ mod tests;
 mod tide;
 mod udt;
 mod xcp;
+
+pub use older_hosts::{unpaced, with_params};
 
 /// Returns the algorithms and profiles of this crate.
 #[must_use]

@@ -10,7 +10,7 @@ use longhaul::Congestion;
 use longhaul_examples::quickstart::choices::{self, Choices};
 use longhaul_examples::quickstart::link::{self, Emulated};
 use longhaul_examples::quickstart::{Finish, Racer, conclusion, show_progress, table};
-use longhaul_units::text;
+use longhaul_link::text;
 use tokio::task::JoinSet;
 
 /// Default amount of data over the loopback interface, in MB.

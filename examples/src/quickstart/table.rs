@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use super::link::Least;
 use super::race::Finish;
-use longhaul_units::{Span, text};
+use longhaul_link::text;
+use longhaul_units::Span;
 
 /// Maximum width of a line in columns.
 const COLUMNS: usize = 80;

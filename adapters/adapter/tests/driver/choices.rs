@@ -1,6 +1,7 @@
 //! What cannot be used is refused before a connection begins.
 
 use longhaul_adapter::{Choice, ChoiceError, Stack};
+use longhaul_cc::{BuildParams, Congestion, Controller, ControllerFactory};
 
 pub(crate) const LISTS: Stack = Stack { name: "lists", paces: true, lists_packets: true };
 pub(crate) const SUMS: Stack = Stack { name: "sums", paces: false, lists_packets: false };
@@ -19,11 +20,25 @@ fn what_a_stack_cannot_run_is_refused_with_the_reason() {
     Choice::parse("bbr", LISTS).unwrap();
 }
 
+/// An algorithm of the application's own.
+#[derive(Debug)]
+struct Unassessed;
+
+impl ControllerFactory for Unassessed {
+    fn build(&self, params: &BuildParams) -> Box<dyn Controller> {
+        Congestion::default().build(params)
+    }
+
+    fn name(&self) -> String {
+        "unassessed".to_owned()
+    }
+}
+
 #[test]
 fn controllers_for_controlled_environments_have_to_be_allowed() {
-    let unpaced = longhaul_cc::unpaced("cubic".parse().unwrap());
-    assert_eq!(unpaced.safety(), longhaul_cc::registry::Safety::Controlled);
-    Choice::controlled(unpaced, LISTS).unwrap();
+    let unassessed = Congestion::new(Unassessed);
+    assert_eq!(unassessed.safety(), longhaul_cc::registry::Safety::Controlled);
+    Choice::controlled(unassessed, LISTS).unwrap();
     let refused = Choice::parse("slow-start(iw=40)+cubic", LISTS);
     assert!(!matches!(refused, Err(ChoiceError::Need { .. })), "{refused:?}");
 }

@@ -8,18 +8,15 @@
 
 pub(crate) mod cap_probe;
 pub(crate) mod congestion_level;
-pub(crate) mod loss_rate;
 pub(crate) mod neighbours;
 mod newest;
 pub(crate) mod packet_pair;
 mod rate_range;
-mod round_rtt;
 pub(crate) mod tcp_probe;
 pub(crate) mod windowed;
 
 pub use packet_pair::PairSample;
 pub use rate_range::RateRange;
-pub use round_rtt::{RoundRtt, RoundStat};
 pub use windowed::{WindowedMax, WindowedMin};
 
 // The estimators of particular algorithms, which are no part of the public interface.

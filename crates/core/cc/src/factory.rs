@@ -50,15 +50,6 @@ impl Congestion {
         CHOICE.clone()
     }
 
-    /// Returns a choice with this name and another `safety`, whose controllers `build` makes from this one.
-    pub(crate) fn wrapped(
-        self,
-        safety: Safety,
-        build: impl Fn(&Self, &BuildParams) -> Box<dyn Controller> + Send + Sync + 'static,
-    ) -> Self {
-        Self::new(Wrapped { inner: self, safety, build })
-    }
-
     /// Builds a controller, in the state before the handshake.
     #[must_use]
     pub fn build(&self, params: &BuildParams) -> Box<dyn Controller> {
@@ -99,33 +90,6 @@ impl ControllerFactory for Named {
     }
 }
 
-/// Another choice, whose controllers a function builds.
-struct Wrapped<F> {
-    inner: Congestion,
-    safety: Safety,
-    build: F,
-}
-
-impl<F> fmt::Debug for Wrapped<F> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Wrapped").field(&self.inner).finish()
-    }
-}
-
-impl<F: Fn(&Congestion, &BuildParams) -> Box<dyn Controller> + Send + Sync> ControllerFactory for Wrapped<F> {
-    fn build(&self, params: &BuildParams) -> Box<dyn Controller> {
-        (self.build)(&self.inner, params)
-    }
-
-    fn name(&self) -> String {
-        self.inner.name()
-    }
-
-    fn safety(&self) -> Safety {
-        self.safety
-    }
-}
-
 /// CUBIC with HyStart++ and PRR.
 impl Default for Congestion {
     fn default() -> Self {
@@ -153,29 +117,4 @@ impl fmt::Display for Congestion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.name())
     }
-}
-
-/// Returns `congestion`, built with the transport's parameters as changed by `change`. It serves to reproduce
-/// measurements on older hosts: a window that [grows per ACK](BuildParams::byte_counting), or a threshold that [was
-/// cached](BuildParams::initial_ssthresh).
-///
-/// The name is that of `congestion`; the [`Safety`] is [`Safety::Controlled`], controlled environments only, since the
-/// algorithm has been assessed only with its usual parameters.
-///
-/// ```
-/// use longhaul_cc::{Congestion, with_params};
-/// use longhaul_units::Bytes;
-///
-/// let reno: Congestion = "new-reno".parse()?;
-/// let cached = with_params(reno, |params| params.initial_ssthresh = Some(Bytes(29_000)));
-/// assert_eq!(cached.name(), "new-reno");
-/// # Ok::<(), longhaul_cc::registry::SpecError>(())
-/// ```
-#[must_use]
-pub fn with_params(congestion: Congestion, change: impl Fn(&mut BuildParams) + Send + Sync + 'static) -> Congestion {
-    congestion.wrapped(Safety::Controlled, move |inner, params| {
-        let mut params = *params;
-        change(&mut params);
-        inner.build(&params)
-    })
 }

@@ -31,7 +31,6 @@ mod recovery;
 pub mod registry;
 mod slow_start;
 mod startup;
-mod unpaced;
 mod update;
 mod wheel;
 
@@ -44,13 +43,12 @@ pub use event::{
     Ack, AckedSegment, Episode, LostSegment, NetworkFeedback, PathEvent, RateSample, RttSample, SegmentKind, SendLimit,
     Sent, Timeout, TxId,
 };
-pub use factory::{Congestion, ControllerFactory, with_params};
+pub use factory::{Congestion, ControllerFactory};
 pub use needs::{AckFrequency, Demands, Detection, Granted, NeedError, Needs, NetworkHeaderKind};
 pub use observed::observed;
 pub use pacer::Pacer;
 pub use params::{BuildParams, SavedPath, SavedPathUse};
 pub use path::Path;
-pub use unpaced::unpaced;
 pub use wheel::TimerWheel;
 
 /// Algorithms and estimators as types, for the other crates of this project. Not a part of the public interface:
@@ -73,7 +71,6 @@ pub mod internal {
     pub use crate::classify::bbe::{KEEP_CONG, RTT_MIN_WINDOW, expiry};
     pub use crate::estimate::cap_probe::{CapProbe, CapProbeConfig, CapProbeEstimate};
     pub use crate::estimate::congestion_level::CongestionLevel;
-    pub use crate::estimate::loss_rate::LossRate;
     pub use crate::estimate::packet_pair::PacketPair;
     pub use crate::estimate::tcp_probe::TcpProbe;
     pub use crate::recovery::Prr;

@@ -3,7 +3,8 @@
 use core::fmt;
 use std::sync::Arc;
 
-use crate::{Ack, Congestion, Controller, Demands, Needs, Path};
+use crate::describe::Safety;
+use crate::{Ack, BuildParams, Congestion, Controller, ControllerFactory, Demands, Needs, Path};
 
 /// Function that is called after the controller has processed an ACK.
 type OnAck = dyn Fn(&Ack<'_>, &Path, &dyn Controller) + Send + Sync;
@@ -12,8 +13,8 @@ type OnAck = dyn Fn(&Ack<'_>, &Path, &dyn Controller) + Send + Sync;
 /// decisions. `wants` is requested in addition to the controller's own preferences, because an estimator that only
 /// observes may need more of the transport than the congestion-avoidance algorithm.
 ///
-/// The name and the [`Safety`](crate::registry::Safety) are those of `congestion`. All controllers that are built share
-/// `on_ack`, so its state needs a lock or an atomic.
+/// The name and the [`Safety`] are those of `congestion`. All controllers that are built share `on_ack`, so its state
+/// needs a lock or an atomic.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -36,27 +37,38 @@ pub fn observed(
     wants: Demands,
     on_ack: impl Fn(&Ack<'_>, &Path, &dyn Controller) + Send + Sync + 'static,
 ) -> Congestion {
-    let on_ack: Arc<OnAck> = Arc::new(on_ack);
-    let safety = congestion.safety();
-    congestion.wrapped(safety, move |inner, params| {
-        Box::new(Observed { inner: inner.build(params), wants, on_ack: Arc::clone(&on_ack) })
-    })
+    Congestion::new(Observed { inner: congestion, wants, on_ack: Arc::new(on_ack) })
 }
 
+/// A controller, or a choice of one, and what observes it.
 #[derive(Clone)]
-struct Observed {
-    inner: Box<dyn Controller>,
+struct Observed<T> {
+    inner: T,
     wants: Demands,
     on_ack: Arc<OnAck>,
 }
 
-impl fmt::Debug for Observed {
+impl<T: fmt::Debug> fmt::Debug for Observed<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Observed").field(&self.inner).finish()
     }
 }
 
-impl Controller for Observed {
+impl ControllerFactory for Observed<Congestion> {
+    fn build(&self, params: &BuildParams) -> Box<dyn Controller> {
+        Box::new(Observed { inner: self.inner.build(params), wants: self.wants, on_ack: Arc::clone(&self.on_ack) })
+    }
+
+    fn name(&self) -> String {
+        self.inner.name()
+    }
+
+    fn safety(&self) -> Safety {
+        self.inner.safety()
+    }
+}
+
+impl Controller for Observed<Box<dyn Controller>> {
     crate::forward_controller!(
         inner: name, on_granted, on_sent, on_timeout, on_event, on_tick, next_tick, is_dispensable, control,
         saved_path_use, snapshot
@@ -80,7 +92,7 @@ mod tests {
     use longhaul_units::{Bytes, Rate, Span, Time};
 
     use super::*;
-    use crate::{BuildParams, Granted, PathEvent, SavedPath, SavedPathUse};
+    use crate::{Granted, PathEvent, SavedPath, SavedPathUse};
 
     /// An observed controller makes the same decisions as another, and the observer sees them.
     #[test]

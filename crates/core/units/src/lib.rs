@@ -20,8 +20,6 @@ mod count;
 pub mod math;
 mod operators;
 mod rate;
-pub mod statistics;
-pub mod text;
 mod time;
 
 pub use bytes::Bytes;
@@ -29,13 +27,14 @@ pub use rate::Rate;
 pub use time::{Span, Time};
 
 /// Implements `Debug` for a struct with many fields: `{:?}` shows the fields of the first list, `{:#?}` those of both.
+/// Fields of a third list are never shown.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! debug_in_part {
-    ($type:ty; $($shown:ident)*; $($other:ident)*) => {
+    ($type:ty; $($shown:ident)*; $($other:ident)* $(; $($hidden:ident)*)?) => {
         impl ::std::fmt::Debug for $type {
             fn fmt(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
-                let Self { $($shown,)* $($other,)* } = self;
+                let Self { $($shown,)* $($other,)* $($($hidden: _,)*)? } = self;
                 let shows_all = f.alternate();
                 let mut all = f.debug_struct(stringify!($type));
                 all$(.field(stringify!($shown), $shown))*;

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::str::FromStr;
 
-use longhaul_cc::{Congestion, unpaced, with_params};
+use longhaul_cc::Congestion;
 use longhaul_link::spec::value;
 use longhaul_sim::full_segments;
 use longhaul_tcp::{Config, PathCache};
 use longhaul_units::Bytes;
+use longhaul_zoo::{unpaced, with_params};
 use serde::Deserialize;
 
 use super::prepare::{Filling, asks_routers, number, switch, within};

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use longhaul_units::statistics;
+use longhaul_link::statistics;
 
 use super::check::unique;
 use super::{Experiment, Lookup, Places};

@@ -1,8 +1,8 @@
 //! Parameters and arguments of measures.
 
+use longhaul_link::statistics::mean;
 use longhaul_link::{Cause, Histogram};
 use longhaul_units::Span;
-use longhaul_units::statistics::mean;
 
 use super::{Measure, find};
 use crate::expression::{Argument, Call};

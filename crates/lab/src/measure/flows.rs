@@ -1,7 +1,7 @@
 //! Measures of the flows of one name or of two, of the phases of their senders, and of workloads.
 
+use longhaul_link::statistics::{jain, mean, population_deviation};
 use longhaul_sim::Epoch;
-use longhaul_units::statistics::{jain, mean, population_deviation};
 use longhaul_units::{Span, Time, math};
 
 use super::{Measure, Part, Watch, less, measure, more, percent, ratio};

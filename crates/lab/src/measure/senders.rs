@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use longhaul_units::statistics::{mean, median, population_deviation};
+use longhaul_link::statistics::{mean, median, population_deviation};
 use longhaul_units::{Span, Time};
 
 use super::{Measure, Part, Value, Watch, ratio};

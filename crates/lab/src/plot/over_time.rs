@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use longhaul_units::statistics;
+use longhaul_link::statistics;
 use serde::{Deserialize, Serialize};
 
 use super::canvas::{Around, Axis, Canvas, Key, Look, Wish};

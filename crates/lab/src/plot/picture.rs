@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use longhaul_units::statistics::sorted;
+use longhaul_link::statistics::sorted;
 
 use super::canvas::{Around, Axis, Canvas, Key, Look, Wish};
 use super::{Plot, ticks};

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use longhaul_link::statistics::sorted;
 use longhaul_units::named;
-use longhaul_units::statistics::sorted;
 use serde::Serialize;
 
 use super::held::{Held, Results};

@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::rc::Rc;
 
+use longhaul_link::statistics;
 use longhaul_probe::sim::Probing;
-use longhaul_units::{Span, Time, statistics};
+use longhaul_units::{Span, Time};
 
 use super::packets::Sequences;
 use super::{FlowState, Outcome, Sample, World};

@@ -6,7 +6,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use longhaul_units::text;
+use longhaul_link::text;
 use serde::Serialize;
 
 pub(crate) mod machine;

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use longhaul::LimitedBy;
+use longhaul_link::text;
+pub(crate) use longhaul_link::text::{duration, rate, size};
 use longhaul_units::Span;
-use longhaul_units::text;
-pub(crate) use longhaul_units::text::{duration, rate, size};
 use serde::Serialize;
 
 use crate::names;

@@ -12,9 +12,9 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use longhaul::{Config, Congestion, TcpListener, TcpStream};
+use longhaul_link::statistics::sorted;
 use longhaul_sim::{Plan, Setup, Sim};
 use longhaul_sys::linux::run_first;
-use longhaul_units::statistics::sorted;
 use longhaul_units::{Span, Time};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;

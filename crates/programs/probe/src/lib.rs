@@ -9,7 +9,7 @@
 //! |---|---|
 //! | `method` | [`Method`], and the types that it exchanges with its driver |
 //! | `kind` | [`MethodKind`], the catalogue: names, quantities, construction |
-//! | `buffer` | [`BufferDelay`], from the RTTs of a transfer |
+//! | `buffer`, `loss_rate` | [`BufferDelay`] and [`LossRate`], from the ACKs of a transfer |
 //! | `cap_probe`, `pathrate` | the methods that measure capacity |
 //! | `pathload`, `path_chirp` | the methods that measure available bandwidth |
 //! | `turns` | sessions with one train at a time |
@@ -42,6 +42,7 @@
 mod buffer;
 mod cap_probe;
 mod kind;
+mod loss_rate;
 mod method;
 mod options;
 mod path_chirp;
@@ -56,4 +57,5 @@ mod turns;
 pub use buffer::BufferDelay;
 pub use kind::{MethodKind, Quantity, UnknownMethod};
 pub use longhaul_cc::estimate::RateRange;
+pub use loss_rate::LossRate;
 pub use method::{Arrived, Estimate, Method, Next, Planned, Train, TrainReport, missing_from};

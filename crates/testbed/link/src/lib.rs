@@ -8,7 +8,8 @@
 //! to their working size, it does not allocate per packet.
 //!
 //! A [`router`] at the output of a link answers the requests in segments. [`source`] generates cross traffic,
-//! [`scenario`] lists named links, and [`spec`] parses links from command-line options. `docs/link.md` describes the
+//! [`scenario`] lists named links, and [`spec`] parses links from command-line options. [`statistics`] and [`text`] show
+//! what was measured. `docs/link.md` describes the
 //! model: the stages and their order, and which parts are exact and which random.
 //!
 //! ```
@@ -49,7 +50,9 @@ pub mod router;
 pub mod scenario;
 pub mod source;
 pub mod spec;
+pub mod statistics;
 mod stats;
+pub mod text;
 pub mod topology;
 mod trace;
 mod transmit;

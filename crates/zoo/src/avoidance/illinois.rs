@@ -4,10 +4,11 @@
 use longhaul_cc::compose::{
     AvoidanceStep, CongestionAvoidance, CongestionEvent, ECN_BETA, Handoff, Reason, Stage, Target, Window, additive,
 };
-use longhaul_cc::estimate::RoundRtt;
 use longhaul_cc::registry::{Entry, OptionSpec};
 use longhaul_cc::{Ack, Path};
 use longhaul_units::Bytes;
+
+use crate::estimate::RoundRtt;
 
 /// NewReno's alpha and beta, for small windows and after a timeout.
 const RENO: (f64, f64) = (1.0, 0.5);
@@ -46,7 +47,7 @@ longhaul_cc::options! {
             "floor", 0.0, 1.0, FLOOR,
             "floor of the maximum delay, as a fraction of the minimum RTT",
         ),
-        rounds: RoundRtt => RoundRtt::new(),
+        rounds: RoundRtt => RoundRtt::default(),
         alpha: f64 => ALPHA.1,
         beta: f64 => RENO.1,
         /// Whether there has been a queue since the increase was last largest, and for how many round trips there has
@@ -87,7 +88,7 @@ impl Illinois {
             (self.alpha, self.beta) = RENO;
             return;
         }
-        let (Some(round), Some(base), Some(max)) = (self.rounds.last(), self.rounds.base(), self.rounds.max()) else {
+        let (Some(round), Some(base), Some(max)) = (self.rounds.last, self.rounds.base, self.rounds.max) else {
             return;
         };
         let base = base.as_secs_f64();

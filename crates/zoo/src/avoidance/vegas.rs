@@ -3,10 +3,11 @@
 use longhaul_cc::compose::{
     AvoidanceStep, CongestionAvoidance, CongestionEvent, ECN_BETA, Handoff, Signal, Stage, Target, Window, additive,
 };
-use longhaul_cc::estimate::RoundRtt;
 use longhaul_cc::registry::{Entry, OptionSpec, Rule};
 use longhaul_cc::{Ack, Path};
 use longhaul_units::Bytes;
+
+use crate::estimate::RoundRtt;
 
 /// Share of the window kept at a loss, as in NewReno and Linux. The authors' code keeps three quarters, which is
 /// unfair to competing flows that halve.
@@ -27,7 +28,7 @@ longhaul_cc::options! {
             .ruled(&[Rule::AtMost("beta")]),
         beta: f64 = OptionSpec::float("beta", 0.1, 10_000.0, 4.0, "queued segments above which the window decreases"),
         keep: f64 = OptionSpec::float("keep", 0.1, 0.95, KEEP, "fraction kept on a loss; the authors' code has 0.75"),
-        rounds: RoundRtt => RoundRtt::new(),
+        rounds: RoundRtt => RoundRtt::default(),
         /// Increase of this round in segments.
         rise: f64 => 1.0,
         _ = ECN_BETA,

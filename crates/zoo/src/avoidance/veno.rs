@@ -3,12 +3,12 @@
 use longhaul_cc::compose::{
     AvoidanceStep, CongestionAvoidance, CongestionEvent, ECN_BETA, Handoff, Stage, Target, Window, additive,
 };
-use longhaul_cc::estimate::RoundRtt;
 use longhaul_cc::registry::Entry;
 use longhaul_cc::{Ack, Path};
 use longhaul_units::Bytes;
 
 use crate::classify::veno::BACKLOG;
+use crate::estimate::RoundRtt;
 
 /// Increase with a backlog in segments per round trip: one segment every second round trip.
 const CONGESTED: f64 = 0.5;
@@ -28,7 +28,7 @@ longhaul_cc::options! {
     pub(crate) struct Veno {
         /// The paper's beta.
         backlog: f64 = BACKLOG,
-        rounds: RoundRtt => RoundRtt::new(),
+        rounds: RoundRtt => RoundRtt::default(),
         /// Increase of this round in segments.
         alpha: f64 => 1.0,
         _ = ECN_BETA,

@@ -3,10 +3,11 @@
 use longhaul_cc::compose::{
     AvoidanceStep, CongestionAvoidance, CongestionEvent, ECN_BETA, Signal, Stage, Target, Window,
 };
-use longhaul_cc::estimate::RoundRtt;
 use longhaul_cc::registry::{Entry, OptionSpec};
 use longhaul_cc::{Ack, Path};
 use longhaul_units::Bytes;
+
+use crate::estimate::RoundRtt;
 
 /// Largest decrease at a loss, as a part of the window.
 const MOST_CUT: f64 = 0.5;
@@ -39,7 +40,7 @@ longhaul_cc::options! {
         /// flows are taken to compete.
         rho: u32 = OptionSpec::int("rho", 1, 1000, 16, "consecutive slow RTTs after which a loss halves the window"),
         zeta: u32 = OptionSpec::int("zeta", 1, 1000, 50, "fast RTTs after which the NewReno reference window is discarded"),
-        rounds: RoundRtt => RoundRtt::new(),
+        rounds: RoundRtt => RoundRtt::default(),
         /// Queue measured in the last round, in segments.
         backlog: f64 => 0.0,
         /// Estimated window of a competing NewReno flow, at which draining stops.
@@ -55,7 +56,7 @@ impl Yeah {
     /// Chooses the mode for the round that begins, from the minimum RTT sample of the last round. Returns the new
     /// window in segments.
     fn judge(&mut self, w: f64) -> f64 {
-        let (Some(round), Some(base)) = (self.rounds.last_of_enough(), self.rounds.base()) else {
+        let (Some(round), Some(base)) = (self.rounds.last_of_enough(), self.rounds.base) else {
             return w;
         };
         self.backlog = self.rounds.backlog(w, round.min);
@@ -114,7 +115,7 @@ impl CongestionAvoidance for Yeah {
     /// A loss that ends slow start also gives up the queue, which no round of congestion avoidance has measured yet.
     fn reduce(&mut self, event: &CongestionEvent, path: &Path) -> Target {
         let w = event.base / path.mss.as_f64();
-        if let Some(round) = self.rounds.last().filter(|_| self.backlog <= 0.0) {
+        if let Some(round) = self.rounds.last.filter(|_| self.backlog <= 0.0) {
             self.backlog = self.rounds.backlog(w, round.min);
         }
         let keep = if event.signal == Signal::Timeout { MOST_CUT } else { self.keep(w) };

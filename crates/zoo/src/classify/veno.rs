@@ -1,9 +1,10 @@
 //! Veno's loss classifier (Fu, Liew): a loss without a backlog counts as random.
 
 use longhaul_cc::compose::{LossCause, LossClassifier, LossEvent, Stage};
-use longhaul_cc::estimate::RoundRtt;
 use longhaul_cc::registry::{Entry, OptionSpec, Rule};
 use longhaul_cc::{Ack, Path};
+
+use crate::estimate::RoundRtt;
 
 /// Option that the congestion-avoidance algorithm and the classifier share.
 pub(crate) const BACKLOG: OptionSpec =
@@ -25,7 +26,7 @@ longhaul_cc::options! {
     pub(crate) struct VenoLoss {
         backlog: f64 = BACKLOG,
         severity: f64 = OptionSpec::float("severity", 0.1, 1.0, 0.4, "severity assigned to a random loss"),
-        rounds: RoundRtt => RoundRtt::new(),
+        rounds: RoundRtt => RoundRtt::default(),
     }
 }
 
@@ -40,7 +41,7 @@ impl LossClassifier for VenoLoss {
     /// Uses the minimum RTT of the current round, or of the last round if there is none yet. Without either, the loss
     /// counts as congestion.
     fn classify(&mut self, loss: &LossEvent<'_>, path: &Path) -> LossCause {
-        let Some(round) = self.rounds.current().or(self.rounds.last()) else {
+        let Some(round) = self.rounds.current.or(self.rounds.last) else {
             return LossCause::CONGESTION;
         };
         let backlog = self.rounds.backlog(loss.ack.flight_size.segments(path.mss), round.min);

@@ -1,10 +1,11 @@
 //! Slow start of TCP Vegas (Brakmo, Peterson), which ends when more than one segment waits in the queue.
 
 use longhaul_cc::compose::{AckLimit, IW_OPTION, L_OPTION, SlowStart, Stage, Step, Window, raise};
-use longhaul_cc::estimate::RoundRtt;
 use longhaul_cc::registry::{Entry, OptionSpec};
 use longhaul_cc::{Ack, Path, initial_window};
 use longhaul_units::Bytes;
+
+use crate::estimate::RoundRtt;
 
 pub(crate) static ENTRY: Entry = Entry::slow_start("vegas-start", |values| Box::new(VegasStart::from_values(values)))
     .described(
@@ -21,7 +22,7 @@ longhaul_cc::options! {
         initial_segments: u32 = IW_OPTION,
         gamma: f64 = OptionSpec::float("gamma", 0.1, 1000.0, 1.0, "queued segments above which slow start ends"),
         limit: AckLimit [AckLimit::rfc3465] = L_OPTION,
-        rounds: RoundRtt => RoundRtt::new(),
+        rounds: RoundRtt => RoundRtt::default(),
     }
 }
 

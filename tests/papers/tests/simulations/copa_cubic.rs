@@ -1,8 +1,8 @@
 //! `copa-cubic` over simulated links: random losses, jitter, its queue, and its share beside other flows.
 
+use longhaul_link::statistics::jain;
 use longhaul_link::topology::Duplex;
 use longhaul_link::{LinkConfig, Loss, Outage, OutageKind, Step};
-use longhaul_units::statistics::jain;
 use longhaul_units::{Rate, Span, Time};
 
 use crate::delay_based::{link, payload, run, run_as, run_over};

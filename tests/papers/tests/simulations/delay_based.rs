@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use longhaul_link::statistics::{mean, quantile, sorted};
 use longhaul_link::topology::{Duplex, dumbbell};
 use longhaul_link::{Cause, GilbertElliott, Limit, LinkConfig, Loss, Policer};
 use longhaul_sim::{Plan, Setup, Sim, full_segments};
 use longhaul_tcp::Config;
-use longhaul_units::statistics::{mean, quantile, sorted};
 use longhaul_units::{Rate, Span, Time};
 
 const MSS: f64 = 1448.0;

@@ -1,12 +1,12 @@
 //! Congestion control over long virtual times, against closed-form results.
 
-use longhaul_cc::with_params;
 use longhaul_link::topology::Duplex;
 use longhaul_link::{LinkConfig, Loss, Random};
 use longhaul_sim::{Plan, SessionId, Setup, Sim, full_segments};
 use longhaul_tcp::Config;
 use longhaul_tests_papers::long;
 use longhaul_units::Span;
+use longhaul_zoo::with_params;
 
 fn plain(config: &mut Config, congestion: &str) {
     full_segments(config);

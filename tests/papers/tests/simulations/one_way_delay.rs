@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use longhaul_link::statistics::mean;
 use longhaul_link::topology::{Duplex, dumbbell};
 use longhaul_link::{Limit, LinkConfig};
 use longhaul_sim::{Plan, Setup, Sim, full_segments};
 use longhaul_tcp::Config;
-use longhaul_units::statistics::mean;
 use longhaul_units::{Rate, Span, Time};
 
 const MBIT: u64 = 1_000_000;

@@ -329,5 +329,5 @@ fn batches_after_pauses_are_carried_too() {
     world.finish();
     let probes = world.probes();
     // RC3 carries most of each of the three batches; the window carries the rest.
-    assert!(probes.carried > 3 * MB / 2 && probes.refused == 0, "{probes:?}");
+    assert!(probes.carried_bytes > 3 * MB / 2 && probes.refused == 0, "{probes:?}");
 }

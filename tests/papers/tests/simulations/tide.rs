@@ -1,7 +1,7 @@
 //! `tide` over simulated links: its queue, its share beside its own kind and others, and losses that are the link's.
 
+use longhaul_link::statistics::jain;
 use longhaul_link::{LinkConfig, Loss};
-use longhaul_units::statistics::jain;
 
 use crate::delay_based::{link, payload, run};
 

@@ -30,7 +30,6 @@ impl<T: Copy + Default, const N: usize> Newest<T, N> {
         self.next = 0;
     }
 
-    /// Returns the number of values, at most `N`.
     pub(crate) const fn len(&self) -> usize {
         self.values.len()
     }

@@ -20,7 +20,6 @@ const RISE: f64 = 1.25;
 pub struct TcpProbe {
     filter: CapProbe,
     next_at: Time,
-    /// Last converged estimate.
     settled: Option<Rate>,
     rises: u32,
 }

@@ -5,7 +5,7 @@ mod congestion;
 use longhaul_cc::registry::Spec;
 use longhaul_cc::{
     BuildParams, Congestion, Demands, Granted, PathEvent, Quantity, SegmentKind, SendLimit, Sent, TxId, observed,
-    unpaced, update,
+    update,
 };
 use longhaul_conformance::testing::{MSS, Sender, segments};
 use longhaul_units::{Bytes, Rate, Span, Time};
@@ -89,7 +89,7 @@ fn the_estimate_is_told_by_name() {
     };
     let plain = "swift-start+new-reno".parse::<Congestion>().unwrap();
     let observed = observed(plain.clone(), Demands::default(), |_, _, _| {});
-    for congestion in [plain.clone(), unpaced(plain), observed] {
+    for congestion in [plain, observed] {
         let mut sender = Sender::with(congestion.build(&BuildParams::default()), Granted::basic());
         sender.path.queued = Bytes(1 << 30);
         sender.fill();

@@ -20,9 +20,9 @@ mod linux {
     use std::thread::sleep;
     use std::time::Duration;
 
+    use longhaul_link::text;
     use longhaul_sys::linux::{MAX_RECV_BATCH, RecvBatch, Transmit, UdpSocket};
     use longhaul_sys::pool::RecvPool;
-    use longhaul_units::text;
 
     use super::{Finding, Target};
 

@@ -6,7 +6,7 @@
 use std::io;
 use std::time::Duration;
 
-use longhaul_units::text;
+use longhaul_link::text;
 use tokio::time::sleep;
 
 use super::Finding;

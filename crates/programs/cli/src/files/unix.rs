@@ -6,8 +6,8 @@ use std::fs;
 use std::os::unix::fs::OpenOptionsExt;
 use std::sync::Mutex;
 
+use longhaul_link::text;
 use longhaul_tls::Fingerprint;
-use longhaul_units::text;
 use rustix::fs::{Access, AtFlags, FileType, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use longhaul_units::statistics::{mean, sample_deviation};
+use longhaul_link::statistics::{mean, sample_deviation};
 use longhaul_units::{Rate, Span};
 
 use super::PathChirpConfig;

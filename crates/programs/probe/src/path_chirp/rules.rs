@@ -1,6 +1,6 @@
 //! Rules of pathChirp: the gaps of a chirp, its queueing delays, excursions, and the estimate of one chirp.
 
-use longhaul_units::statistics::median;
+use longhaul_link::statistics::median;
 use longhaul_units::{Bytes, Span};
 
 use crate::options::options;

@@ -1,7 +1,7 @@
 //! Rules of Pathload: the usable delays of a stream, their trend, and the verdict of a fleet.
 
+use longhaul_link::statistics::median;
 use longhaul_units::Span;
-use longhaul_units::statistics::median;
 
 use crate::Arrived;
 use crate::options::options;

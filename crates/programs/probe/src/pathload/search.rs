@@ -1,6 +1,6 @@
 //! Pathload's bisection: the next rate after each verdict, and its end.
 
-use longhaul_units::statistics::mean;
+use longhaul_link::statistics::mean;
 
 use super::rules::Verdict;
 

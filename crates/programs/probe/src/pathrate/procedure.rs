@@ -1,6 +1,6 @@
 //! Sequence of Pathrate's trains: round trip, longest train, preliminary trains, Phase I, Phase II.
 
-use longhaul_units::statistics::{mean, sample_deviation};
+use longhaul_link::statistics::{mean, sample_deviation};
 use longhaul_units::{Bytes, Span};
 
 use super::PathrateConfig;

@@ -1,6 +1,6 @@
 //! Rules of Pathrate: the rate of a train, the width of bins, local modes and their merit, ADR.
 
-use longhaul_units::statistics::{mean, median, sorted};
+use longhaul_link::statistics::{mean, median, sorted};
 use longhaul_units::{Rate, Span};
 
 use crate::options::options;

@@ -1,7 +1,8 @@
 //! Doubts about results: a busy machine, results that contradict each other, ranges narrower than a clock can resolve.
 
 use longhaul_link::Histogram;
-use longhaul_units::{Bytes, Rate, Span, text};
+use longhaul_link::text;
+use longhaul_units::{Bytes, Rate, Span};
 
 use super::report::Outcome;
 use crate::RateRange;

@@ -4,7 +4,8 @@
 use std::fmt::{self, Display, Formatter};
 use std::net::{IpAddr, SocketAddr};
 
-use longhaul_units::{Span, Time, text};
+use longhaul_link::text;
+use longhaul_units::{Span, Time};
 use serde::Serialize;
 
 use super::error::{Error, fill_random};

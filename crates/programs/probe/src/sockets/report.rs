@@ -3,7 +3,8 @@
 use std::fmt::{self, Display, Formatter};
 use std::net::SocketAddr;
 
-use longhaul_units::{Rate, Span, text};
+use longhaul_link::text;
+use longhaul_units::{Rate, Span};
 use serde::Serialize;
 
 use super::doubts::Own;

@@ -2,7 +2,8 @@
 
 use std::fmt::Display;
 
-use longhaul_units::{Span, text};
+use longhaul_link::text;
+use longhaul_units::Span;
 
 /// A span in microseconds, the unit of times in reports.
 pub(super) fn micros(span: Span) -> f64 {

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use longhaul::{Congestion, TcpInfo, TcpSocket, TcpStream};
-use longhaul_cc::internal::{CongestionLevel, LossRate};
+use longhaul_cc::internal::CongestionLevel;
 use longhaul_cc::{Ack, Episode, RttSample};
 use longhaul_units::{Bytes, Rate, Span, Time};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -18,7 +18,7 @@ use super::error::Error;
 use super::path::{Facts, Path};
 use super::report::{Outcome, Watch};
 use super::{Note, Progress};
-use crate::{Estimate, RateRange};
+use crate::{Estimate, LossRate, RateRange};
 
 /// Name of TCPProbe in reports and on command lines.
 pub const TCP_PROBE: &str = "tcpprobe";

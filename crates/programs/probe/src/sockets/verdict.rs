@@ -1,6 +1,6 @@
 //! The results in a sentence.
 
-use longhaul_units::text;
+use longhaul_link::text;
 
 use super::report::{CONFIDENT, Found, Range, Report};
 

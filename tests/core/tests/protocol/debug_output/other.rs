@@ -84,7 +84,7 @@ fn debug_output_of_congestion_control_is_short() {
     );
     copied!(checked, AckLimit Window Overlay StageEvent Opening Step StartupResponse AvoidanceStep Reason Handoff Signal LossCause
         CongestionEvent Target Pace EcnMark ProbeKind Levels ProbePlan NetworkHeader StartupOutcome Estimate
-        Quantity Slot Safety Profile OptionKind OptionSpec Value Rule PairSample RateRange RoundStat RoundRtt WindowedMax
+        Quantity Slot Safety Profile OptionKind OptionSpec Value Rule PairSample RateRange WindowedMax
         WindowedMin TxId SegmentKind Sent AckedSegment LostSegment RttSample RateSample Episode SendLimit NetworkFeedback
         Timeout Needs Demands AckFrequency NetworkHeaderKind Detection Granted BuildParams SavedPath SavedPathUse);
     // These types are in the module `internal`, which other repositories do not use.
@@ -98,7 +98,6 @@ fn debug_output_of_congestion_control_is_short() {
         "Delays",
         "Departures",
         "Flight",
-        "LossRate",
         "NewReno",
         "PacketPair",
         "PairEstimate",

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
+use longhaul_link::statistics;
 use longhaul_tests_papers::long;
-use longhaul_units::statistics;
 
 use crate::liars::world::{Honest, Lie, Outcome, Path};
 

@@ -5,13 +5,13 @@ use std::collections::HashSet;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use longhaul_cc::unpaced;
 use longhaul_link::topology::Duplex;
 use longhaul_link::{Limit, LinkConfig, Loss};
 use longhaul_sim::{Packet, Plan, SessionId, Setup, Sighting, Sim, Tap};
 use longhaul_tcp::Info;
 use longhaul_units::{Rate, Span, Time};
 use longhaul_wire::{CheshireCodec, Codec};
+use longhaul_zoo::unpaced;
 
 use super::world::{RWND, Router, SEGMENT, Scheme, info};
 

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use longhaul_link::statistics;
 use longhaul_link::topology::{Duplex, dumbbell};
 use longhaul_link::{Classes, Discipline, Limit, LinkConfig, Loss};
 use longhaul_sim::{Plan, SessionId, Setup, Sim};
 use longhaul_tcp::{Config, Info};
-use longhaul_units::{Rate, Span, Time, statistics};
+use longhaul_units::{Rate, Span, Time};
 
 /// Payload of a segment in bytes (table 2).
 pub(crate) const SEGMENT: u64 = 1000;

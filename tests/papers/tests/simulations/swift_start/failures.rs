@@ -1,9 +1,9 @@
 //! Failures of Swift Start that NASA found (TM-2004-212938), and those that follow from its design.
 
 use longhaul_link::source::Source;
+use longhaul_link::statistics::sorted;
 use longhaul_link::topology::Duplex;
 use longhaul_link::{Limit, LinkConfig, Random};
-use longhaul_units::statistics::sorted;
 use longhaul_units::{Rate, Span, Time};
 use longhaul_zoo::internal::Pattern;
 

@@ -13,7 +13,6 @@ use longhaul_cc::internal::{NewReno, StandardSlowStart, SwiftStart, SwiftStartCo
 use longhaul_cc::registry::Safety;
 use longhaul_cc::{
     Ack, BuildParams, Congestion, Controller, ControllerFactory, Granted, NeedError, Needs, Path, Sent, Timeout,
-    unpaced,
 };
 use longhaul_link::topology::Duplex;
 use longhaul_link::{Limit, LinkConfig, Overhead};
@@ -21,6 +20,7 @@ use longhaul_sim::{Packet, Plan, SessionId, Setup, Sighting, Sim, Tap, full_segm
 use longhaul_tcp::{Config, Info};
 use longhaul_units::{Rate, Span, Time};
 use longhaul_zoo::internal::{PacingOnly, Pattern, RenoRecovery};
+use longhaul_zoo::unpaced;
 
 /// Payload of a segment in bytes: IP packets have 1500 bytes, with timestamps.
 pub(crate) const MSS: u64 = 1448;

@@ -1,6 +1,6 @@
 //! Limits: the first rate, the range of rates, both resolutions, and the bounds of rules.
 
-use longhaul_units::statistics::sorted;
+use longhaul_link::statistics::sorted;
 
 use super::*;
 use crate::Estimate;

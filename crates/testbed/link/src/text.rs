@@ -1,6 +1,6 @@
 //! Quantities as text for people, in units that keep the numbers short.
 
-use crate::Span;
+use longhaul_units::Span;
 
 /// Formats a rate in bit/s with a decimal unit: `9.5 Mb/s`.
 #[must_use]

@@ -1,9 +1,8 @@
 //! Loss rates of a connection.
 
+use longhaul_cc::internal::CongestionLevel;
+use longhaul_cc::{Ack, Episode};
 use longhaul_units::Bytes;
-
-use super::CongestionLevel;
-use crate::Ack;
 
 /// Loss rate, and the part of it that is random: losses at a congestion level of less than a half (Gerla et al.,
 /// PFLDnet 2006, section 3.1, distinguish them manually by the same delay).
@@ -34,7 +33,7 @@ impl LossRate {
         if self.level.level(segments) < 0.5 {
             self.random += lost;
         }
-        if ack.episode == crate::Episode::Enter {
+        if ack.episode == Episode::Enter {
             self.level.on_loss();
         }
     }
@@ -59,14 +58,14 @@ impl LossRate {
 
 #[cfg(test)]
 mod tests {
+    use longhaul_cc::RttSample;
     use longhaul_units::{Span, Time};
 
     use super::*;
-    use crate::{Episode, RttSample};
 
     fn ack(micros: u64) -> Ack<'static> {
         let mut ack = Ack::new(Time::ZERO);
-        ack.rtt = Some(RttSample { rtt: Span::from_micros(micros), sent_at: Time::ZERO });
+        ack.rtt = Some(RttSample::new(Span::from_micros(micros), Time::ZERO));
         ack
     }
 
