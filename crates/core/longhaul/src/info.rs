@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use longhaul_cc::StartupOutcome;
-use longhaul_tcp::{HostError, Info, NegotiatedOptions, RecoveryState, State as TcpState};
+use longhaul_tcp::{HostError, Info, NegotiatedOptions as TcpOptions, RecoveryState, State as TcpState};
 use longhaul_units::{Bytes, Rate, Span, named};
 
 use self::experiments::TcpExperiments;
@@ -57,7 +57,7 @@ snapshot! {
         /// many times.
         pub backoff: u32 = info.backoff,
         /// Options negotiated in the handshake.
-        pub options: TcpOptions = TcpOptions::new(info.options),
+        pub options: TcpOptions = info.options,
         /// The current retransmission timeout.
         pub rto: Duration = info.rto.into(),
         /// Payload of a full-sized segment.
@@ -225,23 +225,6 @@ impl TcpStartup {
             StartupOutcome::GivenUp(_) => Some(Self::GivenUp),
             _ => None,
         }
-    }
-}
-
-snapshot! {
-    /// Options negotiated in the handshake.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub struct TcpOptions(options: NegotiatedOptions) {
-        /// Selective acknowledgments (RFC 2018).
-        pub sack: bool = options.sack,
-        /// Timestamps (RFC 7323).
-        pub timestamps: bool = options.timestamps,
-        /// Window scaling (RFC 7323).
-        pub wscale: bool = options.window_scaling,
-        /// Explicit congestion notification (RFC 3168).
-        pub ecn: bool = options.ecn,
-        /// Whether timestamps tick in microseconds instead of milliseconds.
-        pub microseconds: bool = options.microseconds,
     }
 }
 

@@ -107,7 +107,6 @@ pub(crate) trait Socket: Send + Sync {
     /// Sets the timer, of which there is one per endpoint.
     fn arm(&self, at: Time);
 
-    /// Ready once the timer has fired.
     fn poll_timer(&self, cx: &mut Context<'_>) -> Poll<()>;
 
     fn class(&self, error: &io::Error) -> ErrorClass;

@@ -88,7 +88,6 @@ macro_rules! errors {
 
 mod accept_queue;
 mod capture;
-mod chunks;
 mod config;
 mod congestion;
 mod connect;
@@ -124,20 +123,22 @@ mod stream;
 mod sync;
 mod waiters;
 
-pub use chunks::Chunks;
 pub use config::{Config, KeepAlive};
 pub use congestion::{Congestion, CongestionAlgorithm, CongestionKind, ParseCongestionError, UnsafeCongestion};
 pub use connect::race;
 pub use connector::TcpConnector;
 pub use error::connection_error;
 #[cfg(feature = "unstable-experiments")]
+#[doc(inline)]
 pub use info::experiments::{TcpAckRate, TcpExperiments, TcpNetwork, TcpPairs, TcpProbes, TcpSavedPath};
-pub use info::{LimitedBy, SendLimit, SocketInfo, TcpInfo, TcpOptions, TcpStartup};
+pub use info::{LimitedBy, SendLimit, SocketInfo, TcpInfo, TcpStartup};
 pub use io::UdpBackend;
 pub use listener::TcpListener;
 pub use listener_info::ListenerInfo;
 #[doc(inline)]
-pub use longhaul_tcp::{ConnectionError, HostError, RecoveryState, State as TcpState};
+pub use longhaul_tcp::{
+    Chunks, ConnectionError, HostError, NegotiatedOptions as TcpOptions, RecoveryState, State as TcpState,
+};
 /// For longhaul-tls, which makes them of the keys of a connection.
 #[doc(hidden)]
 pub use longhaul_tcp::{Mobility, MoveTags};

@@ -10,12 +10,11 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::{Buf, Bytes};
-use longhaul_tcp::{Blocked, Connection};
+use longhaul_tcp::{Blocked, Chunks, Connection};
 use longhaul_units::Rate;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::ToSocketAddrs;
 
-use crate::chunks::Chunks;
 use crate::config::Config;
 use crate::connect::{self, unspecified};
 use crate::error::from_connection;
@@ -236,7 +235,7 @@ impl TcpStream {
         max: usize,
     ) -> Poll<io::Result<usize>> {
         let max = max.min(MOVE_LIMIT);
-        self.handle.poll(cx, Wait::Read, |connection| connection.reader().read_chunks(&mut chunks.0, max))
+        self.handle.poll(cx, Wait::Read, |connection| connection.reader().read_chunks(chunks, max))
     }
 
     /// Aborts the connection: the peer is reset and queued data is discarded. Reads and writes then fail with

@@ -2,8 +2,8 @@ use std::time::Duration;
 
 use longhaul_cc::SendLimit;
 use longhaul_tcp::{
-    ConnectionError, ConnectionEvent, Ecn, InitialSequence, LossTrigger, Metrics, Parameters, RecoveryState,
-    SegmentRecord, State, TimerKind,
+    ConnectionError, ConnectionEvent, Ecn, InitialSequence, LossTrigger, Metrics, NegotiatedOptions, Parameters,
+    RecoveryState, SegmentRecord, State, TimerKind,
 };
 use longhaul_units::{Bytes, Span, Time};
 use longhaul_wire::{Flags, Header, SackBlock};
@@ -131,14 +131,12 @@ impl Sink for Room {
 }
 
 fn parameters() -> Parameters {
+    let mut options = NegotiatedOptions::default();
+    (options.sack, options.timestamps, options.wscale) = (true, true, true);
     Parameters {
         congestion: "cubic".to_owned(),
         mss: 1000,
-        sack: true,
-        timestamps: true,
-        window_scaling: true,
-        ecn: false,
-        microseconds: false,
+        options,
         initial_sequence: InitialSequence { iss: 1, irs: 2 },
     }
 }

@@ -64,7 +64,6 @@ impl Batch {
         self.segments.is_empty()
     }
 
-    /// Returns the payload bytes of all segments.
     pub(crate) fn payload_len(&self) -> Bytes {
         Bytes(self.len.saturating_sub(self.headers.len()) as u64)
     }

@@ -1,6 +1,5 @@
 //! Settings of connections and endpoints.
 
-use std::fmt;
 use std::net::SocketAddr;
 
 use longhaul_units::{Rate, Span};
@@ -17,20 +16,18 @@ pub struct Config {
     pub congestion: longhaul_cc::Congestion,
     /// Capacity of the send buffer: unsent and unacknowledged data, in bytes.
     pub send_buffer: usize,
-    /// Limit of unsent data: [`Connection::write`](crate::Connection::write) accepts no more data while this many
-    /// bytes wait for their first transmission. Small values leave data with the application until it can be sent.
-    /// `None` means 256 KiB while the congestion window or the pacer limits the sender, shared with the connections of the
-    /// endpoint that wait for their turn to send, but not less than 64 KiB; and 4 MiB while the peer's window does.
+    /// Limit of unsent data: no more is accepted while this many bytes wait for their first transmission. `None` means
+    /// 256 KiB while the congestion window or the pacer limits the sender, shared with the connections of the endpoint
+    /// that wait for their turn to send, but not less than 64 KiB; and 4 MiB while the peer's window does.
     pub notsent_lowat: Option<usize>,
-    /// Initial size of the receive window in bytes. The default of 4 MiB covers 100 Mb/s with a round-trip time of
-    /// 335 ms, so that a sender that already knows the rate of the path can use it in the first round trip. A
-    /// smaller window limits it there.
+    /// Initial size of the receive window in bytes. It limits the first round trip of a sender that already knows the
+    /// rate of the path: the default of 4 MiB covers 100 Mb/s with a round-trip time of 335 ms.
     pub recv_buffer: usize,
     /// Maximum size of the receive window in bytes: auto-tuning grows the window up to this size (at most 1 GiB;
     /// RFC 7323, section 2.2).
     pub recv_buffer_max: usize,
-    /// UDP payload size, in bytes, assumed to pass every path: path MTU discovery starts from it and falls back to
-    /// it (BASE_PLPMTU; RFC 8899, section 5.1.2).
+    /// UDP payload size, in bytes, from which path MTU discovery starts and to which it falls back (BASE_PLPMTU; RFC
+    /// 8899, section 5.1.2).
     pub base_plpmtu: u16,
     /// Largest UDP payload, in bytes, that path MTU discovery probes for. If it equals `base_plpmtu`, discovery is
     /// disabled.
@@ -68,27 +65,23 @@ pub struct Config {
     /// User timeout: the connection is closed if data stays unacknowledged for this long (RFC 9293, section 3.8.3;
     /// RFC 5482). `None` applies R2 instead.
     pub user_timeout: Option<Span>,
-    /// Whether to send the user timeout option and to adopt the peer's (ENABLED in RFC 5482). If `user_timeout` is
-    /// not set, the connection adopts the longer of the peer's timeout and our default of 15 minutes, but at most 1
-    /// hour.
+    /// Whether to send the user timeout option and to adopt the peer's (ENABLED in RFC 5482). Without `user_timeout`, it
+    /// is the longer of the peer's and our default of 15 minutes, but at most 1 hour.
     pub user_timeout_option: bool,
     /// Whether the peer's value is adopted even if `user_timeout` is set (CHANGEABLE in RFC 5482). The connection
     /// then uses the longer of the two, at least 100 s and at most 1 hour.
     pub user_timeout_changeable: bool,
-    /// Number of SYN retransmissions before the connection attempt fails (RFC 9293, section 3.8.3, requires a
-    /// default of at least 3 minutes).
+    /// Number of SYN retransmissions before the attempt fails (RFC 9293, section 3.8.3: at least 3 minutes by default).
     pub syn_retries: u32,
     /// Minimum margin of the retransmission timeout above the round-trip time. RFC 6298 requires a timeout of at
     /// least 1 s. Deployed stacks use 200 ms above the round-trip time, which is safe with timestamps, F-RTO and
     /// Eifel detection.
     pub min_rto: Span,
-    /// Maximum delay of an acknowledgment (RFC 9293, section 3.8.6.3: less than 500 ms); zero disables delayed
-    /// ACKs.
+    /// Maximum delay of an ACK (RFC 9293, section 3.8.6.3: less than 500 ms); zero disables delayed ACKs.
     pub ack_delay: Span,
-    /// Number of full-sized segments after which an ACK is sent without waiting for `ack_delay`, or one ACK per
-    /// receive batch if the batch is larger. 0 and 1 acknowledge every segment. RFC 9293, section 3.8.6.3, and RFC
-    /// 5681, section 4.2, recommend at most 2: with larger values, senders that count ACKs grow their window more
-    /// slowly and get fewer samples.
+    /// Number of full-sized segments, or a receive batch if that is larger, after which an ACK is sent without waiting
+    /// for `ack_delay`. 0 and 1 acknowledge every segment. RFC 5681, section 4.2, recommends at most 2: with larger
+    /// values, senders that count ACKs grow their window more slowly and get fewer samples.
     pub ack_every: u8,
     /// Number of data segments at the start of a connection that are acknowledged one by one, as Linux does with 16. 0,
     /// the default, acknowledges them as later ones.
@@ -109,8 +102,7 @@ pub struct Config {
     /// What a clock that hosts share is ahead of the endpoint's clock
     /// ([`BuildParams::shared_clock`](longhaul_cc::BuildParams::shared_clock)).
     pub shared_clock: Option<Span>,
-    /// Per-destination metrics cache (RFC 9040): seeds new connections from earlier ones to the same host. All
-    /// clones share one cache. `None`, the default, starts each connection without any history.
+    /// Per-destination metrics cache (RFC 9040): seeds new connections from earlier ones to the same host.
     pub path_cache: Option<PathCache>,
 }
 
@@ -259,23 +251,6 @@ impl EndpointConfig {
             reflect: false,
             initial_sequence: None,
         }
-    }
-}
-
-/// Applications print streams and listeners, which contain this, to logs.
-impl fmt::Debug for EndpointConfig {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("EndpointConfig")
-            .field("backlog", &self.backlog)
-            .field("always_cookies", &self.always_cookies)
-            .field("max_connections", &self.max_connections)
-            .field("max_per_address", &self.max_per_address)
-            .field("max_memory", &self.max_memory)
-            .field("max_memory_per_address", &self.max_memory_per_address)
-            .field("max_time_wait", &self.max_time_wait)
-            .field("reset_unknown", &self.reset_unknown)
-            .field("reflect", &self.reflect)
-            .finish_non_exhaustive()
     }
 }
 

@@ -25,7 +25,6 @@ use longhaul_units::{Bytes, Time};
 
 use crate::config::Config;
 use crate::error::ConnectionError;
-use crate::info::{Info, NegotiatedOptions, Stats};
 use crate::observer::ConnectionEvent;
 use crate::rtt::RttEstimator;
 use crate::state::State;
@@ -41,6 +40,7 @@ mod ecn_check;
 mod extension;
 mod handshake;
 mod headers;
+pub(crate) mod info;
 mod input;
 mod lifecycle;
 mod liveness;
@@ -75,6 +75,7 @@ pub use segment::{Payload, SegmentMeta};
 use congestion::CongestionDriver;
 use extension::Extensions;
 pub(crate) use handshake::{Start, reset_for};
+use info::{Info, NegotiatedOptions, Stats};
 pub(crate) use lifecycle::Pressure;
 pub use lifecycle::{Blocked, Event};
 use lifecycle::{EventSet, Lifecycle};
@@ -131,10 +132,9 @@ impl Negotiated {
         if self.scaled_window { self.recv_shift } else { 0 }
     }
 
-    /// Returns what applications and logs may want to know.
     fn options(self) -> NegotiatedOptions {
         let Self { sack, timestamps, window_scaling, ecn, microseconds, .. } = self;
-        NegotiatedOptions { sack, timestamps, window_scaling, ecn, microseconds }
+        NegotiatedOptions { sack, timestamps, wscale: window_scaling, ecn, microseconds }
     }
 }
 
@@ -169,7 +169,7 @@ macro_rules! debug_by_state {
     )*};
 }
 
-debug_by_state!(Reader Status Writer);
+debug_by_state!(Reader Writer);
 
 #[expect(clippy::multiple_inherent_impl, reason = "one file per phase")]
 impl Connection {
@@ -256,9 +256,7 @@ impl Connection {
     #[inline]
     #[must_use]
     pub fn status(&self) -> Status<'_> {
-        let Self { config, life, negotiated, numbers, snd, rcv, rtt, loss, cc, pmtu, ext, peer, timers, stats, .. } =
-            self;
-        Status { config, life, negotiated, numbers, snd, rcv, rtt, loss, cc, pmtu, ext, peer, timers, stats }
+        Status(self)
     }
 
     /// Returns a snapshot at `now`, as [`Status::info`].
@@ -369,7 +367,6 @@ impl Connection {
         self.pmtu.on_too_long(now);
     }
 
-    /// Sets the endpoint's memory pressure.
     pub(crate) fn set_pressure(&mut self, pressure: Pressure) {
         self.life.pressure = pressure;
     }

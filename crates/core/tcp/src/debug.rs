@@ -4,7 +4,7 @@
 
 use std::fmt::{Debug, Formatter, Result};
 
-use crate::{Batch, Chunks, Config, Connection, Endpoint, EndpointGroup, Info, Payload};
+use crate::{Batch, Chunks, Config, Connection, Endpoint, EndpointConfig, EndpointGroup, Info, Payload};
 
 impl Debug for Connection {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
@@ -62,6 +62,12 @@ longhaul_units::debug_in_part!(Info;
     bytes_retransmitted bytes_lost duplicate_bytes_in bytes_refused segments_in segments_out data_segments_out
     timeouts tail_probes recoveries spurious_recoveries dsacks challenge_acks paws_dropped windows_shrunk ce_in
     echoes_asked echoes_missing host_errors r1_reached user_timeout peer_user_timeout delivered limited memory);
+
+longhaul_units::debug_in_part!(EndpointConfig;
+    backlog always_cookies max_connections max_per_address max_memory max_memory_per_address max_time_wait
+    reset_unknown reflect;
+    initial_sequence;
+    secret);
 
 longhaul_units::debug_in_part!(Config;
     congestion path_cache send_buffer recv_buffer recv_buffer_max base_plpmtu max_plpmtu nagle ecn keep_alive

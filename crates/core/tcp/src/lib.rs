@@ -17,7 +17,6 @@ pub mod connection;
 mod debug;
 pub mod endpoint;
 mod error;
-mod info;
 mod keys;
 mod mobility;
 mod observer;
@@ -40,13 +39,14 @@ pub use connection::{Blocked, Connection, Due, Event, Payload, Reader, SegmentMe
 pub use endpoint::{ConnId, DatagramMeta, Destination, Endpoint, EndpointEvent, EndpointGroup, EndpointStats};
 pub use error::{ConnectionError, HostError};
 pub use info::{
-    AckRateInfo, Info, InitialSequence, NegotiatedOptions, NetworkInfo, PairInfo, ProbeInfo, SavedPathInfo,
+    AckRateInfo, Info, InitialSequence, Metrics, NegotiatedOptions, NetworkInfo, PairInfo, Parameters, ProbeInfo,
+    SavedPathInfo,
 };
 pub use longhaul_wire::Ecn;
 pub use mobility::{Mobility, MoveTags};
 pub use observer::{
-    ConnectionEvent, Detail, EcnState, IncomingObservers, LossTrigger, Metrics, Observer, Parameters, RecoveryState,
-    Rejection, SegmentRecord, TimerKind,
+    ConnectionEvent, Detail, EcnState, IncomingObservers, LossTrigger, Observer, RecoveryState, Rejection,
+    SegmentRecord, TimerKind,
 };
 pub use path_cache::{LoadError, LoadReason, PathCache, PathCacheConfig, PathMetrics};
 pub use reassembly::Chunks;
@@ -54,6 +54,7 @@ pub use state::State;
 pub use tuple::Tuple;
 
 // Types that many modules need.
+use connection::info;
 use info::{Stats, add};
 use rtt::RttEstimator;
 use scoreboard::{Burst, Record, Scoreboard};

@@ -7,11 +7,10 @@
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use longhaul_cc::SendLimit;
-use longhaul_units::{Bytes, Rate, Span, Time, named};
+use longhaul_units::{Time, named};
 use longhaul_wire::{Ecn, Header, ParseError};
 
-use crate::{ConnectionError, HostError, InitialSequence, State, Tuple};
+use crate::{ConnectionError, HostError, Metrics, Parameters, State, Tuple};
 
 /// Receiver of a connection's events.
 pub trait Observer: Debug + Send {
@@ -254,66 +253,4 @@ named! {
         /// Echoes were missing: segments are sent as not ECN-capable.
         Failed = "failed",
     }
-}
-
-/// Parameters of a connection that the handshake has fixed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Parameters {
-    /// Name of the congestion controller.
-    pub congestion: String,
-    /// Payload of a full-sized segment in bytes.
-    pub mss: u16,
-    /// Whether SACK is in use.
-    pub sack: bool,
-    /// Whether timestamps are in use.
-    pub timestamps: bool,
-    /// Whether window scaling is in use.
-    pub window_scaling: bool,
-    /// Whether ECN is in use.
-    pub ecn: bool,
-    /// Whether timestamps count microseconds.
-    pub microseconds: bool,
-    /// Initial sequence numbers of both sides.
-    pub initial_sequence: InitialSequence,
-}
-
-/// Metrics of a connection's path, congestion controller and loss recovery.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Metrics {
-    /// Minimum round-trip time.
-    pub min_rtt: Option<Span>,
-    /// Smoothed round-trip time.
-    pub srtt: Option<Span>,
-    /// Newest round-trip time sample.
-    pub latest_rtt: Option<Span>,
-    /// Round-trip time variation.
-    pub rttvar: Span,
-    /// Retransmission timeout, including the back-off.
-    pub rto: Span,
-    /// Number of times the timeout was doubled since new data was last acknowledged.
-    pub backoff: u32,
-    /// Congestion window.
-    pub cwnd: Bytes,
-    /// Slow-start threshold, if one is set.
-    pub ssthresh: Option<Bytes>,
-    /// Bytes in flight.
-    pub in_flight: Bytes,
-    /// Segments sent and not cumulatively acknowledged.
-    pub unacked_segments: u64,
-    /// Pacing rate in force; `None` means unlimited.
-    pub pacing_rate: Option<Rate>,
-    /// Newest delivery-rate sample.
-    pub delivery_rate: Option<Rate>,
-    /// Window advertised by the peer.
-    pub peer_window: Bytes,
-    /// Bytes marked lost.
-    pub bytes_lost: u64,
-    /// Payload bytes of retransmissions.
-    pub bytes_retransmitted: u64,
-    /// Phase of the congestion controller.
-    pub phase: &'static str,
-    /// State of loss recovery.
-    pub recovery: RecoveryState,
-    /// The limit that stopped the sender last.
-    pub limit: SendLimit,
 }

@@ -52,27 +52,12 @@ pub struct PathMetrics {
 /// Per-destination metrics cache for [`Config::path_cache`](crate::Config::path_cache) (RFC 9040). Clones share one
 /// cache, so that all sockets and listeners that use it learn from each other.
 ///
-/// There is one entry for each pair of remote IP address (without port) and congestion controller. Thresholds cannot
-/// be shared between controllers: random losses leave NewReno with a small one and Westwood with a large one. A
-/// connection updates its entry when all data that it sent is acknowledged, or when it fails:
-///
-/// * The slow-start threshold, as it was when the connection was last limited by the congestion window, provided that
-///   the connection was in congestion avoidance then, and that the window or the pacing rate had limited it for 16
-///   round trips and three quarters of its time. Other connections store none, because the losses of short or
-///   intermittent flows say little about the path (RFC 9040, section 8). The entry keeps the mean of the old and the
-///   new value.
-/// * The saved path: the window that fills the minimum round-trip time at the maximum delivery rate, and both of
-///   these. A connection that starts from it checks it out, so that no two connections jump at once (RFC 9959,
-///   section 3.1). It later stores its own measurement or, if it measured nothing better and lost nothing, returns
-///   the old one with its old age. A saved path that is too old, belongs to a different path according to its
-///   round-trip time, or is impossible, is removed; [`SavedPathInfo`](crate::SavedPathInfo) counts these cases.
-/// * SRTT and RTTVAR, if the connection had at least 8 samples. A longer value replaces the old one, a shorter one is
-///   weighted with 1/8.
-/// * That the path drops ECN-capable packets. Connections neither offer nor accept ECN until this is too old.
-///
-/// A new connection starts with the stored slow-start threshold, which ends its first slow start; its initial window
-/// is not enlarged. Until it has its own round-trip time sample, its retransmission timeout covers the stored SRTT
-/// and RTTVAR, within 1 s to 3 s.
+/// There is one entry for each pair of remote IP address (without port) and congestion controller. A connection updates
+/// its entry when all data that it sent is acknowledged, or when it fails; `docs/decisions/0012-path-cache.md` says by
+/// what. A saved path is checked out by the connection that starts from it, so that no two connections jump at once
+/// (RFC 9959, section 3.1). The stored slow-start threshold ends a new connection's first slow start; its initial window
+/// is not enlarged. Until it has its own round-trip time sample, its retransmission timeout covers the stored SRTT and
+/// RTTVAR, within 1 s to 3 s.
 ///
 /// A SYN neither updates an entry nor protects it from eviction, because anyone can forge it. All users of a cache
 /// must measure time from the same origin, as the sockets of one process do.
@@ -104,7 +89,6 @@ struct Entry {
     turn: u64,
 }
 
-/// Value with its age.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Learnt<T> {
     pub(crate) value: T,
@@ -116,7 +100,6 @@ pub(crate) struct Learnt<T> {
 /// Result of checking out a saved path.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Taken {
-    /// There is none.
     Nothing,
     /// It was impossible and has been removed.
     Damaged,
@@ -126,7 +109,6 @@ pub(crate) enum Taken {
     CheckedOut(Learnt<SavedPath>),
 }
 
-/// SRTT and RTTVAR.
 #[derive(Clone, Copy)]
 struct Rtt {
     srtt: Span,

@@ -98,7 +98,6 @@ pub(crate) struct Reassembly {
     /// Ranges covered by `chunks`, from start to end: disjoint, not adjacent, all beyond `next`.
     ranges: BTreeMap<u64, u64>,
     pub(crate) out_of_order: usize,
-    /// Memory of `chunks`.
     chunk_bytes: usize,
     /// One offset in each of the most recently changed ranges, newest first. Offsets below RCV.NXT are stale.
     recent: ArrayVec<u64, RECENT>,

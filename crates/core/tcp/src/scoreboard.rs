@@ -83,7 +83,6 @@ impl Record {
         self.flags & LOST != 0
     }
 
-    /// Returns whether the segment was ever retransmitted.
     pub(crate) fn is_retransmitted(&self) -> bool {
         self.flags & RETRANSMITTED != 0
     }
@@ -218,12 +217,10 @@ impl Scoreboard {
         self.get(self.head).map(|r| (self.head, r))
     }
 
-    /// Returns the highest record below `index` that is not SACKed.
     pub(crate) fn last_unsacked_below(&self, index: u64) -> Option<u64> {
         self.sacked.last::<false>(self.head, index.min(self.tail))
     }
 
-    /// Returns the highest SACKed record below `index`.
     pub(crate) fn last_sacked_below(&self, index: u64) -> Option<u64> {
         self.sacked.last::<true>(self.head, index.min(self.tail))
     }
@@ -261,7 +258,6 @@ impl Scoreboard {
         }
     }
 
-    /// Returns the number of the newest transmission.
     pub(crate) fn last_tx(&self) -> TxId {
         TxId(self.next_tx)
     }
@@ -434,7 +430,6 @@ impl Scoreboard {
         bytes
     }
 
-    /// Returns the first index whose record starts at or after `offset`.
     pub(crate) fn index_at_or_after(&self, offset: u64) -> u64 {
         let (mut low, mut high) = (self.head, self.tail);
         while low < high {
@@ -467,7 +462,6 @@ impl Scoreboard {
         self.return_to_flight(lost);
     }
 
-    /// Returns the lowest segment that waits for retransmission.
     pub(crate) fn next_lost(&mut self) -> Option<u64> {
         if self.lost_bytes == 0 {
             return None;
@@ -494,7 +488,6 @@ impl Scoreboard {
         self.link_in_order(indices);
     }
 
-    /// Returns the segment in flight with the oldest transmission.
     pub(crate) fn oldest_sent(&self) -> Option<u64> {
         (self.oldest != NIL).then(|| self.widen(self.oldest))
     }

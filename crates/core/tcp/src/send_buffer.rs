@@ -45,7 +45,6 @@ pub(crate) struct SendBuffer {
     pieces: VecDeque<Piece>,
     /// Empty blocks.
     spare: Vec<Vec<u8>>,
-    /// Sum of their capacities.
     spare_bytes: usize,
     /// Maximum amount of data since the last call of `rest`.
     peak: usize,
@@ -87,12 +86,10 @@ impl SendBuffer {
         self.is_empty()
     }
 
-    /// Returns the number of bytes in the buffer.
     pub(crate) fn len(&self) -> usize {
         (self.end - self.start) as usize
     }
 
-    /// Returns whether all data is acknowledged.
     pub(crate) fn is_empty(&self) -> bool {
         self.start == self.end
     }
@@ -228,7 +225,6 @@ impl SendBuffer {
         }
     }
 
-    /// Appends a piece.
     fn push(&mut self, len: usize, data: Data) {
         if self.pieces.back().is_some_and(|piece| piece.room() > 0) {
             // The rest of the block stays unused. Small blocks limit the waste if this happens at every small write.

@@ -27,7 +27,6 @@ impl TimestampClock {
         Self::starting_with(offset.wrapping_add((start.as_nanos() / tick) as u32), start)
     }
 
-    /// Creates a clock with its first value.
     pub(crate) fn starting_with(first: u32, start: Time) -> Self {
         Self { first, start, micros: false }
     }

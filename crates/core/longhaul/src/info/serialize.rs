@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use longhaul_tcp::{HostError, RecoveryState, State as TcpState};
+use longhaul_tcp::{HostError, NegotiatedOptions as TcpOptions, RecoveryState, State as TcpState};
 use serde::{Serialize, Serializer};
 
 use super::experiments::{TcpAckRate, TcpExperiments, TcpNetwork, TcpPairs, TcpProbes, TcpSavedPath};
-use super::{LimitedBy, SocketInfo, TcpOptions, TcpStartup};
+use super::{LimitedBy, SocketInfo, TcpStartup};
 
 /// A field of a snapshot.
 pub(super) trait Value {

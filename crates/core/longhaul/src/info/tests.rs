@@ -1,8 +1,8 @@
 //! Checks that every field of a snapshot has the value of the engine's field, in the documented unit.
 
 use longhaul_tcp::{
-    AckRateInfo, Config, Endpoint, EndpointConfig, NegotiatedOptions, NetworkInfo, PairInfo, ProbeInfo, RecoveryState,
-    SavedPathInfo, State, Tuple,
+    AckRateInfo, Config, Endpoint, EndpointConfig, NetworkInfo, PairInfo, ProbeInfo, RecoveryState, SavedPathInfo,
+    State, Tuple,
 };
 use longhaul_units::{Bytes, Rate, Time};
 use serde_json::{Value, json};
@@ -23,7 +23,7 @@ fn parts(info: &mut Info) {
     (pairs.measured, pairs.coalesced, pairs.dropped) = (102, 103, 104);
     let mut probes = ProbeInfo::default();
     (probes.sent, probes.bytes_sent, probes.acked) = (111, 112, 113);
-    (probes.lost, probes.refused, probes.carried) = (114, 115, 116);
+    (probes.lost, probes.refused, probes.carried_bytes) = (114, 115, 116);
     let mut network = NetworkInfo::default();
     (network.requests, network.granted, network.denied, network.refused) = (121, 122, 123, 124);
     let mut saved = SavedPathInfo::default();
@@ -56,8 +56,8 @@ fn numbers(info: &mut Info) {
     info.delivery_rate = Some(Rate::from_bytes_per_sec(15));
     info.pacing_rate = Some(Rate::from_bytes_per_sec(16));
     info.bandwidth = Some(Rate::from_bytes_per_sec(51));
-    info.options =
-        NegotiatedOptions { sack: true, timestamps: false, window_scaling: false, ecn: true, microseconds: true };
+    (info.options.sack, info.options.ecn, info.options.microseconds) = (true, true, true);
+    (info.options.timestamps, info.options.wscale) = (false, false);
     (info.bytes_acked, info.bytes_sent, info.bytes_retransmitted, info.bytes_received) = (17, 18, 19, 20);
     (info.bytes_lost, info.duplicate_bytes_in, info.bytes_refused) = (21, 22, 23);
     (info.segments_in, info.segments_out, info.data_segments_out, info.segments_retransmitted) = (24, 25, 26, 27);

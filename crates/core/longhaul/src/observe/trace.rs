@@ -93,9 +93,9 @@ fn changed(span: &Span, event: &ConnectionEvent<'_>) {
             span,
             congestion = parameters.congestion,
             mss = parameters.mss,
-            sack = parameters.sack,
-            timestamps = parameters.timestamps,
-            ecn = parameters.ecn,
+            sack = parameters.options.sack,
+            timestamps = parameters.options.timestamps,
+            ecn = parameters.options.ecn,
             "parameters set"
         ),
         ConnectionEvent::StateChanged { old: Some(old), new } => emit!(debug, span, %old, %new, "state changed"),

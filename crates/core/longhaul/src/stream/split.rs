@@ -8,10 +8,10 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, BufMut, Bytes};
+use longhaul_tcp::Chunks;
 use tokio::io::{AsyncBufRead, AsyncRead, AsyncWrite, Interest, ReadBuf, Ready};
 
 use super::TcpStream;
-use crate::chunks::Chunks;
 use crate::waiters::Wait;
 
 /// The read half of a borrowed stream, from [`TcpStream::split`]. Its `AsyncBufRead` shows received data without a copy.

@@ -61,7 +61,6 @@ pub(super) struct AckSchedule {
     peer_segment: usize,
     /// ACKs whose content was fixed when they became due, oldest first.
     pub(super) queue: VecDeque<Header>,
-    /// When the last challenge ACK was sent.
     challenged_at: Option<Time>,
 }
 

@@ -22,14 +22,12 @@ const MAX_MISSING: u64 = 2;
 /// segment is lost for the third time in a row.
 const MAX_DROPPED: u8 = 3;
 
-/// State of the validation.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct EcnCheck {
     /// Reasons for a test since the peer last echoed a mark of ours.
     reasons: u32,
     /// Round trips since the last one that counted as a reason.
     rounds: u32,
-    /// Number of marks of ours that the peer has echoed.
     echoed: u32,
     asked: Option<EchoTest>,
     /// Segments that were marked, and marks that were not echoed.

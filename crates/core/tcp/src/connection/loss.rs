@@ -34,10 +34,8 @@ const MAX_DISCARDED: u32 = 5;
 /// RTO, so a peer that answers every retransmission is never considered silent.
 pub(super) const R2: Span = Span::from_secs(250);
 
-/// State of loss recovery.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// No recovery episode is in progress.
     #[default]
     Open,
     /// Fast recovery until the offset (RecoveryPoint) is acknowledged.
@@ -85,7 +83,6 @@ impl Loss {
         board.in_flight.saturating_sub(self.duplicates.emulated)
     }
 
-    /// Returns the state for applications and logs.
     pub(super) fn recovery_state(&self) -> RecoveryState {
         match self.phase {
             Phase::Open => RecoveryState::Open,
@@ -94,7 +91,6 @@ impl Loss {
         }
     }
 
-    /// Returns whether fast recovery is in progress.
     pub(super) fn in_fast_recovery(&self) -> bool {
         matches!(self.phase, Phase::Recovery(_))
     }
@@ -245,10 +241,8 @@ impl Loss {
     }
 }
 
-/// Reaction to a retransmission timeout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TimeoutStep {
-    /// The first segment is retransmitted.
     Retransmit,
     Reset,
     End(Option<ConnectionError>),

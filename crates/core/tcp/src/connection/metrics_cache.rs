@@ -146,22 +146,22 @@ impl Status<'_> {
     /// Returns whether no further metrics can be found: all data and the FIN are acknowledged, or the connection has
     /// failed.
     pub(crate) fn has_seen_its_path(&self) -> bool {
-        self.snd.fin_acknowledged() || matches!(self.life.state, State::TimeWait | State::Closed)
+        self.0.snd.fin_acknowledged() || matches!(self.0.life.state, State::TimeWait | State::Closed)
     }
 
     pub(crate) fn path_metrics(&self) -> PathMetrics {
-        let mut metrics = PathMetrics { drops_ect: self.ext.ecn_check.drops_ect(), ..PathMetrics::default() };
-        let is_open = self.life.state.is_synchronized();
-        if self.cc.is_mostly_window_limited(self.timers.now, is_open, self.rtt.srtt) {
-            let now = settled_ssthresh(&self.cc.control, self.loss.in_episode());
-            metrics.ssthresh = now.filter(|_| is_window(self.cc.limits.current)).or(self.cc.history.kept_ssthresh);
+        let mut metrics = PathMetrics { drops_ect: self.0.ext.ecn_check.drops_ect(), ..PathMetrics::default() };
+        let is_open = self.0.life.state.is_synchronized();
+        if self.0.cc.is_mostly_window_limited(self.0.timers.now, is_open, self.0.rtt.srtt) {
+            let now = settled_ssthresh(&self.0.cc.control, self.0.loss.in_episode());
+            metrics.ssthresh = now.filter(|_| is_window(self.0.cc.limits.current)).or(self.0.cc.history.kept_ssthresh);
         }
-        if self.rtt.backoff == 0 {
+        if self.0.rtt.backoff == 0 {
             metrics.saved = self.found_paths().1;
         }
         // During backoff of the retransmission timer the current RTT is unknown.
-        if self.rtt.samples >= MIN_RTT_SAMPLES && self.rtt.backoff == 0 {
-            (metrics.srtt, metrics.rttvar) = (self.rtt.srtt, self.rtt.rttvar);
+        if self.0.rtt.samples >= MIN_RTT_SAMPLES && self.0.rtt.backoff == 0 {
+            (metrics.srtt, metrics.rttvar) = (self.0.rtt.srtt, self.0.rtt.rttvar);
         }
         metrics
     }
@@ -169,7 +169,7 @@ impl Status<'_> {
     /// Returns the checked-out metrics if nothing better was found. A failed handshake does not invalidate them,
     /// because a SYN can be forged by anyone.
     pub(crate) fn unspent_path(&self) -> Option<Learnt<SavedPath>> {
-        let sound = self.rtt.backoff == 0 || self.snd.una == 0;
+        let sound = self.0.rtt.backoff == 0 || self.0.snd.una == 0;
         let (kept, better) = self.found_paths();
         kept.filter(|_| sound && better.is_none())
     }
@@ -177,10 +177,10 @@ impl Status<'_> {
     /// Returns the checked-out metrics if they are still valid, and the metrics that the connection found, unless the
     /// checked-out ones have a larger window.
     fn found_paths(&self) -> (Option<Learnt<SavedPath>>, Option<SavedPath>) {
-        let is_lossless = self.stats.incidents().recoveries == 0;
-        let kept = self.cc.kept_path(self.config.path_cache.as_ref(), self.timers.now, is_lossless);
+        let is_lossless = self.0.stats.incidents().recoveries == 0;
+        let kept = self.0.cc.kept_path(self.0.config.path_cache.as_ref(), self.0.timers.now, is_lossless);
         let least = kept.map_or(Bytes::ZERO, |checked_out| checked_out.value.window);
-        let found = self.cc.found_path(self.rtt.min, self.pmtu.mss());
+        let found = self.0.cc.found_path(self.0.rtt.min, self.0.pmtu.mss());
         (kept, found.filter(|found| found.window >= least))
     }
 }

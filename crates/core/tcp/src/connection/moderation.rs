@@ -19,7 +19,6 @@ pub(super) struct Flow {
 }
 
 impl Flow {
-    /// Returns the time of the last data segment.
     pub(super) fn last(&self) -> Option<Time> {
         self.span.map(|(_, last)| last)
     }

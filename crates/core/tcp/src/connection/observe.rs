@@ -3,10 +3,9 @@
 //! Events are reported where they happen. Values that many places change, such as metrics and timers, are compared
 //! after each segment, timer and transmission. Without observers, each report is a test of one pointer.
 
-use longhaul_units::{Bytes, Time};
+use longhaul_units::Time;
 use longhaul_wire::{CheshireCodec, Codec, Header};
 
-use super::status::threshold;
 use super::{Numbers, Timer, Timers, Watch};
 use crate::{
     Batch, ConnectionEvent, Detail, EcnState, LossTrigger, Metrics, Observer, Parameters, SegmentRecord, State,
@@ -186,50 +185,12 @@ impl Observation {
 }
 
 impl Watch<'_> {
-    fn parameters(&self) -> Parameters {
-        let negotiated = self.negotiated;
-        Parameters {
-            congestion: self.cc.controller.name(),
-            mss: self.pmtu.mss(),
-            sack: negotiated.sack,
-            timestamps: negotiated.timestamps,
-            window_scaling: negotiated.window_scaling,
-            ecn: negotiated.ecn,
-            microseconds: negotiated.microseconds,
-            initial_sequence: self.numbers.initial,
-        }
-    }
-
-    fn metrics(&self) -> Metrics {
-        let (rtt, cc) = (self.rtt, self.cc);
-        Metrics {
-            min_rtt: rtt.min,
-            srtt: rtt.srtt,
-            latest_rtt: rtt.latest,
-            rttvar: rtt.rttvar,
-            rto: rtt.rto(),
-            backoff: rtt.backoff,
-            cwnd: cc.control.cwnd,
-            ssthresh: threshold(&cc.control),
-            in_flight: Bytes(self.loss.pipe(&self.snd.board)),
-            unacked_segments: self.snd.board.len() as u64,
-            pacing_rate: cc.pacer.rate(),
-            delivery_rate: cc.rate.latest,
-            peer_window: Bytes(self.snd.window),
-            bytes_lost: self.stats.incidents().bytes_lost,
-            bytes_retransmitted: self.stats.incidents().bytes_retransmitted,
-            phase: cc.controller.snapshot().phase,
-            recovery: self.loss.recovery_state(),
-            limit: cc.limits.current,
-        }
-    }
-
     /// Adds an observer, which receives all events from now on. After the handshake, the parameters and the state
     /// are reported to it at once.
     pub(crate) fn add(&mut self, mut observer: Box<dyn Observer>) {
         let (now, state) = (self.timers.now, self.life.state);
         if state.is_synchronized() {
-            observer.event(now, &ConnectionEvent::ParametersSet(self.parameters()));
+            observer.event(now, &ConnectionEvent::ParametersSet(Parameters::new(self)));
             observer.event(now, &ConnectionEvent::StateChanged { old: None, new: state });
         }
         let was_sent = self.stats.segments_out > 0;
@@ -243,7 +204,7 @@ impl Watch<'_> {
         }
         let new = self.life.state;
         if !old.is_synchronized() && new != State::SynReceived {
-            let parameters = self.parameters();
+            let parameters = Parameters::new(self);
             self.observers.report(self.timers.now, || ConnectionEvent::ParametersSet(parameters));
         }
         self.observers.report(self.timers.now, || ConnectionEvent::StateChanged { old: Some(old), new });
@@ -254,7 +215,7 @@ impl Watch<'_> {
     #[cold]
     #[inline(never)]
     pub(super) fn report_changes(&mut self) {
-        let (now, metrics) = (self.timers.now, self.metrics());
+        let (now, metrics) = (self.timers.now, Metrics::new(self));
         let ecn = self.ext.ecn_check.state(self.negotiated.ecn);
         self.observers.compare(now, metrics, self.pmtu.current, ecn, self.timers);
     }

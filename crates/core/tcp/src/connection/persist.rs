@@ -17,7 +17,6 @@ const GIVE_UP_AFTER: Span = Span::from_secs(600);
 /// long time.
 const GIVE_UP_PROBES: u32 = 4;
 
-/// State of zero-window probing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Persist {
     /// One octet of new data, or the FIN, may be sent beyond the window.

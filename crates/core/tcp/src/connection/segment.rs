@@ -85,7 +85,6 @@ pub(super) struct Incoming<'a> {
 }
 
 impl Incoming<'_> {
-    /// Returns when the host received it.
     pub(super) fn received_at(&self) -> Time {
         self.meta.received_at(self.now)
     }
@@ -116,11 +115,9 @@ impl Incoming<'_> {
 /// receive offload. They cost less than others, because most of what they say has been checked with the first.
 #[derive(Debug)]
 pub(crate) struct Train<'a> {
-    /// The buffer.
     pub(crate) buffer: &'a Bytes,
     /// The part of it from the first payload to the end of the last.
     pub(crate) part: &'a [u8],
-    /// Number of segments.
     pub(crate) count: usize,
     /// Bytes of each payload, and of the header before it.
     pub(crate) payload: u16,

@@ -300,7 +300,6 @@ impl Sender {
         (oldest, self.sent_to() as i64)
     }
 
-    /// Returns the bytes that wait for retransmission.
     pub(super) fn lost_bytes(&self) -> u64 {
         self.board.made().map_or(0, |board| board.lost_bytes)
     }

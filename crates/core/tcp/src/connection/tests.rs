@@ -215,7 +215,7 @@ fn a_clean_transfer_retransmits_nothing() {
     let info = net.transfer(ids, 3_000_000, Span::from_secs(30));
     assert_eq!((info.bytes_retransmitted, info.timeouts, info.recoveries), (0, 0, 0));
     assert_eq!(info.min_rtt, Some(Span::from_millis(100)));
-    let all = NegotiatedOptions { sack: true, timestamps: true, window_scaling: true, ecn: true, microseconds: true };
+    let all = NegotiatedOptions { sack: true, timestamps: true, wscale: true, ecn: true, microseconds: true };
     assert_eq!(info.options, all);
     assert_eq!(info.plpmtu, 1472);
 }

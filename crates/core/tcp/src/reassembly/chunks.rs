@@ -7,8 +7,7 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 
 use super::piece::StreamPart;
 
-/// Data read without a copy by [`Reader::read_chunks`](crate::Reader::read_chunks), in order, as it lies in the
-/// receive buffers.
+/// Data that the application has read without a copy, in order, as it lies in the receive buffers.
 ///
 /// The chunks of this [`Buf`] are the payloads of segments, or parts of them; payloads shorter than 512 bytes are gathered.
 /// [`copy_to_bytes`](Buf::copy_to_bytes) takes data without a copy if it lies within the first chunk.

@@ -54,7 +54,6 @@ impl Scoreboard {
         if record.is_passed() { &mut self.passed_bytes } else { &mut self.sacked_bytes }
     }
 
-    /// Returns the highest record that is not SACKed.
     pub(crate) fn last_unsacked(&self) -> Option<(u64, &Record)> {
         let index = self.last_unsacked_below(u64::MAX)?;
         self.get(index).map(|record| (index, record))

@@ -10,15 +10,15 @@ use crate::{Record, Scoreboard};
 /// Segments delivered by an ACK that are reported to the caller.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Told<'a> {
-    /// All of them.
     All,
     /// The first and the last of each run, and the segments that start at the offsets `and`.
-    Ends { and: &'a [u64] },
+    Ends {
+        and: &'a [u64],
+    },
 }
 
 /// At least two segments from the head of the scoreboard on.
 pub(super) struct Run {
-    /// Index of the last one.
     pub(super) last: u64,
     pub(super) bytes: u64,
 }

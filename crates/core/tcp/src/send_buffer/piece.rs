@@ -11,7 +11,6 @@ use bytes::Bytes;
 /// would take up to a third longer, depending on the processor. Segments of other lengths than expected are gathered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Layout {
-    /// Header length in bytes.
     pub(crate) header: u16,
     /// Payload length in bytes; at least 1.
     pub(crate) payload: u16,
@@ -28,7 +27,6 @@ impl Layout {
 pub(super) struct Piece {
     /// Stream offset of the first byte.
     pub(super) start: u64,
-    /// Bytes of data.
     pub(super) len: usize,
     pub(super) data: Data,
 }
@@ -97,7 +95,6 @@ impl Piece {
         self.start + self.len as u64
     }
 
-    /// Returns the memory used, in bytes.
     pub(super) fn cost(&self) -> usize {
         match &self.data {
             Data::Copied(block) => block.capacity(),
@@ -106,7 +103,6 @@ impl Piece {
         }
     }
 
-    /// Returns the number of bytes that may be appended.
     pub(super) fn room(&self) -> usize {
         match &self.data {
             Data::Copied(block) => block.capacity() - block.len(),

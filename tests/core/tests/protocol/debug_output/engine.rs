@@ -72,11 +72,7 @@ fn debug_output_of_the_engine_has_neither_data_nor_keys() {
     let parameters = Parameters {
         congestion: Congestion::copa_cubic().name(),
         mss: 1448,
-        sack: true,
-        timestamps: true,
-        window_scaling: true,
-        ecn: true,
-        microseconds: true,
+        options: NegotiatedOptions::default(),
         initial_sequence: InitialSequence::default(),
     };
     let mut datagram = [0; 60];

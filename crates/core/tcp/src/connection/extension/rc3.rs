@@ -172,7 +172,7 @@ impl Extension for Rc3 {
         add(&mut probes.acked, ahead.acked);
         add(&mut probes.lost, ahead.lost);
         add(&mut probes.refused, ahead.refused);
-        add(&mut probes.carried, ahead.carried);
-        info.delivered += ahead.carried;
+        add(&mut probes.carried_bytes, ahead.carried_bytes);
+        info.delivered += ahead.carried_bytes;
     }
 }

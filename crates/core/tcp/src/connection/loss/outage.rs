@@ -46,7 +46,6 @@ impl Loss {
         }
     }
 
-    /// Returns the time of the next probe, if the path is to be probed.
     pub(super) fn outage_probe_at(&self) -> Option<Time> {
         let outage = self.outage.filter(|outage| outage.next_probe < outage.since + PROBING)?;
         matches!(self.phase, Phase::Timeout(_)).then_some(outage.next_probe)

@@ -51,7 +51,6 @@ pub(super) struct Frto {
     second_step: bool,
 }
 
-/// Detector of spurious recovery episodes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SpuriousDetection {
     /// Boxed, because most connections are not in recovery.

@@ -56,7 +56,7 @@ impl Ahead {
     fn count_arrived(&mut self, bytes: u64, mss: u64) {
         self.arrived = self.arrived.saturating_add(bytes);
         add(&mut self.counts.acked, bytes.div_ceil(mss.max(1)));
-        add(&mut self.counts.carried, bytes);
+        add(&mut self.counts.carried_bytes, bytes);
     }
 
     fn take_sack(&mut self, block: &Range<u64>, mss: u64) -> bool {
@@ -103,7 +103,6 @@ impl Sender {
         received.filter(|range| range.start > self.nxt).map_or(len, |range| len.min(range.start - self.nxt))
     }
 
-    /// Sets whether more data is to be sent ahead.
     pub(crate) fn intend_ahead(&mut self, is_intended: bool) {
         if is_intended || self.ahead.is_some() {
             self.ahead.get_or_insert_default().is_intended = is_intended;

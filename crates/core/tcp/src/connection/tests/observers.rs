@@ -172,7 +172,7 @@ fn every_event_is_counted_once() {
         assert!(counter.rto_set && counter.lost > 0 && counter.phases.len() > 1);
         assert_eq!(counter.mtus.last(), Some(&info.plpmtu));
         // A retransmitted SYN does not ask for ECN.
-        let ecn = counter.parameters.as_ref().unwrap().ecn;
+        let ecn = counter.parameters.as_ref().unwrap().options.ecn;
         assert_eq!(counter.ecn.first(), ecn.then_some(&EcnState::Capable));
     }
     assert!(undone + timeouts > 0, "the runs contain timeouts");

@@ -163,7 +163,7 @@ fn queued_data_arrives_after_one_one_way_delay() {
         assert_eq!(damage(&after), [0; 6], "{after:?}");
         assert_eq!((after.in_flight.0, after.bytes_acked), (0, (first + bytes) as u64));
         assert_eq!((after.delivered, after.min_rtt, after.latest_rtt), (after.bytes_acked, Some(RTT), Some(RTT)));
-        let ProbeInfo { sent, acked, lost, refused, carried, .. } = probes(&after);
+        let ProbeInfo { sent, acked, lost, refused, carried_bytes: carried, .. } = probes(&after);
         // Where both loops meet, an ACK for the primary loop may arrive before those for the low-priority loop.
         assert!(acked + lost >= sent && lost <= 4 && refused == 0, "{:?}", probes(&after));
         assert!(carried > 800_000 && after.cwnd.0 <= before.cwnd.0 + (after.bytes_acked - carried), "{after:?}");
@@ -232,7 +232,7 @@ fn loss_of_all_low_priority_segments_has_no_effect() {
             assert_eq!(damage(&info), [0; 6], "{start}{recovery} {info:?}");
             results.push((took, info.cwnd, info.bytes_sent, info.delivered, info.min_rtt));
             if let Some(probes) = info.probes {
-                assert!(probes.sent > 650 && (probes.acked, probes.carried) == (0, 0), "{probes:?}");
+                assert!(probes.sent > 650 && (probes.acked, probes.carried_bytes) == (0, 0), "{probes:?}");
                 assert!(probes.lost > 650, "{probes:?}");
             }
         }
@@ -353,7 +353,7 @@ fn acknowledgments_of_data_not_sent_are_refused() {
         let info = send_all(&mut net, ids, BYTES as usize);
         assert_eq!(probes(&info).refused, 3, "{what}: {info:?}");
         assert_eq!((info.bytes_acked, info.delivered), (BYTES, BYTES), "{what}: {info:?}");
-        assert!(probes(&info).carried <= 20 * MSS && info.bytes_sent >= BYTES - 20 * MSS, "{what}: {info:?}");
+        assert!(probes(&info).carried_bytes <= 20 * MSS && info.bytes_sent >= BYTES - 20 * MSS, "{what}: {info:?}");
     }
 }
 
