@@ -44,7 +44,6 @@ const QUANTUM_MAX: Bytes = Bytes(65_536);
 /// The RTT to assume while none is known.
 const NOMINAL_RTT: Span = Span::from_millis(1);
 
-/// State of loss recovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Open,

@@ -41,7 +41,6 @@ use crate::{
     Timeout, initial_window,
 };
 
-/// Registry entry.
 pub(crate) static ENTRY: Entry = Entry::monolithic("copa-cubic", |name, values, params| {
     Box::new(CopaCubic::new(name, CopaCubicConfig::from_values(values), params))
 })
@@ -59,17 +58,11 @@ pub(crate) static ENTRY: Entry = Entry::monolithic("copa-cubic", |name, values, 
 .internet_safe();
 
 crate::options! {
-    /// Options of `copa-cubic`.
     pub(crate) struct CopaCubicConfig {
-        /// Divisor of the capacity estimate, which yields the window of the second round trip.
         gamma: u64 = OptionSpec::int("gamma", 1, 8, 1, "divisor of the capacity estimate at the start"),
-        /// Whether a delay that does not respond to the flow's rate counts as no queue.
         floor: bool = OptionSpec::flag("floor", true, "ignore delay that does not respond to the sending rate"),
-        /// Whether CUBIC takes over where other flows fill the queue.
         compete: bool = OptionSpec::flag("compete", true, "use CUBIC where other flows fill the queue"),
-        /// Whether losses in competitive mode begin trials.
         trials: bool = OptionSpec::flag("trials", true, "test at losses whether other flows give way"),
-        /// Whether the window grows by the delivery rate where jitter hides the queue.
         reach: bool = OptionSpec::flag("reach", true, "grow by the delivery rate where jitter hides the queue"),
     }
 }
@@ -112,7 +105,6 @@ struct Sparse {
 /// The algorithm that controls the window.
 #[derive(Clone, Copy, Debug)]
 enum Mode {
-    /// The start-up scheme.
     Start,
     /// Copa.
     Cruise,
@@ -122,7 +114,6 @@ enum Mode {
     Compete(Competition),
 }
 
-/// The controller.
 #[derive(Clone, Debug)]
 pub(crate) struct CopaCubic {
     config: CopaCubicConfig,
@@ -278,7 +269,6 @@ impl CopaCubic {
         }
     }
 
-    /// Returns the window in bytes.
     fn window(&self) -> f64 {
         match self.mode {
             Mode::Start | Mode::Compete(_) => self.cubic.window().cwnd,

@@ -154,7 +154,6 @@ impl Arrivals {
         self.last_ticks = self.iter().last().map_or(0, |last| last.ticks);
     }
 
-    /// Returns the length of the option's body in bytes.
     pub(crate) fn body_len(&self) -> usize {
         // The first arrival takes 8 bytes, each of the others 4.
         if self.is_empty() { 0 } else { self.len().saturating_add(1).saturating_mul(4) }

@@ -243,7 +243,6 @@ impl Feedback {
 }
 
 impl NetworkOption {
-    /// Returns the length of the option's body in bytes.
     pub(crate) fn body_len(&self) -> usize {
         let forward = self.forward.as_ref().map_or(0, Forward::wire_len);
         forward.saturating_add(self.feedback.as_ref().map_or(0, Feedback::wire_len))

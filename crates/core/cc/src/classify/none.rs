@@ -9,7 +9,6 @@ pub(crate) static ENTRY: Entry = Entry::loss("none", |_| Box::new(AllCongestion)
     .tested_in(&["cubic", "new-reno"])
     .internet_safe();
 
-/// Classifier that takes every loss for congestion.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct AllCongestion;
 

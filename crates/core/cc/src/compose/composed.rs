@@ -47,6 +47,14 @@ impl Stages {
     pub fn new(name: impl Into<String>) -> Self {
         Self { name: name.into(), ..Self::default() }
     }
+
+    fn all(&self) -> [&dyn Stage; 5] {
+        [&*self.startup, &*self.slow_start, &*self.avoidance, &*self.classifier, &*self.recovery]
+    }
+
+    fn all_mut(&mut self) -> [&mut dyn Stage; 5] {
+        [&mut *self.startup, &mut *self.slow_start, &mut *self.avoidance, &mut *self.classifier, &mut *self.recovery]
+    }
 }
 
 impl Default for Stages {
@@ -149,12 +157,7 @@ struct Checkpoint {
 ///   a smaller size before the first acknowledgment scales an initial or restart window down (RFC 5681, section 3.1).
 #[derive(Clone)]
 pub struct Composed {
-    name: String,
-    startup: Box<dyn Startup>,
-    slow_start: Box<dyn SlowStart>,
-    avoidance: Box<dyn CongestionAvoidance>,
-    classifier: Box<dyn LossClassifier>,
-    recovery: Box<dyn Recovery>,
+    stages: Stages,
     /// Whether each of the five stages observes the next ACK.
     observers: [bool; 5],
     window: Window,
@@ -187,23 +190,19 @@ pub struct Composed {
 }
 
 longhaul_units::debug_in_part!(Composed;
-    name phase window;
-    startup slow_start avoidance classifier recovery observers reason recovering undo marked_until restart mss cap
-    initial_ssthresh byte_counting ecn above_hole progress mark_share has_background saved record needs);
+    stages phase window;
+    observers reason recovering undo marked_until restart mss cap initial_ssthresh byte_counting ecn above_hole progress
+    mark_share has_background saved record needs);
 
 impl Composed {
     /// A controller made of `stages`, in the state before its handshake.
     #[must_use]
     pub fn new(stages: Stages, params: &BuildParams) -> Self {
-        let Stages { name, startup, slow_start, avoidance, classifier, recovery } = stages;
-        let mut composed = Self {
-            name,
+        let mut needs = stages.all().into_iter().fold(Needs::default(), |sum, stage| sum.union(stage.needs()));
+        needs.preferred.ecn = needs.preferred.ecn.max(EcnMark::Ect0);
+        Self {
+            stages,
             observers: [true; 5],
-            startup,
-            slow_start,
-            avoidance,
-            classifier,
-            recovery,
             window: Window::new(params.mss.as_f64().max(1.0)),
             phase: Phase::Startup, // so that the SYN carries its header
             reason: Reason::NoLoss,
@@ -222,11 +221,8 @@ impl Composed {
             has_background: false,
             saved: params.saved_path,
             record: Record::new(params.saved_path.is_some()),
-            needs: Needs::default(),
-        };
-        composed.needs = composed.stages().into_iter().fold(Needs::default(), |sum, stage| sum.union(stage.needs()));
-        composed.needs.preferred.ecn = composed.needs.preferred.ecn.max(EcnMark::Ect0);
-        composed
+            needs,
+        }
     }
 
     /// Keeps the fraction `share` (0 to 1) of FlightSize or the window, whichever is less, on a mark (RFC 8511,
@@ -260,27 +256,18 @@ impl Composed {
         self.window
     }
 
-    fn stages(&self) -> [&dyn Stage; 5] {
-        [&*self.startup, &*self.slow_start, &*self.avoidance, &*self.classifier, &*self.recovery]
-    }
-
-    fn stages_mut(&mut self) -> [&mut dyn Stage; 5] {
-        [&mut *self.startup, &mut *self.slow_start, &mut *self.avoidance, &mut *self.classifier, &mut *self.recovery]
-    }
-
-    /// Returns the stage that controls the window.
     fn active(&self) -> &dyn Stage {
         match (self.recovering, self.phase) {
-            (Some(_), _) => &*self.recovery,
-            (None, Phase::Startup) => &*self.startup,
-            (None, Phase::SlowStart) => &*self.slow_start,
-            (None, Phase::Avoidance) => &*self.avoidance,
+            (Some(_), _) => &*self.stages.recovery,
+            (None, Phase::Startup) => &*self.stages.startup,
+            (None, Phase::SlowStart) => &*self.stages.slow_start,
+            (None, Phase::Avoidance) => &*self.stages.avoidance,
         }
     }
 
     /// Returns the probes that the start-up scheme sends whichever stage controls the window.
     fn background(&self) -> Option<ProbePlan> {
-        if self.has_background { self.startup.overlay().background } else { None }
+        if self.has_background { self.stages.startup.overlay().background } else { None }
     }
 
     fn bound(&mut self) {
@@ -294,7 +281,7 @@ impl Composed {
     }
 
     fn tell_stages(&mut self, event: &StageEvent, path: &Path) {
-        for stage in self.stages_mut() {
+        for stage in self.stages.all_mut() {
             stage.on_event(event, path);
         }
     }
@@ -325,7 +312,7 @@ impl Composed {
     fn hand_over(&mut self, now: Time, path: &Path) {
         if self.window.below_threshold() {
             self.phase = Phase::SlowStart;
-            self.slow_start.begin(self.reason, path, &self.window);
+            self.stages.slow_start.begin(self.reason, path, &self.window);
         } else {
             self.begin_avoidance(now, path);
         }
@@ -333,12 +320,12 @@ impl Composed {
 
     fn begin_avoidance(&mut self, now: Time, path: &Path) {
         self.phase = Phase::Avoidance;
-        self.avoidance.begin(&Handoff::new(now, self.reason), path, &mut self.window);
+        self.stages.avoidance.begin(&Handoff::new(now, self.reason), path, &mut self.window);
     }
 
     fn begin_startup(&mut self, opening: Opening, now: Time, path: &Path) -> Step {
         self.phase = Phase::Startup;
-        let step = self.startup.begin(opening, now, path, &mut self.window);
+        let step = self.stages.startup.begin(opening, now, path, &mut self.window);
         self.bound();
         step
     }
@@ -346,12 +333,12 @@ impl Composed {
     /// Takes over the window from a start-up scheme and from recovery.
     fn interrupt(&mut self) {
         if self.phase == Phase::Startup {
-            self.record.end(&*self.startup, record::IDLE);
-            self.startup.abort();
+            self.record.end(&*self.stages.startup, record::IDLE);
+            self.stages.startup.abort();
             self.phase = Phase::SlowStart;
         }
         if self.recovering.take().is_some() {
-            self.recovery.abort();
+            self.stages.recovery.abort();
         }
     }
 
@@ -359,9 +346,9 @@ impl Composed {
     fn on_open_ack(&mut self, ack: &Ack<'_>, path: &Path) {
         // The start-up scheme controls the window.
         if self.phase == Phase::Startup {
-            self.record.look(&*self.startup);
+            self.record.look(&*self.stages.startup);
             let before = self.window;
-            let step = self.startup.on_ack(ack, path, &mut self.window);
+            let step = self.stages.startup.on_ack(ack, path, &mut self.window);
             self.record.after(step, (before, self.window), ack.delivered, record::NO_ROOM);
             if step == Step::Done {
                 self.bound();
@@ -380,11 +367,11 @@ impl Composed {
             if let Some(ssthresh) = self.startup_threshold(path) {
                 self.window.ssthresh = ssthresh;
             }
-            let step = self.slow_start.on_ack(ack, grow, path, &mut self.window);
+            let step = self.stages.slow_start.on_ack(ack, grow, path, &mut self.window);
             self.window.cwnd = self.window.cwnd.min(ceiling);
             self.after_slow_start(step, ack.now, path);
         } else {
-            let step = self.avoidance.on_ack(ack, grow, path, &mut self.window);
+            let step = self.stages.avoidance.on_ack(ack, grow, path, &mut self.window);
             self.window.cwnd = self.window.cwnd.min(ceiling);
             self.after_avoidance(step, path);
             if self.phase == Phase::Avoidance {
@@ -398,7 +385,7 @@ impl Composed {
         if self.reason != Reason::NoLoss || !self.observers[0] {
             return None;
         }
-        let ssthresh = self.startup.threshold(self.phase == Phase::SlowStart, path, &self.window)?;
+        let ssthresh = self.stages.startup.threshold(self.phase == Phase::SlowStart, path, &self.window)?;
         Some(ssthresh.min(self.initial_ssthresh))
     }
 
@@ -409,7 +396,7 @@ impl Composed {
         if self.window.cwnd < ssthresh {
             self.window.ssthresh = ssthresh;
             self.phase = Phase::SlowStart;
-            self.slow_start.begin(Reason::Asked, path, &self.window);
+            self.stages.slow_start.begin(Reason::Asked, path, &self.window);
         }
     }
 
@@ -425,7 +412,7 @@ impl Composed {
             self.bound();
             self.reason = Reason::Asked;
             self.phase = Phase::SlowStart;
-            self.slow_start.begin(self.reason, path, &self.window);
+            self.stages.slow_start.begin(self.reason, path, &self.window);
         }
     }
 
@@ -434,14 +421,14 @@ impl Composed {
         if let Some(saved) = self.saved {
             self.tell_stages(&StageEvent::SavedPath(saved), path);
         }
-        let cwnd = self.slow_start.initial_window(path).as_f64();
+        let cwnd = self.stages.slow_start.initial_window(path).as_f64();
         self.window = Window { cwnd, ssthresh: self.initial_ssthresh };
         self.reason = Reason::NoLoss;
         self.bound();
         let before = self.window;
         let step = self.begin_startup(Opening::Connection, now, path);
-        self.has_background = self.startup.overlay().background.is_some();
-        self.record.begin(&*self.startup, step, (before, self.window), path);
+        self.has_background = self.stages.startup.overlay().background.is_some();
+        self.record.begin(&*self.stages.startup, step, (before, self.window), path);
         if step == Step::Done {
             self.hand_over(now, path);
         }
@@ -453,7 +440,7 @@ impl Composed {
         self.interrupt();
         self.marked_until = None;
         self.tell_stages(&StageEvent::Idle { now, idle }, path);
-        let restart = self.restart.window(self.slow_start.initial_window(path), self.mss);
+        let restart = self.restart.window(self.stages.slow_start.initial_window(path), self.mss);
         self.restart.begin();
         self.window.cwnd = self.window.cwnd.min(restart.as_f64());
         self.bound();

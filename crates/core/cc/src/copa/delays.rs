@@ -83,7 +83,6 @@ const JITTER_FACTOR: f64 = 4.0;
 const LEAST_JITTER: f64 = 0.03;
 
 impl Jitter {
-    /// Records the queueing delay at the end of a window.
     fn on_window(&mut self, queueing: f64) {
         let step = queueing - self.last;
         let turns = step * self.step < 0.0;

@@ -11,7 +11,6 @@ const ROUNDS: u64 = 2;
 /// and more than this many segments.
 const LEAST_SEGMENTS: u64 = 20;
 
-/// Counts delivered and lost data.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct HeavyLoss {
     began: Option<Time>,

@@ -104,13 +104,19 @@ impl Counts {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum State {
-    /// The window is not limited.
     Free,
     /// The window was reduced for a test. The data acknowledged in the first round trip was sent before; then the
     /// test is `settled`.
-    Asking { question: Question, settled: bool },
+    Asking {
+        question: Question,
+        settled: bool,
+    },
     /// The window is limited to `ceiling` for this many round trips, and at least until this time.
-    Held { ceiling: f64, rounds: u32, until: Time },
+    Held {
+        ceiling: f64,
+        rounds: u32,
+        until: Time,
+    },
 }
 
 /// The baseline of a test.
@@ -126,7 +132,6 @@ struct Question {
     again: bool,
 }
 
-/// The loss bound and its state.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LossBound {
     most: f64,
@@ -188,7 +193,6 @@ impl LossBound {
         answer
     }
 
-    /// Processes the end of a round trip.
     fn on_round(&mut self, now: Time, mss: f64, cwnd: f64, standing: f64) -> Answer {
         let round = std::mem::replace(&mut self.round, Counts::since(now));
         self.counts.rounds = self.counts.rounds.saturating_add(1);

@@ -28,7 +28,6 @@ const SHARE_GAIN: f64 = 0.25;
 /// CUBIC's fraction of the window that a loss removes, and its constant C in segments per cubic second (RFC 9438).
 const CUBIC: (f64, f64) = (0.3, 0.4);
 
-/// State of the competitive mode.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Competition {
     /// Consecutive round trips in which the flow had the whole link and a queue.
@@ -40,7 +39,6 @@ pub(super) struct Competition {
     is_filled: bool,
     /// The largest window at a loss, in segments.
     at_loss: f64,
-    /// Time of the last loss.
     lost_at: Time,
     dips: Dips,
     /// The trial in progress, the time of the last one, and the time between two.
@@ -87,7 +85,6 @@ impl Competition {
         }
     }
 
-    /// Returns whether there was a loss in this mode.
     pub(super) const fn has_lost(&self) -> bool {
         self.at_loss > 0.0
     }

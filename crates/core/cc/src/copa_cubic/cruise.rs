@@ -46,7 +46,6 @@ const LOST_OUT: f64 = 0.6;
 /// Fraction of the RTT that a queue exceeds if it is tested, at whatever rate.
 const LONG: f64 = 0.5;
 
-/// State of this mode.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cruise {
     /// The window in bytes when the queue was last nearly empty.

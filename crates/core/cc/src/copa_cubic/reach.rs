@@ -63,7 +63,6 @@ enum Step {
     Raised { rounds: u32, before: Round },
 }
 
-/// State of this growth.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reach {
     step: Step,

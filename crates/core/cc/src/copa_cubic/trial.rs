@@ -45,7 +45,6 @@ pub(super) struct Trial {
     pub(super) only_looks: bool,
 }
 
-/// Cause of the delay.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Cause {
     /// It is no queue of this length, in seconds.

@@ -70,7 +70,6 @@ impl Delays {
         current.zip(self.base()).map_or(0.0, |(current, base)| (current - base).as_secs_f64())
     }
 
-    /// Returns the newest delay and the time of its sample.
     pub(super) fn newest(&self) -> Option<(Time, Span)> {
         self.began.and(self.recent.get(self.newest)).copied()
     }

@@ -26,7 +26,6 @@ pub(super) const DELAY: OptionSpec =
         .ruled(&[Rule::Shared]);
 
 impl DelaySource {
-    /// Returns the requirements on the transport.
     pub(super) fn needs(self) -> Needs {
         let demands = Demands { arrival_times: true, segments: true, ..Demands::default() };
         match self {

@@ -162,7 +162,6 @@ impl Flight {
     }
 }
 
-/// State of the start.
 #[derive(Clone, Copy, Debug)]
 enum Phase {
     /// Not started, or over.

@@ -12,7 +12,7 @@ impl Composed {
             window: Window { cwnd: self.settled(), ..self.window },
             phase: self.phase,
             reason: self.reason,
-            avoidance: self.avoidance.clone(),
+            avoidance: self.stages.avoidance.clone(),
             in_recovery: self.recovering.is_some(),
             timeout,
         });
@@ -21,11 +21,11 @@ impl Composed {
     /// Lowers the threshold as congestion avoidance decides, and returns the window to reach.
     pub(super) fn reduce(&mut self, now: Time, signal: Signal, flight: Bytes, cause: LossCause, path: &Path) -> f64 {
         if self.phase == Phase::SlowStart && self.recovering.is_none() {
-            self.slow_start.on_congestion(flight, path, &mut self.window);
+            self.stages.slow_start.on_congestion(flight, path, &mut self.window);
         }
         let before = self.settled();
         let event = CongestionEvent { cause, ..CongestionEvent::new(now, signal, flight, before) };
-        let answer = self.avoidance.reduce(&event, path);
+        let answer = self.stages.avoidance.reduce(&event, path);
         let gentle = self.mark_share.filter(|_| signal == Signal::Ecn);
         let target = gentle.map_or(answer, |share| Target::multiplicative(&event, share, path.mss));
         self.window.ssthresh = target.ssthresh;
@@ -35,7 +35,7 @@ impl Composed {
     pub(super) fn on_loss(&mut self, signal: Signal, ack: &Ack<'_>, path: &Path) {
         let loss = LossEvent { signal, ack };
         self.restart.on_loss(ack.cumulative);
-        let cause = self.classifier.classify(&loss, path);
+        let cause = self.stages.classifier.classify(&loss, path);
         if self.vetoed(&loss, path) {
             self.reason = Reason::Loss;
             return;
@@ -73,11 +73,11 @@ impl Composed {
         if self.recovering.is_some() || self.phase != Phase::Startup {
             return false;
         }
-        match self.startup.on_loss(loss, path, &mut self.window) {
+        match self.stages.startup.on_loss(loss, path, &mut self.window) {
             StartupResponse::Handled => true,
             StartupResponse::Delegate => {
-                self.record.end(&*self.startup, super::record::CONGESTION);
-                self.startup.abort();
+                self.record.end(&*self.stages.startup, super::record::CONGESTION);
+                self.stages.startup.abort();
                 self.phase = Phase::SlowStart;
                 false
             }
@@ -87,11 +87,11 @@ impl Composed {
     pub(super) fn enter(&mut self, kind: RecoveryKind, target: f64, ack: &Ack<'_>, path: &Path) {
         self.phase = Phase::Avoidance;
         self.recovering = Some(Recovering { kind, target });
-        self.recovery.enter(target, ack, path, &mut self.window);
+        self.stages.recovery.enter(target, ack, path, &mut self.window);
     }
 
     pub(super) fn finish(&mut self, ack: &Ack<'_>, path: &Path) {
-        let step = self.recovery.exit(ack, path, &mut self.window);
+        let step = self.stages.recovery.exit(ack, path, &mut self.window);
         self.bound();
         match step {
             Step::Stay => {
@@ -116,7 +116,7 @@ impl Composed {
         };
         if ended {
             self.finish(ack, path);
-        } else if self.recovery.on_ack(ack, path, &mut self.window) == Step::Done
+        } else if self.stages.recovery.on_ack(ack, path, &mut self.window) == Step::Done
             && recovering.kind == RecoveryKind::Afterwards
         {
             self.release(ack.now, path);
@@ -145,7 +145,7 @@ impl Composed {
         self.window = Window { ssthresh, ..saved.window };
         self.phase = saved.phase;
         self.reason = saved.reason;
-        self.avoidance = saved.avoidance;
+        self.stages.avoidance = saved.avoidance;
         self.bound();
         if saved.in_recovery || self.phase == Phase::SlowStart {
             self.hand_over(now, path);

@@ -12,7 +12,7 @@ use crate::{
 
 impl Controller for Composed {
     fn name(&self) -> String {
-        self.name.clone()
+        self.stages.name.clone()
     }
 
     fn needs(&self) -> Needs {
@@ -21,11 +21,11 @@ impl Controller for Composed {
 
     fn on_granted(&mut self, granted: &Granted, path: &Path) -> Result<(), NeedError> {
         self.mss = path.mss;
-        self.record.lacks = self.startup.needs().preferred.missing(granted);
+        self.record.lacks = self.stages.startup.needs().preferred.missing(granted);
         self.ecn = granted.ecn.min(self.needs.preferred.ecn.max(self.needs.required.ecn));
-        let refused = self.stages_mut().into_iter().find_map(|stage| stage.on_granted(granted, path).err());
+        let refused = self.stages.all_mut().into_iter().find_map(|stage| stage.on_granted(granted, path).err());
         if let Some(NeedError { need, .. }) = refused {
-            return Err(NeedError { controller: self.name.clone(), need });
+            return Err(NeedError { controller: self.stages.name.clone(), need });
         }
         Ok(())
     }
@@ -35,7 +35,7 @@ impl Controller for Composed {
             self.restart.on_sent(event.bytes);
             self.record.sent += event.bytes;
         }
-        for stage in self.stages_mut() {
+        for stage in self.stages.all_mut() {
             stage.on_sent(event, path);
         }
     }
@@ -45,7 +45,7 @@ impl Controller for Composed {
         // Estimators first: each stage observes the ACK until it declines.
         if self.observers != [false; 5] {
             let mut observers = self.observers;
-            for (stage, observes) in self.stages_mut().into_iter().zip(&mut observers) {
+            for (stage, observes) in self.stages.all_mut().into_iter().zip(&mut observers) {
                 *observes = *observes && stage.observe(event, path);
             }
             self.observers = observers;
@@ -73,9 +73,9 @@ impl Controller for Composed {
             // The first timeout ends the start-up scheme and lowers the threshold (RFC 5681, equation 4).
             let mut own = None;
             if self.phase == Phase::Startup {
-                own = self.startup.on_timeout(event, path, &mut self.window);
-                self.record.end(&*self.startup, record::TIMEOUT);
-                self.startup.abort();
+                own = self.stages.startup.on_timeout(event, path, &mut self.window);
+                self.record.end(&*self.stages.startup, record::TIMEOUT);
+                self.stages.startup.abort();
                 self.phase = Phase::SlowStart;
             }
             self.checkpoint(true);
@@ -91,7 +91,7 @@ impl Controller for Composed {
         self.bound();
         if self.begin_startup(Opening::Timeout, event.now, path) == Step::Done {
             self.phase = Phase::SlowStart;
-            self.slow_start.begin(self.reason, path, &self.window);
+            self.stages.slow_start.begin(self.reason, path, &self.window);
         }
     }
 
@@ -113,14 +113,14 @@ impl Controller for Composed {
         self.mss = path.mss;
         match (self.recovering, self.phase) {
             (Some(recovering), _) => {
-                let step = self.recovery.on_tick(now, path, &mut self.window);
+                let step = self.stages.recovery.on_tick(now, path, &mut self.window);
                 if step == Step::Done && recovering.kind == RecoveryKind::Afterwards {
                     self.release(now, path);
                 }
             }
             (None, Phase::Startup) => {
                 let before = self.window;
-                let step = self.startup.on_tick(now, path, &mut self.window);
+                let step = self.stages.startup.on_tick(now, path, &mut self.window);
                 self.record.after(step, (before, self.window), Bytes::ZERO, record::LATE);
                 if step == Step::Done {
                     self.bound();
@@ -128,11 +128,11 @@ impl Controller for Composed {
                 }
             }
             (None, Phase::SlowStart) => {
-                let step = self.slow_start.on_tick(now, path, &mut self.window);
+                let step = self.stages.slow_start.on_tick(now, path, &mut self.window);
                 self.after_slow_start(step, now, path);
             }
             (None, Phase::Avoidance) => {
-                let step = self.avoidance.on_tick(now, path, &mut self.window);
+                let step = self.stages.avoidance.on_tick(now, path, &mut self.window);
                 self.after_avoidance(step, path);
             }
         }
@@ -160,7 +160,7 @@ impl Controller for Composed {
     }
 
     fn saved_path_use(&self) -> SavedPathUse {
-        self.startup.saved_path_use()
+        self.stages.startup.saved_path_use()
     }
 
     fn snapshot(&self) -> Snapshot {
@@ -177,7 +177,7 @@ impl Controller for Composed {
         };
         let mut snapshot = Snapshot { startup: self.record.outcome(), ..Snapshot::new(phase) };
         // Two stages may have the same estimator. Later stages have observed more of the path, so they come first.
-        for stage in self.stages().into_iter().rev() {
+        for stage in self.stages.all().into_iter().rev() {
             stage.estimates(&mut |estimate| snapshot.estimates.push(estimate));
         }
         snapshot

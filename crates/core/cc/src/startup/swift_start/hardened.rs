@@ -72,7 +72,6 @@ pub(super) struct Arrivals {
     after: After,
 }
 
-/// State after the start.
 #[derive(Clone, Copy, Debug, Default)]
 struct After {
     /// Whether congestion avoidance has the window, and not slow start.

@@ -97,7 +97,6 @@ impl Departures {
     }
 }
 
-/// Plan of a paced round.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RoundPlan {
     /// Bytes of the whole round.
@@ -122,7 +121,6 @@ impl RoundPlan {
         Pace { rate, quantum: Some(rate.bytes_in(QUANTUM).max(self.mss).min(Bytes(1 << 16))) }
     }
 
-    /// Returns the time between departures.
     fn interval(&self) -> Span {
         self.rtt / self.window.0.div_ceil(self.mss.0.max(1)).max(1)
     }
@@ -147,7 +145,6 @@ pub(crate) struct Round {
     pub(crate) in_flight: Bytes,
     pace: Pace,
     spread: Spread,
-    /// Time at which it ended.
     over_at: Option<Time>,
     next: Option<Time>,
 }
@@ -198,7 +195,6 @@ impl Round {
         };
     }
 
-    /// Records that a segment was sent.
     pub(crate) fn on_sent(&mut self, sent: &Sent, mss: Bytes) {
         self.in_flight = sent.in_flight_before + sent.bytes;
         self.quota -= sent.bytes;
@@ -220,7 +216,6 @@ impl Round {
         }
     }
 
-    /// Handles the tick at [`next_tick`](Self::next_tick).
     pub(crate) fn on_tick(&mut self, now: Time, mss: Bytes) {
         match &mut self.spread {
             Spread::Transport(first) => {
@@ -231,7 +226,6 @@ impl Round {
         self.set_next(now);
     }
 
-    /// Returns the window in bytes.
     pub(crate) fn window(&self) -> Bytes {
         let open = match self.spread {
             Spread::Transport(None) => self.quota,
@@ -251,7 +245,6 @@ impl Round {
         self.over_at.or(self.next)
     }
 
-    /// Returns the pace of the round.
     pub(crate) fn overlay(&self) -> Overlay {
         match self.spread {
             Spread::Transport(_) => Overlay { pace: Some(self.pace), ..Overlay::default() },
