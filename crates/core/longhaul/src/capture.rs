@@ -143,7 +143,6 @@ impl Capture {
         self.output.submit();
     }
 
-    /// Records the packets sent up to `until`.
     fn release(&mut self, until: Time) {
         while self.held.front().is_some_and(|(at, _)| *at <= until) {
             self.release_one();

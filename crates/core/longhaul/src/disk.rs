@@ -30,7 +30,6 @@ pub(crate) struct Output {
     /// `None` until the name is known.
     file: Option<Arc<DiskFile>>,
     pub(crate) data: Vec<u8>,
-    /// Number of records that found no room.
     pub(crate) dropped: u64,
     flushed_at: Time,
 }

@@ -156,7 +156,6 @@ impl Driver {
         }
     }
 
-    /// Returns whether the socket may be closed.
     fn is_over(&mut self, shared: &Shared, now: Time) -> bool {
         let mut state = shared.lock();
         if !state.is_over() {

@@ -72,7 +72,6 @@ pub(crate) struct State {
     pub(crate) busy: Option<ConnId>,
     /// Earliest time of the next send, after the kernel had no memory.
     resume_at: Option<Time>,
-    /// End of a pause in receiving.
     pub(crate) read_at: Option<Time>,
     /// When the socket closes although connections are in TIME-WAIT.
     pub(crate) lingers_until: Option<Time>,
@@ -387,7 +386,6 @@ impl State {
         (self.armed, self.is_behind) = (None, false);
     }
 
-    /// Collects the wakers for the endpoint's events.
     pub(crate) fn finish(&mut self) {
         while let Some(event) = self.endpoint.poll_event() {
             match event {

@@ -32,7 +32,6 @@ pub struct Log<S> {
     segments: [u64; 2],
     parameters: Option<Parameters>,
     current: Values,
-    /// Values as last logged.
     logged: Values,
     /// Whether a record was dropped, so that `logged` may differ from `current`.
     is_behind: bool,
@@ -47,7 +46,6 @@ enum Progress {
     Ended,
 }
 
-/// Values that are logged only when they change.
 #[derive(Clone, Debug)]
 struct Values {
     state: Option<State>,

@@ -50,7 +50,6 @@ pub fn write_record(out: &mut Vec<u8>, record: &impl Serialize) -> io::Result<()
 pub struct Sequence<W> {
     /// `None` after [`finish`](Sequence::finish).
     out: Option<W>,
-    /// The first write error.
     error: Option<io::Error>,
     has_begun: bool,
     /// All records until [`Sink::begin`] is called; afterwards, a buffer for one record.

@@ -52,7 +52,6 @@ pub(crate) struct Limits {
 struct Pin {
     /// Its address, which is unique while the data is kept.
     buffer: usize,
-    /// The offset after the last byte in it.
     end: u64,
     bytes: usize,
     cost: usize,
@@ -66,7 +65,6 @@ pub(crate) struct Inserted {
     /// First contiguous part of the segment that had arrived before, to be reported as a D-SACK block (RFC 2883,
     /// section 4).
     pub(crate) duplicate: Option<Range<u64>>,
-    /// Whether RCV.NXT advanced.
     pub(crate) advanced: bool,
     /// Whether RCV.NXT advanced while no out-of-order data was held: the only case in which the acknowledgment may
     /// be delayed (RFC 5681, section 4.2).
@@ -456,7 +454,6 @@ impl Reassembly {
     }
 }
 
-/// Sums up the new parts of a segment.
 struct Holes {
     at: u64,
     bytes: usize,

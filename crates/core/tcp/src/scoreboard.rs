@@ -37,7 +37,6 @@ const FIRST: u64 = 1 << 48;
 pub(crate) struct Record {
     /// Stream offset of the first byte.
     pub(crate) start: u64,
-    /// Newest transmission.
     pub(crate) tx: TxId,
     /// Burst of the newest transmission.
     burst: u32,
@@ -125,7 +124,6 @@ pub(crate) struct Burst {
     pub(crate) first_sent_at: Time,
     /// Bytes in flight, including the burst.
     pub(crate) in_flight: u64,
-    /// Bytes marked lost by then.
     pub(crate) lost: u64,
     pub(crate) app_limited: bool,
     pub(crate) tag: u16,

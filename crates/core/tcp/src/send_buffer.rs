@@ -48,7 +48,6 @@ pub(crate) struct SendBuffer {
     spare_bytes: usize,
     /// Maximum amount of data since the last call of `rest`.
     peak: usize,
-    /// Memory of the data of all pieces.
     piece_bytes: usize,
     /// Minimum size of the next block.
     block: usize,
@@ -68,7 +67,6 @@ impl Reclaim for SendBuffer {
 }
 
 impl Reclaimable<SendBuffer> {
-    /// Returns [`SendBuffer::end`].
     #[inline]
     pub(crate) fn end(&self) -> u64 {
         self.made().map_or(self.kept.1, |buffer| buffer.end)

@@ -342,7 +342,6 @@ impl Composed {
         }
     }
 
-    /// Processes an ACK outside of recovery.
     fn on_open_ack(&mut self, ack: &Ack<'_>, path: &Path) {
         // The start-up scheme controls the window.
         if self.phase == Phase::Startup {

@@ -18,7 +18,6 @@ pub(crate) struct Competition {
     inverse: f64,
     /// Number of round trips that began since the queue was nearly empty.
     pub(crate) filled: u32,
-    /// Whether a loss has occurred in this round trip.
     lost: bool,
 }
 

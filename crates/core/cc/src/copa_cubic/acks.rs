@@ -13,7 +13,6 @@ const RESPONSE_ROUNDS: u32 = 2;
 /// Round trips without a queue after which more ACKs are requested again, at first and at most.
 const PATIENCE: (u32, u32) = (50, 800);
 
-/// Segments per ACK that are requested of the peer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Acks {
     ratio: u8,

@@ -35,7 +35,6 @@ pub(super) struct Competition {
     /// Round trips that began since the queue became empty, and the time of that.
     empty: u32,
     empty_since: Time,
-    /// Whether there was a queue in this round trip.
     is_filled: bool,
     /// The largest window at a loss, in segments.
     at_loss: f64,
@@ -56,7 +55,6 @@ pub(super) struct Competition {
 /// The path as a flow sees it in a round trip.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct View {
-    /// Whether the queue is nearly empty.
     pub(super) is_empty: bool,
     /// Share of the capacity in the round trip that ends.
     pub(super) share: Option<f64>,

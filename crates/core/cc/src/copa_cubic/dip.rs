@@ -6,9 +6,7 @@
 
 use crate::{Ack, SendLimit};
 
-/// Fraction of the window kept during a dip.
 const KEEP: f64 = 0.5;
-/// Round trips of a dip.
 const ROUNDS: u32 = 3;
 /// Minimum number of round trips between two dips.
 const APART: u32 = 10;
@@ -54,7 +52,6 @@ struct Ended {
     rounds: u32,
 }
 
-/// The dips of a flow in competitive mode.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Dips {
     /// Maximum queueing delay since the last dip, and the RTT then.

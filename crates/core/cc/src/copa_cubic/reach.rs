@@ -29,7 +29,6 @@ const CUT: f64 = 0.9;
 /// Part of the RTT above which a queue is not explained by jitter.
 const QUEUE: f64 = 0.125;
 
-/// Measurements of a round trip.
 #[derive(Clone, Copy, Debug)]
 struct Round {
     /// Bytes.

@@ -30,7 +30,6 @@ pub(super) struct Reverse {
     without: u32,
     /// Delay of the reverse path in seconds that is no queue, because it did not respond to a trial.
     floor: f64,
-    /// Whether segments were lost in this round trip.
     has_lost: bool,
 }
 
@@ -51,7 +50,6 @@ pub(super) struct Claim {
     pub(super) least: f64,
     /// Silence between ACKs that come in bunches.
     pub(super) silence: f64,
-    /// Delay that is jitter.
     pub(super) jitter: f64,
     /// Whether arrival times disagree about the capacity.
     pub(super) is_scattered: bool,

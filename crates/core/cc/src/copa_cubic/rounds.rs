@@ -7,7 +7,6 @@ use crate::Ack;
 /// Complete round trips whose deliveries count after an idle period: the last ones of a message may carry only its end.
 const KEPT_ROUNDS: usize = 4;
 
-/// Delivery rate of the last complete round trip.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Rounds {
     began: Option<(Time, Bytes)>,
@@ -56,12 +55,10 @@ impl Rounds {
 /// Weight of the counts of earlier round trips in the recent loss rate.
 const MEMORY: f64 = 0.95;
 
-/// Loss rate of the last round trips.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct LossRate {
     delivered: f64,
     lost: f64,
-    /// Bytes delivered since the last loss.
     pub(super) clean: f64,
     /// Bytes delivered and lost in the last round trips.
     recent: (f64, f64),

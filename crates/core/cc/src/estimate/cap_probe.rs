@@ -62,9 +62,7 @@ pub struct CapProbeEstimate {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CapProbe {
     config: CapProbeConfig,
-    /// Samples of the current half window.
     new: Minima,
-    /// Samples of the previous half window.
     old: Minima,
 }
 
@@ -134,7 +132,6 @@ impl CapProbe {
         self.config.clock * 2 + dispersion.mul_f64(self.config.share)
     }
 
-    /// Drops samples older than the window.
     fn age(&mut self, now: Time) {
         let half = self.config.window / 2;
         let passed = now.since(self.new.since);

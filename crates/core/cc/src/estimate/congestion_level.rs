@@ -34,7 +34,6 @@ pub struct CongestionLevel {
     keep: f64,
     least: WindowedMin,
     recent: [Span; RECENT],
-    /// Index of the next sample.
     next: usize,
     congested: Option<f64>,
     random: u32,

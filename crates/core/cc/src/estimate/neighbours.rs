@@ -4,7 +4,6 @@ use longhaul_units::{Span, Time};
 
 use crate::{AckedSegment, SegmentKind, TxId};
 
-/// The previous segment.
 #[derive(Clone, Copy, Debug)]
 struct Last {
     tx: TxId,

@@ -17,10 +17,8 @@ pub(crate) struct Delays {
     pub(super) minutes: [Span; HISTORY],
     /// Smallest delay of the earlier minutes.
     older: Span,
-    /// Start of the current minute.
     began: Option<Time>,
     recent: [(Time, Span); RECENT],
-    /// Index of the newest sample.
     newest: usize,
 }
 

@@ -27,9 +27,7 @@ pub(super) enum Lateness {
     Learnt {
         /// Minimum lateness in the previous block of waits.
         before: Span,
-        /// Minimum lateness in the current block.
         least: Span,
-        /// Number of waits in the current block.
         waits: u8,
     },
 }

@@ -6,7 +6,6 @@ use super::table::BUILT_IN;
 use super::{Registry, SpecError};
 use crate::describe::{Entry, Profile, Slot};
 
-/// The algorithms that text can name.
 static KNOWN: RwLock<Registry> = RwLock::new(BUILT_IN);
 
 /// Reason why an algorithm cannot be registered.

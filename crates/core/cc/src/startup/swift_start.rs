@@ -187,7 +187,6 @@ struct Pair {
     /// Bytes that the first ACK covered, and all bytes acknowledged so far.
     first: Bytes,
     acked: Bytes,
-    /// Bytes sent since.
     sent: Bytes,
 }
 
@@ -214,7 +213,6 @@ struct Pair {
 pub struct SwiftStart {
     config: SwiftStartConfig,
     phase: Phase,
-    /// Segment size of the flight.
     mss: Bytes,
     transport_paces: bool,
     /// Estimate from a pair of ACKs.

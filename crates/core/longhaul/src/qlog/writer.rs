@@ -7,7 +7,6 @@ use serde::Serialize;
 use super::Place;
 use crate::disk::Output;
 
-/// The records of a log.
 #[derive(Debug)]
 pub(super) struct Records {
     place: Place,

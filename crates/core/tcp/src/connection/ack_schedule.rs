@@ -215,7 +215,6 @@ impl AckSchedule {
         self.due = false;
     }
 
-    /// Returns whether received segments have not been acknowledged yet.
     pub(super) fn has_pending(&self) -> bool {
         self.unacked > 0 || self.has_any()
     }

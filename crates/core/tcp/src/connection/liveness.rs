@@ -106,7 +106,6 @@ impl Liveness {
         timers.arm(Timer::User, until);
     }
 
-    /// Stops probing, because a segment arrived from the peer.
     pub(super) fn stop_probing(&mut self, timers: &mut Timers) {
         if self.port_probe.take().is_some() {
             timers.stop(Timer::PortProbe);

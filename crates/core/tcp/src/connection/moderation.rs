@@ -28,7 +28,6 @@ impl Flow {
         self.span = Some((since.map_or(now, |(since, _)| since), now));
     }
 
-    /// Returns the time for which segments may be joined.
     pub(super) fn patience(&self, now: Time, round_trip: Option<Span>) -> Span {
         let (Some((since, last)), Some(round_trip)) = (self.span, round_trip) else { return Span::ZERO };
         let rounds = (last - since).as_nanos() / round_trip.as_nanos().max(1);

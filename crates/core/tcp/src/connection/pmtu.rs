@@ -69,7 +69,6 @@ pub(super) struct Pmtu {
     undone_refusals: u8,
     /// Recovery episodes of the connection so far.
     episodes: u64,
-    /// No probe is sent before this time.
     next_at: Option<Time>,
 }
 

@@ -29,7 +29,6 @@ pub(super) struct Receiver {
     /// TS.Recent, and the arrival time of the segment that carried it, if there was one.
     pub(super) ts_recent: u32,
     ts_recent_at: Option<Time>,
-    /// Offset of the peer's FIN, once received.
     fin: Option<u64>,
     /// The application will not read any more: arriving data triggers a RST (RFC 9293, section 3.6.1).
     pub(super) closed: bool,
@@ -151,7 +150,6 @@ impl Receiver {
         self.fin.is_some_and(|fin| self.data.next == fin)
     }
 
-    /// Returns the window field of a SYN or SYN-ACK.
     pub(super) fn syn_window(&self, shift: u8) -> u16 {
         (self.capacity >> shift).min(u64::from(u16::MAX)) as u16
     }

@@ -6,7 +6,6 @@ use super::ack_schedule::Place;
 use super::{Incoming, Receiving};
 use crate::add;
 
-/// How the text of a segment was processed.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Text {
     /// It lies outside the window or the stream.
@@ -15,7 +14,6 @@ pub(super) enum Text {
     Taken {
         /// Its bytes within the window, and where it lies.
         arrived: (usize, Place),
-        /// There is more to read.
         is_readable: bool,
         /// It is in order, no part of it is a duplicate, and it fills no hole.
         is_whole: bool,

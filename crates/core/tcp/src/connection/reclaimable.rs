@@ -6,10 +6,8 @@ use std::ops::{Deref, DerefMut};
 
 /// A part that can be made of a few values.
 pub(crate) trait Reclaim {
-    /// These values.
     type Kept: fmt::Debug;
 
-    /// Creates the part.
     fn from_kept(kept: &Self::Kept) -> Self;
 }
 

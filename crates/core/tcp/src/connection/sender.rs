@@ -81,7 +81,6 @@ pub(super) struct Sender {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct NewSegment {
     pub(super) tx: TxId,
-    /// Stream offset of its data.
     pub(super) start: u64,
     pub(super) fin: bool,
 }

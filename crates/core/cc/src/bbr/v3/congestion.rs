@@ -17,7 +17,6 @@ pub(super) struct Latest {
     pub(super) round_start: bool,
     /// `BBR.is_loss_in_round`.
     pub(super) loss: bool,
-    /// Number of lost ranges since the end of the last round.
     pub(super) lost_ranges: u32,
     /// Minimum fraction of the bandwidth at which the sender paced while it sent the data of this round. A sender
     /// that paces at nine tenths of the bandwidth sees no higher delivery rate, whatever the path's capacity. The
@@ -90,7 +89,6 @@ impl Latest {
 /// State to restore if an episode turns out to be spurious.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Undo {
-    /// The state that a loss ended, if any.
     pub(super) state: Option<State>,
     short_term: ShortTerm,
     long_term: f64,

@@ -107,7 +107,6 @@ impl Composed {
         self.hand_over(now, path);
     }
 
-    /// Processes an ACK while recovery controls the window.
     pub(super) fn on_recovery_ack(&mut self, recovering: Recovering, ack: &Ack<'_>, path: &Path) {
         let ended = match recovering.kind {
             RecoveryKind::Loss => !matches!(ack.episode, Episode::In),

@@ -22,7 +22,6 @@ const UNFIT: &str = "what it needs did not come with the handshake";
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Record {
     outcome: StartupOutcome,
-    /// A preferred feature that the transport did not grant.
     pub(super) lacks: Option<&'static str>,
     pub(super) sent: Bytes,
     /// The window without the scheme.

@@ -58,7 +58,6 @@ pub(super) struct Arrivals {
     /// Last segment of the flight, and when it was sent.
     last: Option<(TxId, Time)>,
     pub(super) acked: Bytes,
-    /// Bytes sent after the flight.
     pub(super) sent: Bytes,
     gaps: Dispersion,
     /// RTT without a queue.
@@ -76,7 +75,6 @@ pub(super) struct Arrivals {
 struct After {
     /// Whether congestion avoidance has the window, and not slow start.
     in_avoidance: bool,
-    /// Whether slow start has resumed once.
     again: bool,
     /// Whether a round trip has begun since the start.
     round: bool,

@@ -61,7 +61,6 @@ impl Delivery {
 #[derive(Clone, Copy)]
 pub(super) struct Attribution {
     pub(super) at: Time,
-    /// The offset that it acknowledges.
     pub(super) ack: u64,
     pub(super) echo: Option<u32>,
     pub(super) clock: TimestampClock,

@@ -37,12 +37,10 @@ const MAX_RECORDS: usize = 4;
 pub(super) struct Pairs {
     probe: TcpProbe,
     flight: Option<Flight>,
-    /// A segment of the pair in flight was retransmitted.
     is_retransmitted: bool,
     sample: Option<PairSample>,
     /// End of the shorter segment after which a pair may be sent.
     separated: Option<u64>,
-    /// The segment to be sent right after the first.
     second: Option<Second>,
     /// Ranges of the newest pairs. A D-SACK for one arrives when the next one or two are in flight.
     ranges: [(u64, u64); MAX_RECORDS],
@@ -73,7 +71,6 @@ struct Flight {
 #[derive(Clone, Copy, Debug)]
 struct Member {
     start: u64,
-    /// Arrival time of its ACK.
     acked_at: Option<Time>,
     arrival: Option<Report>,
     /// The current ACK delivers it.

@@ -5,7 +5,6 @@ use std::collections::VecDeque;
 /// Maximum number of recorded timestamps. Nothing is known about older ones.
 const MAX_RECORDS: usize = 1024;
 
-/// Use of a timestamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Usage {
     /// One batch of segments carried it.

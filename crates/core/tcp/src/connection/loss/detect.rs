@@ -66,7 +66,6 @@ pub(crate) struct Rack {
     dsack_round: Option<u64>,
 }
 
-/// Result of one pass of RACK loss detection.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct RackOutcome {
     pub(super) retransmission_lost: bool,

@@ -131,7 +131,6 @@ impl Recovery<'_> {
         bytes
     }
 
-    /// Begins, continues or ends an episode according to newly lost data.
     fn update_episode(&mut self, newly_lost: u64, retransmission_lost: bool) -> Episode {
         // The loss of a path MTU probe is no sign of congestion (RFC 8899, section 3).
         let congestion = newly_lost > std::mem::take(&mut self.loss.mtu_probe_lost);

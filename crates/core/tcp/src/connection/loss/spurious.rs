@@ -32,7 +32,6 @@ struct Undo {
 /// Eifel detection (RFC 3522). Only the first ACK of new data in an episode is conclusive.
 #[derive(Clone, Copy, Debug, Default)]
 enum Eifel {
-    /// Nothing was retransmitted yet.
     #[default]
     Unsent,
     /// TSval of the first retransmission; no new data was acknowledged since.
@@ -45,7 +44,6 @@ enum Eifel {
 /// retransmitted.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Frto {
-    /// The last transmission before the timeout.
     before: TxId,
     /// SND.UNA has advanced once since the timeout.
     second_step: bool,

@@ -27,7 +27,6 @@ const MAX_RECORD: u64 = u16::MAX as u64;
 /// Data sent beyond SND.NXT, and the part of it that has arrived.
 #[derive(Debug, Default)]
 pub(crate) struct Ahead {
-    /// Ranges sent above SND.NXT.
     sent: Ranges,
     /// The part of them that the peer reported as received.
     received: Ranges,
@@ -91,7 +90,6 @@ impl Sender {
         first.map_or(self.nxt, |range| range.end.max(self.nxt))
     }
 
-    /// Returns the number of unsent bytes below the first range sent ahead.
     pub(crate) fn unsent_before_ahead(&self) -> u64 {
         let first = self.ahead.as_ref().and_then(|ahead| ahead.sent.first());
         first.map_or(self.unsent(), |range| range.start.saturating_sub(self.nxt).min(self.unsent()))

@@ -2,7 +2,6 @@
 
 use crate::connection::Sender;
 
-/// Effect of a window field.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct WindowUpdate {
     /// The window changed, or its right edge moved while SND.UNA did not.
