@@ -18,7 +18,6 @@ const HIGH_GAIN: f64 = 2.885;
 /// Rounds for which a bandwidth sample is valid: a gain cycle of 8 and two more.
 const BW_ROUNDS: u64 = 10;
 
-/// Pacing gains of the cycle.
 const GAINS: [f64; 8] = [1.25, 0.75, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0];
 /// Number of phases in which a cycle may begin: all but the one that drains.
 const BEGINNINGS: u64 = 7;
@@ -106,7 +105,6 @@ impl Buckets {
 }
 
 impl BbrV1 {
-    /// A controller in the state before its handshake.
     pub(crate) fn new(params: &BuildParams) -> Self {
         Self {
             base: Base::new(params),
@@ -123,7 +121,6 @@ impl BbrV1 {
         }
     }
 
-    /// Starts after the handshake.
     fn begin(&mut self, now: Time, path: &Path) {
         self.base.begin(now, HIGH_GAIN, path);
         (self.phase_since, self.min_rtt_at) = (now, now);
@@ -140,7 +137,6 @@ impl BbrV1 {
         self.policer.rate().unwrap_or_else(|| self.max_bw())
     }
 
-    /// Updates the model of the path by an ACK, and the state by the model.
     fn update_model(&mut self, sample: &Sample) {
         self.update_bw(sample);
         self.update_aggregation(sample);
@@ -277,7 +273,6 @@ impl BbrV1 {
         self.base.set_quantum(least);
     }
 
-    /// Returns `gain` times the bandwidth-delay product at the bandwidth `bw`.
     fn bdp(&self, bw: f64, gain: f64) -> f64 {
         self.min_rtt.map_or(self.base.initial_cwnd, |rtt| gain * bw * rtt.as_secs_f64())
     }
@@ -296,7 +291,6 @@ impl BbrV1 {
         self.with_budget(self.bdp(bw, gain))
     }
 
-    /// Returns the additional volume for aggregation.
     fn aggregation_volume(&self) -> f64 {
         let most = self.bw() * MAX_SPAN.as_secs_f64();
         if self.base.filled { self.extra_acked.greatest().min(most) } else { 0.0 }
@@ -379,7 +373,6 @@ impl Controller for BbrV1 {
         self.total_lost += event.newly_lost.as_f64();
         let sample = self.base.on_ack(event, path);
         let turn = self.base.follow(event.episode, self.mode == Mode::ProbeRtt);
-        // Update the model, then the pacing rate and the window.
         if event.delivered > Bytes::ZERO {
             self.update_model(&sample);
         }

@@ -90,7 +90,6 @@ impl Fallback {
 
 /// The part of a router-assisted controller that follows the routers.
 pub(crate) trait FollowRouters: Clone + fmt::Debug + Send + Sync {
-    /// The header of requests and answers.
     const HEADER: NetworkHeaderKind;
 
     /// Processes an ACK. If it is a denial, or its answer cannot be from a router, returns the maximum window of plain

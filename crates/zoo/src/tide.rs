@@ -34,7 +34,6 @@ pub(crate) static ENTRY: Entry = Entry::monolithic("tide", |name, values, params
 .keeping_at_losses();
 
 longhaul_cc::options! {
-    /// Options of `tide`.
     pub(crate) struct TideConfig {
         /// Whether CUBIC takes over where other flows fill the queue.
         compete: bool = OptionSpec::flag("compete", true, "use CUBIC where other flows fill the queue"),
@@ -58,20 +57,16 @@ const OUTLASTED: (u32, u32) = (2, 6);
 /// Round trips for which the window is held after losses that it caused, at first and at most.
 const HOLD: (u32, u32) = (8, 64);
 
-/// What controls the window.
 #[derive(Clone, Copy, Debug)]
 enum Phase {
-    /// The start-up scheme.
     Start,
     /// Growth until a queue stands.
     Fill(Fill),
     /// The experiment.
     Drain(Drain),
-    /// CUBIC.
     Compete(Compete),
 }
 
-/// The controller.
 #[derive(Clone, Debug)]
 pub(crate) struct Tide {
     config: TideConfig,
@@ -82,7 +77,6 @@ pub(crate) struct Tide {
     cap: f64,
     model: Model,
     losses: Losses,
-    /// CUBIC with the start-up scheme.
     cubic: Composed,
     /// The window in bytes, and that up to which it doubles.
     window: f64,
@@ -94,7 +88,6 @@ pub(crate) struct Tide {
     foreign: u32,
     /// Capacity that the window was last scaled to.
     scaled: Option<f64>,
-    /// End of the last competition.
     left: Option<Time>,
     /// Time between two tests in it.
     gap: Span,
@@ -102,7 +95,6 @@ pub(crate) struct Tide {
     shared_clock: Option<Span>,
     /// The smallest RTT that the flow relies on, in seconds.
     relied: Option<f64>,
-    /// Window before a timeout.
     undo: Option<f64>,
 }
 

@@ -68,7 +68,7 @@ struct Train {
 
 /// UDT's rate control, a monolithic controller. It has a rate, and a window that only bounds the data in flight
 /// during an outage.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Udt {
     name: String,
     mss: Bytes,
@@ -78,12 +78,10 @@ pub(crate) struct Udt {
     window: f64,
     /// Rate in bytes/s, unused in slow start.
     rate: f64,
-    /// Rate before the last decrease.
     before: f64,
     updated: Option<Time>,
     /// Bytes delivered and not counted by an update yet.
     arrived: f64,
-    /// Whether there was a loss since the last update.
     lost: bool,
     /// Whether anything other than the application has limited the sender since the last update.
     limited: bool,
@@ -98,7 +96,6 @@ pub(crate) struct Udt {
     capacity: Smooth,
     ceiling: Ceiling,
     losses: Losses,
-    /// Whether losses are reported per segment.
     segments: bool,
     newest: TxId,
     /// Whether nothing has arrived since a timeout.
@@ -116,22 +113,9 @@ impl Udt {
             window: (params.mss * FLOOR_SEGMENTS).as_f64(),
             rate: LEAST_RATE,
             before: f64::INFINITY,
-            updated: None,
-            arrived: 0.0,
-            lost: false,
-            limited: false,
-            grown: 0.0,
-            arrivals: Intervals::default(),
-            trains: Intervals::default(),
-            train: None,
-            told: Told::default(),
-            arriving: Smooth::default(),
-            capacity: Smooth::default(),
             ceiling: Ceiling::new(),
             losses: Losses::new(seed),
-            segments: false,
-            newest: TxId::default(),
-            silent: false,
+            ..Self::default()
         }
     }
 
@@ -195,7 +179,6 @@ impl Udt {
         due
     }
 
-    /// Performs an update, a SYN after the last one.
     fn update(&mut self, path: &Path) {
         if let Some(speed) = self.arrivals.speed() {
             self.arriving.add(self.ceiling.of(speed));

@@ -76,7 +76,6 @@ impl Xcp {
         mss / (mss + HEADERS + OPTION)
     }
 
-    /// Returns the upper bound of the window.
     fn most(&self) -> f64 {
         self.peer_window.min(self.cap).max(self.mss).as_f64().max(1.0)
     }
@@ -85,7 +84,6 @@ impl Xcp {
         self.cwnd = self.cwnd.min(self.cap.as_f64()).max(self.mss.as_f64()).max(1.0);
     }
 
-    /// Returns the throughput of `window`, including headers.
     fn throughput(&self, window: f64, rtt: Span) -> Rate {
         Rate::from_bytes_over(Bytes::from_f64(window / self.payload_share()), rtt)
     }

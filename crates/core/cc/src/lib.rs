@@ -75,7 +75,7 @@ pub mod internal {
     pub use crate::estimate::tcp_probe::TcpProbe;
     pub use crate::recovery::Prr;
     pub use crate::slow_start::{StandardSlowStart, divisor};
-    pub use crate::startup::{SwiftStart, SwiftStartConfig};
+    pub use crate::startup::{SwiftStart, SwiftStartConfig, bound};
 
     /// Parts of Swift Start that its original version and pacing-only share with it.
     pub mod swift_start {

@@ -37,7 +37,7 @@ pub fn accounted_for(ack: &Ack<'_>, delivered: Bytes, sent: Bytes) -> bool {
 }
 
 /// Converts a bound in KiB to bytes; zero means no bound.
-const fn bound(kib: u64) -> Bytes {
+pub const fn bound(kib: u64) -> Bytes {
     if kib == 0 { Bytes::MAX } else { Bytes(kib.saturating_mul(1024)) }
 }
 

@@ -17,54 +17,37 @@ const QUEUED: u64 = 8;
 /// Options that have no effect without `pncd`.
 const DETECTING: &[Rule] = &[Rule::With("pncd", Value::Flag(true))];
 
-pub(crate) static ENTRY: Entry = Entry::avoidance("abse", |values| {
-    let Options { estimate, pncd, detection, ecn_beta } = Options::from_values(values);
-    Box::new(Abse::new(EligibleRate::new(estimate), pncd.then(|| Pncd::new(detection)), ecn_beta))
-})
-.described(
-    "Westwood with an adaptive estimate between the bandwidth and the achieved rate",
-    "Wang, Valla, Sanadidi, Gerla, Adaptive bandwidth share estimation in TCP Westwood, Globecom 2002",
-)
-.with_options(Options::OPTIONS)
-.tested_in(&[
-    "abse",
-    "tcpw-a",
-    "abse(n=0,epsilon=0,floor=100000)",
-    "agile-probing+abse(pncd=on,expected=0,beta=0,recent=1)",
-    "agile-probing+abse(pncd=on,slack=0,quiet=0,rtt-min-window=1)",
-])
-.internet_safe()
-.keeping_at_losses();
+pub(crate) static ENTRY: Entry = Entry::avoidance("abse", |values| Box::new(Abse::from_values(values)))
+    .described(
+        "Westwood with an adaptive estimate between the bandwidth and the achieved rate",
+        "Wang, Valla, Sanadidi, Gerla, Adaptive bandwidth share estimation in TCP Westwood, Globecom 2002",
+    )
+    .with_options(Abse::OPTIONS)
+    .tested_in(&[
+        "abse",
+        "tcpw-a",
+        "abse(n=0,epsilon=0,floor=100000)",
+        "agile-probing+abse(pncd=on,expected=0,beta=0,recent=1)",
+        "agile-probing+abse(pncd=on,slack=0,quiet=0,rtt-min-window=1)",
+    ])
+    .internet_safe()
+    .keeping_at_losses();
 
 longhaul_cc::options! {
-    struct Options {
-        estimate: EligibleRateConfig,
+    /// ABSE congestion avoidance.
+    ///
+    /// If the transport paces, a loss that occurs with a queue leaves at most the window that the filtered throughput
+    /// fills. Samples shorter than a round trip see the pacing rate, which exceeds the window's own rate by a quarter,
+    /// or the trains of a start-up scheme. That raises the estimate by about as much as the queue lowers it, so that
+    /// the window would not decrease at all.
+    pub(crate) struct Abse {
+        estimator: EligibleRateConfig,
         pncd: bool = OptionSpec::flag("pncd", false, "request Adaptive Start when there has been no congestion for long")
             .ruled(&[Rule::OnlyWith(Slot::SlowStart, "agile-probing")]),
-        detection: PncdConfig,
+        detection: Pncd,
         ecn_beta: f64 = ECN_BETA,
-    }
-}
-
-/// ABSE congestion avoidance.
-///
-/// If the transport paces, a loss that occurs with a queue leaves at most the window that the filtered throughput
-/// fills. Samples shorter than a round trip see the pacing rate, which exceeds the window's own rate by a quarter, or
-/// the trains of a start-up scheme. That raises the estimate by about as much as the queue lowers it, so that the
-/// window would not decrease at all.
-#[derive(Clone, Debug)]
-pub(crate) struct Abse {
-    estimate: EligibleRate,
-    paced: bool,
-    pncd: Option<Pncd>,
-    ecn_beta: f64,
-}
-
-impl Abse {
-    /// Creates the algorithm with `estimate`. It requests slow start if `pncd` detects persistent non-congestion,
-    /// and keeps at most `ecn_beta` of the window at a mark.
-    pub(crate) const fn new(estimate: EligibleRate, pncd: Option<Pncd>, ecn_beta: f64) -> Self {
-        Self { estimate, paced: false, pncd, ecn_beta }
+        estimate: EligibleRate => EligibleRate::new(estimator),
+        paced: bool => false,
     }
 }
 
@@ -87,18 +70,14 @@ impl Stage for Abse {
 
 impl CongestionAvoidance for Abse {
     fn begin(&mut self, _handoff: &Handoff, _path: &Path, _window: &mut Window) {
-        if let Some(pncd) = &mut self.pncd {
-            pncd.begin();
-        }
+        self.detection.begin();
     }
 
     fn on_ack(&mut self, ack: &Ack<'_>, grow: Bytes, path: &Path, window: &mut Window) -> AvoidanceStep {
         additive(window, 1.0, grow, path.mss);
-        let Some(pncd) = &mut self.pncd else {
-            return AvoidanceStep::Stay;
-        };
         let filled = self.estimate.throughput() * path.min_rtt.map_or(0.0, Span::as_secs_f64);
-        if pncd.on_ack(ack, filled, window, path.mss) { AvoidanceStep::Grow } else { AvoidanceStep::Stay }
+        let found = self.pncd && self.detection.on_ack(ack, filled, window, path.mss);
+        if found { AvoidanceStep::Grow } else { AvoidanceStep::Stay }
     }
 
     fn reduce(&mut self, event: &CongestionEvent, path: &Path) -> Target {
@@ -109,8 +88,19 @@ impl CongestionAvoidance for Abse {
 }
 
 longhaul_cc::options! {
-    /// Constants of [`Pncd`], taken from an implementation.
-    pub(crate) struct PncdConfig {
+    /// Persistent non-congestion detection (Wang, Yamada, Sanadidi, Gerla, TCP with sender-side intelligence to handle
+    /// dynamic, large, leaky pipes, JSAC 23(2), 2005; form and constants are those of an implementation).
+    ///
+    /// Without congestion the achieved rate follows the window up. It is compared with a bound between the rates that
+    /// belong to the threshold and to the current window, all expressed as windows over the minimum RTT:
+    ///
+    /// ```text
+    /// RE RTTmin > expected (cwnd - slack) + (1 - expected) ssthresh
+    /// ```
+    ///
+    /// Segments of ACKs for which the inequality holds increase a count, others decrease it. If the count exceeds a
+    /// window, there is persistent non-congestion.
+    pub(crate) struct Pncd {
         expected: f64 =
             OptionSpec::float("expected", 0.0, 1.0, 0.6, "weight of the current expected rate in PNCD's comparison")
                 .ruled(DETECTING),
@@ -119,35 +109,13 @@ longhaul_cc::options! {
         quiet_rounds: u32 =
             OptionSpec::int("quiet", 0, 1000, 2, "RTTs after a decrease during which PNCD is inactive")
                 .ruled(DETECTING),
+        rounds: u32 => 0,
+        /// Count in segments.
+        count: f64 => 0.0,
     }
-}
-
-/// Persistent non-congestion detection (Wang, Yamada, Sanadidi, Gerla, TCP with sender-side intelligence to handle
-/// dynamic, large, leaky pipes, JSAC 23(2), 2005; form and constants are those of an implementation).
-///
-/// Without congestion the achieved rate follows the window up. It is compared with a bound between the rates that
-/// belong to the threshold and to the current window, all expressed as windows over the minimum RTT:
-///
-/// ```text
-/// RE RTTmin > expected (cwnd - slack) + (1 - expected) ssthresh
-/// ```
-///
-/// Segments of ACKs for which the inequality holds increase a count, others decrease it. If the count exceeds a
-/// window, there is persistent non-congestion.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Pncd {
-    config: PncdConfig,
-    rounds: u32,
-    /// Count in segments.
-    count: f64,
 }
 
 impl Pncd {
-    pub(crate) const fn new(config: PncdConfig) -> Self {
-        Self { config, rounds: 0, count: 0.0 }
-    }
-
-    /// Restarts the detection when congestion avoidance begins.
     pub(crate) const fn begin(&mut self) {
         (self.rounds, self.count) = (0, 0.0);
     }
@@ -156,11 +124,11 @@ impl Pncd {
     /// persistent non-congestion is detected.
     pub(crate) fn on_ack(&mut self, ack: &Ack<'_>, filled: f64, window: &Window, mss: Bytes) -> bool {
         self.rounds = self.rounds.saturating_add(u32::from(ack.round_start));
-        if self.rounds < self.config.quiet_rounds {
+        if self.rounds < self.quiet_rounds {
             self.count = 0.0;
             return false;
         }
-        let PncdConfig { expected, slack, .. } = self.config;
+        let Self { expected, slack, .. } = *self;
         let now = window.cwnd - slack * mss.as_f64();
         let bound = expected * now + (1.0 - expected) * window.ssthresh.min(window.cwnd);
         let segments = ack.delivered.segments(mss);

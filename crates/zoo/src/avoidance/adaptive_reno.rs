@@ -16,28 +16,32 @@ const ALPHA: f64 = 10.0;
 /// Time constant of the bandwidth filter.
 const TAU: Span = Span::from_secs(1);
 
-pub(crate) static ENTRY: Entry = Entry::avoidance("adaptive-reno", |values| {
-    let Options { per_segment, keep, rtt_min_window } = Options::from_values(values);
-    let level = CongestionLevel::new(keep).with_rtt_min_window(rtt_min_window);
-    Box::new(AdaptiveReno::new(Bandwidth::new(TAU, BandwidthStart::Rise), level, per_segment))
-})
-.described(
-    "NewReno plus probing that depends on the congestion level c; decreases to W / (1 + c)",
-    "Shimonishi, Murase, Improving efficiency-friendliness tradeoffs of TCP, Globecom 2005; ns-3 ports",
-)
-.with_options(Options::OPTIONS)
-.tested_in(&["adaptive-reno", "adaptive-reno(per-segment=0.1,keep=0,ecn-beta=0.8,rtt-min-window=1)"])
-.internet_safe()
-.keeping_at_losses();
+pub(crate) static ENTRY: Entry =
+    Entry::avoidance("adaptive-reno", |values| Box::new(AdaptiveReno::from_values(values)))
+        .described(
+            "NewReno plus probing that depends on the congestion level c; decreases to W / (1 + c)",
+            "Shimonishi, Murase, Improving efficiency-friendliness tradeoffs of TCP, Globecom 2005; ns-3 ports",
+        )
+        .with_options(AdaptiveReno::OPTIONS)
+        .tested_in(&["adaptive-reno", "adaptive-reno(per-segment=0.1,keep=0,ecn-beta=0.8,rtt-min-window=1)"])
+        .internet_safe()
+        .keeping_at_losses();
 
 longhaul_cc::options! {
-    struct Options {
-        per_segment: f64 = OptionSpec::float(
+    pub(crate) struct AdaptiveReno {
+        /// Capacity in bytes/s per segment of the largest increase.
+        per_segment: f64 [|megabits: f64| megabits * 1e6 / 8.0] = OptionSpec::float(
             "per-segment", 0.1, 10_000.0, 10.0,
             "capacity per segment of maximum increase, Mb/s",
         ),
         keep: f64 = OptionSpec::float("keep", 0.0, 0.99, 0.85, "weight of the old value in the average RTT at losses"),
         rtt_min_window: Span [expiry] = RTT_MIN_WINDOW,
+        capacity: Bandwidth => Bandwidth::new(TAU, BandwidthStart::Rise),
+        level: CongestionLevel => CongestionLevel::new(keep).with_rtt_min_window(rtt_min_window),
+        /// Part of the window that probing has added, in bytes.
+        probe: f64 => 0.0,
+        /// Increase of this round trip in segments.
+        rise: f64 => 1.0,
         _ = ECN_BETA,
     }
 }
@@ -50,26 +54,6 @@ pub(crate) fn increase(c: f64, most: f64, alpha: f64) -> f64 {
     let slope = 2.0 * most * (inverse - (inverse + 1.0) * exp);
     let level = 1.0 - 2.0 * most * (inverse - (inverse + 0.5) * exp);
     most * math::exp(-alpha * c) + slope * c + level
-}
-
-#[derive(Clone, Debug)]
-pub(crate) struct AdaptiveReno {
-    capacity: Bandwidth,
-    level: CongestionLevel,
-    /// Capacity in bytes/s per segment of the largest increase.
-    per_segment: f64,
-    /// Part of the window that probing has added, in bytes.
-    probe: f64,
-    /// Increase of this round trip in segments.
-    rise: f64,
-}
-
-impl AdaptiveReno {
-    /// Creates the algorithm with these estimates. Each `per_segment` Mb/s of capacity allow an increase of one more
-    /// segment per round trip.
-    pub(crate) fn new(capacity: Bandwidth, level: CongestionLevel, per_segment: f64) -> Self {
-        Self { capacity, level, per_segment: per_segment * 1e6 / 8.0, probe: 0.0, rise: 1.0 }
-    }
 }
 
 impl Stage for AdaptiveReno {

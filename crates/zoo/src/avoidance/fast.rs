@@ -73,7 +73,6 @@ impl Delay {
 }
 
 impl Fast {
-    /// Returns the number of segments to keep in the queue at a window of `segments`.
     fn alpha(&mut self, segments: f64) -> f64 {
         if !self.tuning {
             return self.alpha;

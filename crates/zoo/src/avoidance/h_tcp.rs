@@ -42,10 +42,8 @@ longhaul_cc::options! {
         rtt_scaling: bool = OptionSpec::flag("rtt-scaling", false, "scale the increase by the RTT"),
         /// Time of the last congestion event, advanced by the time in which the window did not limit the sender.
         epoch: Option<Time> => None,
-        /// Time of the last increase.
         updated: Time => Time::ZERO,
         paused: bool => false,
-        /// Share kept at the last congestion event.
         beta: f64 => BETA.0,
         rtt_min: Option<Span> => None,
         /// Largest RTT in seconds.
@@ -83,7 +81,6 @@ impl HTcp {
         }
     }
 
-    /// Returns the share of the window to keep at a loss.
     fn backoff(&self) -> f64 {
         let changed = (self.rate - self.old_rate).abs() > self.rate_change * self.old_rate;
         match self.rtt_min {

@@ -14,77 +14,55 @@ const LEAST_ALPHA: f64 = 0.01;
 const MOST_ALPHA: f64 = 1000.0;
 
 pub(crate) static ENTRY: Entry = Entry::avoidance("log-westwood-plus", |values| {
-    let Options { alpha, dynamic, westwood } = Options::from_values(values);
-    Box::new(LogWestwoodPlus::new(westwood.build(), alpha, dynamic))
+    Box::new(LogWestwoodPlus::from_values(values))
 })
 .described(
     "Westwood+ that closes half of the gap to the last maximum per RTT",
     "Kliazovich, Granelli, Miorandi, Logarithmic window increase for TCP Westwood+, Computer Networks 52(12), 2008",
 )
-.with_options(Options::OPTIONS)
+.with_options(LogWestwoodPlus::OPTIONS)
 .tested_in(&["log-westwood-plus", "log-westwood-plus(alpha=1,rtt=smoothed)", "log-westwood-plus(dynamic=on)"])
 .keeping_at_losses();
 
 longhaul_cc::options! {
-    struct Options {
-        alpha: f64 =
-            OptionSpec::float("alpha", 1.0, MOST_ALPHA, 2.0, "divisor of the gap that is closed per RTT"),
+    /// Westwood+'s decrease, and an increase that closes `1 / alpha` of the gap to the last maximum per round trip.
+    ///
+    /// A `dynamic` alpha starts from the given value, and again after each loss and each period of reordering. It is
+    /// halved per segment of window increase, down to 0.01, and doubled by each ACK for a segment behind a hole.
+    pub(crate) struct LogWestwoodPlus {
+        start: f64 = OptionSpec::float("alpha", 1.0, MOST_ALPHA, 2.0, "divisor of the gap that is closed per RTT"),
         dynamic: bool = OptionSpec::flag(
             "dynamic", false,
             "halve alpha per segment of increase, double it during reordering",
         ),
-        westwood: PlusOptions,
+        plus: PlusOptions,
+        westwood: Westwood => plus.build(),
+        alpha: f64 => start,
+        /// Increase in segments since alpha was last halved.
+        grown: f64 => 0.0,
+        /// Whether segments arrive out of order.
+        disorder: bool => false,
+        /// Window at the last loss in bytes; zero before the first.
+        w_max: f64 => 0.0,
     }
-}
-
-#[derive(Clone, Debug)]
-pub(crate) struct LogWestwoodPlus {
-    westwood: Westwood,
-    alpha: Alpha,
-    /// Window at the last loss in bytes; zero before the first.
-    w_max: f64,
 }
 
 impl LogWestwoodPlus {
-    /// Creates an algorithm with the decrease of `westwood`, and an increase that closes `1 / alpha` of the gap to
-    /// the last maximum per round trip.
-    ///
-    /// A `dynamic` alpha starts from the given value, and again after each loss and each period of reordering. It is
-    /// halved per segment of window increase, down to 0.01, and doubled by each ACK for a segment behind a hole.
-    pub(crate) const fn new(westwood: Westwood, alpha: f64, dynamic: bool) -> Self {
-        let alpha = Alpha { start: alpha, now: alpha, dynamic, grown: 0.0, disorder: false };
-        Self { westwood, alpha, w_max: 0.0 }
-    }
-}
-
-/// Divisor that determines how slowly the gap closes.
-#[derive(Clone, Copy, Debug)]
-struct Alpha {
-    start: f64,
-    now: f64,
-    dynamic: bool,
-    /// Increase in segments since alpha was last halved.
-    grown: f64,
-    /// Whether segments arrive out of order.
-    disorder: bool,
-}
-
-impl Alpha {
-    const fn reset(&mut self) {
-        (self.now, self.grown, self.disorder) = (self.start, 0.0, false);
+    const fn reset_alpha(&mut self) {
+        (self.alpha, self.grown, self.disorder) = (self.start, 0.0, false);
     }
 
     /// If more was delivered than the cumulative ACK advanced by, there is a hole. When the hole closes, alpha is
     /// reset.
-    fn on_ack(&mut self, ack: &Ack<'_>) {
+    fn on_order(&mut self, ack: &Ack<'_>) {
         if !self.dynamic || ack.episode != Episode::None {
             return;
         }
         if ack.delivered > ack.cumulative {
             self.disorder = true;
-            self.now = (2.0 * self.now).min(MOST_ALPHA);
+            self.alpha = (2.0 * self.alpha).min(MOST_ALPHA);
         } else if self.disorder && ack.cumulative > Bytes::ZERO {
-            self.reset();
+            self.reset_alpha();
         }
     }
 
@@ -93,16 +71,16 @@ impl Alpha {
             return;
         }
         self.grown += segments;
-        while self.grown >= 1.0 && self.now > LEAST_ALPHA {
+        while self.grown >= 1.0 && self.alpha > LEAST_ALPHA {
             self.grown -= 1.0;
-            self.now = (0.5 * self.now).max(LEAST_ALPHA);
+            self.alpha = (0.5 * self.alpha).max(LEAST_ALPHA);
         }
     }
 }
 
 impl Stage for LogWestwoodPlus {
     fn observe(&mut self, ack: &Ack<'_>, path: &Path) -> bool {
-        self.alpha.on_ack(ack);
+        self.on_order(ack);
         self.westwood.observe(ack, path);
         true
     }
@@ -110,7 +88,7 @@ impl Stage for LogWestwoodPlus {
 
 impl CongestionAvoidance for LogWestwoodPlus {
     fn begin(&mut self, handoff: &Handoff, path: &Path, window: &mut Window) {
-        self.alpha.reset();
+        self.reset_alpha();
         self.westwood.begin(handoff, path, window);
     }
 
@@ -118,9 +96,9 @@ impl CongestionAvoidance for LogWestwoodPlus {
         let (per_byte, before) = (1.0 / path.mss.as_f64(), window.cwnd);
         let gap = (self.w_max - before) * per_byte;
         // The increase is at most that of slow start.
-        let rise = (gap / self.alpha.now).max(1.0).min(before * per_byte);
+        let rise = (gap / self.alpha).max(1.0).min(before * per_byte);
         additive(window, rise, grow, path.mss);
-        self.alpha.on_growth((window.cwnd - before) * per_byte);
+        self.on_growth((window.cwnd - before) * per_byte);
         AvoidanceStep::Stay
     }
 

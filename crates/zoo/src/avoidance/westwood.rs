@@ -25,7 +25,8 @@ const THETA: f64 = 1.4;
 
 pub(crate) static ENTRY: Entry = Entry::avoidance("westwood", |values| {
     let Options { start, common } = Options::from_values(values);
-    Box::new(common.build(Eligible { be: Some(Bandwidth::new(TAU, start)), rate: None }))
+    let eligible = Eligible { be: Some(Bandwidth::new(TAU, start)), rate: None };
+    Box::new(Westwood::new(eligible, common, RttChoice::Latest))
 })
 .described(
     "NewReno's increase; a loss sets the window to bandwidth estimate x minimum RTT",
@@ -45,7 +46,8 @@ pub(crate) static ENTRY: Entry = Entry::avoidance("westwood", |values| {
 
 pub(crate) static RE: Entry = Entry::avoidance("westwood-re", |values| {
     let ReOptions { from_rise, common } = ReOptions::from_values(values);
-    Box::new(common.build(Eligible { be: None, rate: Some(achieved(from_rise)) }))
+    let eligible = Eligible { be: None, rate: Some(achieved(from_rise)) };
+    Box::new(Westwood::new(eligible, common, RttChoice::Latest))
 })
 .described(
     "Westwood with the rate achieved over one RTT, which ACK compression does not inflate",
@@ -58,8 +60,8 @@ pub(crate) static RE: Entry = Entry::avoidance("westwood-re", |values| {
 
 pub(crate) static CRB: Entry = Entry::avoidance("westwood-crb", |values| {
     let Options { start, common } = Options::from_values(values);
-    let re = achieved(start == BandwidthStart::Rise);
-    Box::new(common.build(Eligible { be: Some(Bandwidth::new(TAU, start)), rate: Some(re) }))
+    let (be, re) = (Bandwidth::new(TAU, start), achieved(start == BandwidthStart::Rise));
+    Box::new(Westwood::new(Eligible { be: Some(be), rate: Some(re) }, common, RttChoice::Latest))
 })
 .described(
     "Westwood with the rate estimate if the window suggests congestion, else the bandwidth estimate",
@@ -85,12 +87,6 @@ longhaul_cc::options! {
     pub(super) struct Common {
         rtt_min_window: Span [expiry] = RTT_MIN_WINDOW,
         ecn_beta: f64 = ECN_BETA,
-    }
-}
-
-impl Common {
-    fn build(self, eligible: Eligible) -> Westwood {
-        Westwood::new(eligible, self.ecn_beta).with_rtt_min_window(self.rtt_min_window)
     }
 }
 
@@ -124,7 +120,7 @@ longhaul_cc::options! {
 
 impl PlusOptions {
     pub(super) fn build(self) -> Westwood {
-        self.common.build(Eligible { be: None, rate: Some(RoundRate::plus()) }).with_rtt(self.rtt)
+        Westwood::new(Eligible { be: None, rate: Some(RoundRate::plus()) }, self.common, self.rtt)
     }
 }
 
@@ -139,14 +135,13 @@ fn achieved(from_rise: bool) -> RoundRate {
 
 /// Rate estimate that sets the window after a loss: BE, as in the first publication of Westwood, RE or Westwood+'s, or BE
 /// and RE as in Westwood CRB.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Eligible {
     pub(crate) be: Option<Bandwidth>,
     pub(crate) rate: Option<RoundRate>,
 }
 
 impl Eligible {
-    /// Returns the available estimates by name.
     fn rates(&self) -> [Option<Estimate>; 2] {
         let name = |rate: &RoundRate| if rate.is_plus() { "be" } else { "re" };
         let be = self.be.and_then(|be| Estimate::rate("be", be.rate()));
@@ -190,32 +185,17 @@ longhaul_cc::options! {
 }
 
 /// Westwood congestion avoidance with one of its estimates.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Westwood {
     eligible: Eligible,
-    ecn_beta: f64,
+    common: Common,
     rtt: RttChoice,
-    rtt_min_window: Span,
     rtt_min: WindowedMin,
 }
 
 impl Westwood {
-    /// Creates the algorithm with the estimate `eligible`. It keeps at most `ecn_beta` of the window at a mark, and
-    /// its minimum RTT never expires.
-    pub(crate) const fn new(eligible: Eligible, ecn_beta: f64) -> Self {
-        let forever = Span::MAX;
-        let rtt_min = WindowedMin::new(forever);
-        Self { eligible, ecn_beta, rtt: RttChoice::Latest, rtt_min_window: forever, rtt_min }
-    }
-
-    /// Sets the kind of RTT used for samples and the minimum.
-    pub(crate) const fn with_rtt(self, rtt: RttChoice) -> Self {
-        Self { rtt, ..self }
-    }
-
-    /// Sets the lifetime of the minimum RTT. A longer route is detected after that time.
-    pub(crate) const fn with_rtt_min_window(self, window: Span) -> Self {
-        Self { rtt_min_window: window, rtt_min: WindowedMin::new(window), ..self }
+    pub(super) const fn new(eligible: Eligible, common: Common, rtt: RttChoice) -> Self {
+        Self { eligible, common, rtt, rtt_min: WindowedMin::new(common.rtt_min_window) }
     }
 
     const fn rtt_of(&self, path: &Path) -> Option<Span> {
@@ -265,7 +245,7 @@ impl Stage for Westwood {
 impl CongestionAvoidance for Westwood {
     fn begin(&mut self, handoff: &Handoff, path: &Path, _window: &mut Window) {
         if handoff.reason == Reason::Timeout && self.eligible.relearns() {
-            self.rtt_min = WindowedMin::new(self.rtt_min_window);
+            self.rtt_min = WindowedMin::new(self.common.rtt_min_window);
             if let Some(rtt) = self.rtt_of(path) {
                 self.rtt_min.update(handoff.now, rtt);
             }
@@ -280,7 +260,7 @@ impl CongestionAvoidance for Westwood {
     fn reduce(&mut self, event: &CongestionEvent, path: &Path) -> Target {
         self.eligible.settle();
         let rtt_min = self.rtt_min.get().map_or(0.0, Span::as_secs_f64);
-        decrease(self.eligible.window(event.cwnd, rtt_min), self.ecn_beta, event, path.mss)
+        decrease(self.eligible.window(event.cwnd, rtt_min), self.common.ecn_beta, event, path.mss)
     }
 }
 

@@ -113,7 +113,6 @@ pub(crate) struct WestwoodBbe {
     config: WestwoodBbeConfig,
     level: CongestionLevel,
     capacity: Capacity,
-    /// Number of capacity increases already responded to.
     rises: u32,
     re: RoundRate,
     /// Congestion level at the last loss, for logs.

@@ -86,7 +86,6 @@ impl Yeah {
         (w - (self.backlog / self.gamma).min(w * self.epsilon)).max(self.reno)
     }
 
-    /// Returns the share of a window of `w` segments that a loss leaves.
     fn keep(&self, w: f64) -> f64 {
         let share = self.backlog / w.max(1.0);
         let cut = if self.slow_rounds < self.rho { share.max(self.delta).min(MOST_CUT) } else { MOST_CUT };

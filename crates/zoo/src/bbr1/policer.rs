@@ -5,7 +5,6 @@
 use longhaul_cc::internal::bbr::Sample;
 use longhaul_units::Time;
 
-/// Minimum and maximum number of rounds in an interval.
 const INTERVAL_ROUNDS: u32 = 4;
 const MAX_INTERVAL_ROUNDS: u32 = 4 * INTERVAL_ROUNDS;
 /// The loss rate of a lossy interval, relative to the delivered data: Linux's 50/256, nearly a fifth.
@@ -36,7 +35,6 @@ pub(super) struct Policer {
 }
 
 impl Policer {
-    /// Returns the policer's rate, bytes/s, while it is in use.
     pub(super) fn rate(&self) -> Option<f64> {
         self.in_use.map(|(rate, _)| rate)
     }

@@ -31,7 +31,7 @@ const LEAST_REST: f64 = 0.02;
 /// bytes were sent (as in the delivery-rate samples of draft-cheng-iccrg-delivery-rate-estimation, section 3.3).
 /// Because an average cannot exceed its samples, the estimate is also at most the largest of the latest delivery-rate
 /// samples, each of which spans a round trip. A peer therefore gains little by choosing when to send its ACKs.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Bandwidth {
     /// Time constant in nanoseconds.
     tau: f64,
@@ -41,7 +41,6 @@ pub(crate) struct Bandwidth {
     sent: Option<(Time, Time)>,
     /// Bytes collected for the next sample.
     pending: f64,
-    /// Previous sample.
     sample: f64,
     estimate: f64,
     seed: Seed,
@@ -54,7 +53,6 @@ pub(crate) struct Bandwidth {
 }
 
 longhaul_cc::options! {
-    /// Initial value of the filter.
     pub(crate) enum BandwidthStart {
         /// The largest of the latest delivery-rate samples at the time of [settle](Bandwidth::settle), at the first
         /// congestion event. The filter is slower than slow start, so that the first loss would otherwise leave the
@@ -68,7 +66,7 @@ longhaul_cc::options! {
 }
 
 /// Measurement of the first round trip's rate.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 enum Seed {
     /// Bytes delivered since the first ACK, and the time of that ACK.
     Collecting {

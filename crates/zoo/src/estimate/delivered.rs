@@ -9,7 +9,7 @@ const KNOTS: usize = 128;
 pub(crate) const RESOLUTION: u64 = 64;
 
 /// Point of the curve.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 struct Knot {
     at: Time,
     /// Total of bytes up to this time. It may wrap, because only differences are used.
@@ -22,7 +22,6 @@ struct Knot {
 /// so a single division.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Part {
-    /// Bytes delivered in the window.
     pub(crate) bytes: f64,
     /// Known length of the window in nanoseconds.
     pub(crate) nanos: f64,
@@ -36,12 +35,12 @@ impl Part {
 }
 
 /// Start of a window in the last query. Windows of the same kind move little from one ACK to the next.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Cursor(u64);
 
 /// The count as a curve, linear between ACKs. ACKs closer to each other than a given width share a line, so that the
 /// memory is bounded; the count at its ends is exact.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Delivered {
     knots: [Knot; KNOTS],
     /// Numbers of the oldest and of the next point, counted from the first one ever.
@@ -54,7 +53,6 @@ impl Delivered {
         Self { knots: [Knot { at: Time::ZERO, total: 0, sent: None }; KNOTS], first: 0, end: 0 }
     }
 
-    /// Returns the point with that number.
     const fn knot(&self, number: u64) -> &Knot {
         &self.knots[(number % KNOTS as u64) as usize]
     }
@@ -112,7 +110,6 @@ impl Delivered {
         Part { bytes, nanos: nanos(begin, newest.at) * unit, sent: part(sent(left), sent(right)), unit }
     }
 
-    /// Returns the number of the first point after `time`.
     fn first_after(&self, time: Time, cursor: &mut Cursor) -> u64 {
         let mut number = cursor.0.clamp(self.first, self.end);
         while number < self.end && self.knot(number).at <= time {

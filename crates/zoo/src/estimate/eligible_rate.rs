@@ -67,7 +67,7 @@ longhaul_cc::options! {
 ///
 /// A pause of the application does not show what the path delivers either (RFC 9002, section 7.8, states the same of
 /// the window), so that no sample's window includes one.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct EligibleRate {
     config: EligibleRateConfig,
     /// Minimum window in nanoseconds.
@@ -103,7 +103,6 @@ impl EligibleRate {
         }
     }
 
-    /// Processes the transmission of a segment, which may follow a pause of the application.
     pub(crate) fn on_sent(&mut self, sent: &Sent) {
         if !sent.pause.is_zero() {
             let first = self.resumed.map_or(sent.now, |(first, _)| first);
@@ -168,7 +167,6 @@ impl EligibleRate {
         self.rate() * self.rtt_min.get().map_or(0.0, Span::as_secs_f64)
     }
 
-    /// Returns the same for the filtered throughput.
     pub(crate) fn achieved(&self) -> f64 {
         self.throughput() * self.rtt_min.get().map_or(0.0, Span::as_secs_f64)
     }
@@ -192,11 +190,10 @@ impl EligibleRate {
 }
 
 /// U and its latest values.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 struct Changes {
     average: f64,
     latest: [f64; MOST_RECENT],
-    /// Largest of the latest values.
     largest: f64,
     next: usize,
     count: usize,

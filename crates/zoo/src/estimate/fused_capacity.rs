@@ -98,7 +98,6 @@ pub struct FusedCapacity {
     /// Minimum RTT since a pair last agreed with the best one.
     recent: Span,
     pairs: Pairs,
-    /// Payload bytes of a full segment.
     mss: Bytes,
     changes: u32,
 }
@@ -202,7 +201,6 @@ impl FusedCapacity {
             let known = FusedEstimate { rate: range, trust: 0.0, samples, support: 0, converged: false };
             return (value > Rate::ZERO).then_some(known);
         };
-        // Combine the pairs with BE by the weight of the pairs.
         let over = |span| Rate::from_bytes_over(bytes, span);
         let pairs = bytes.as_f64() / evidence.dispersion.as_secs_f64();
         let trust = if quick > 0.0 { evidence.weight.min(1.0) } else { 1.0 };

@@ -51,16 +51,14 @@ impl Sampler {
 ///   average over ten round trips is slower than slow start.
 /// * Westwood+ (Grieco, Mascolo, CCR 34(2), 2004; sampling and smoothing as in Linux): samples span at least 50 ms, and
 ///   pass two consecutive averages.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct RoundRate {
     sampler: Sampler,
     /// Part of its old value that an average keeps at a sample.
     keep: f64,
-    /// Whether there are two averages.
     twice: bool,
     /// Whether the estimate still is the last sample.
     rises: bool,
-    /// First and second average.
     averages: Option<(f64, f64)>,
 }
 
@@ -70,12 +68,10 @@ impl RoundRate {
         Self { sampler: Sampler::new(Span::ZERO), keep, twice: false, rises: true, averages: None }
     }
 
-    /// Creates Westwood+'s estimate.
     pub(crate) const fn plus() -> Self {
         Self { sampler: Sampler::new(PLUS_LEAST), keep: PLUS_KEEP, twice: true, rises: false, averages: None }
     }
 
-    /// Returns whether this is Westwood+'s estimate.
     pub(crate) const fn is_plus(&self) -> bool {
         self.twice
     }
@@ -92,12 +88,10 @@ impl RoundRate {
         self.averages = Some((first, if self.twice { average(second, first) } else { first }));
     }
 
-    /// Processes an ACK with an RTT of `rtt`.
     pub(crate) fn observe(&mut self, ack: &Ack<'_>, rtt: Option<Span>) {
         self.on_ack(ack.rx_time.unwrap_or(ack.now), ack.delivered, rtt);
     }
 
-    /// Turns RE into an average from here on.
     pub(crate) const fn settle(&mut self) {
         self.rises = false;
     }

@@ -24,7 +24,7 @@ pub(crate) static RAPID: Entry = Entry::recovery("rapid-recovery", |values| reco
         "TCP-Peach: two dummy segments per ACK; each one acknowledged returns one segment of window",
         "Akyildiz, Morabito, Palazzo, ToN 9(3), 2001",
     )
-    .with_options(ProbingRecoveryConfig::OPTIONS)
+    .with_options(ProbingRecovery::OPTIONS)
     .tested_in(&["sudden-start+new-reno+rapid-recovery", "cubic+rapid-recovery"])
     .internet_safe();
 
@@ -33,7 +33,7 @@ pub(crate) static QUICK: Entry = Entry::recovery("quick-recovery", |values| reco
         "TCP-Peach+: probes that can fill holes, if the pipe leaves no room for data",
         "Akyildiz, Zhang, Fang, IEEE Comm. Letters 6(7), 2002 (reconstructed)",
     )
-    .with_options(ProbingRecoveryConfig::OPTIONS)
+    .with_options(ProbingRecovery::OPTIONS)
     .tested_in(&["peach-jump-start+new-reno+quick-recovery", "westwood+quick-recovery"])
     .internet_safe();
 
@@ -45,7 +45,7 @@ pub(crate) static SPEEDY: Entry =
             "TCP-Swift: like quick-recovery, plus one segment of window per later acknowledgment of a probe",
             "Leung, Yeung, ISCC 2004",
         )
-        .with_options(ProbingRecoveryConfig::OPTIONS)
+        .with_options(ProbingRecovery::OPTIONS)
         .tested_in(&["speedy-start+new-reno+speedy-recovery", "speedy-start+cubic+speedy-recovery"]);
 
 /// Registry entry of Speedy Recovery as published. Its window also expands after a loss by congestion, so that the
@@ -53,12 +53,11 @@ pub(crate) static SPEEDY: Entry =
 pub(crate) static SPEEDY_PAPER: Entry =
     Entry::recovery("speedy-recovery-paper", |values| recovery(Scheme::Speedy { gated: false }, values))
         .described("TCP-Swift as published: gives up nothing after congestion either", "Leung, Yeung, ISCC 2004")
-        .with_options(ProbingRecoveryConfig::OPTIONS)
+        .with_options(ProbingRecovery::OPTIONS)
         .tested_in(&["speedy-start+new-reno+speedy-recovery-paper"]);
 
 fn recovery(scheme: Scheme, values: &mut Values<'_>) -> Box<dyn Recovery> {
-    let config = ProbingRecoveryConfig { scheme, ..ProbingRecoveryConfig::from_values(values) };
-    Box::new(ProbingRecovery::new(config))
+    Box::new(ProbingRecovery::of(scheme, values))
 }
 
 /// Variant of the recovery.
@@ -78,17 +77,19 @@ pub(crate) enum Scheme {
 }
 
 longhaul_cc::options! {
-    #[derive(Eq)]
-    pub(crate) struct ProbingRecoveryConfig {
-        /// Variant of the recovery.
-        scheme: Scheme => Scheme::Rapid,
+    /// One of the three probing recoveries.
+    pub(crate) struct ProbingRecovery {
         dscp: u8 = DSCP_OPTION,
+        scheme: Scheme => Scheme::Rapid,
+        granted: bool => false,
+        loss: Loss => Loss::default(),
+        plan: ProbePlan => ProbePlan::new(FIRST_PLAN, ProbeKind::Dummy, 0),
     }
 }
 
 /// State of the current loss and of the probes sent for it.
-#[derive(Clone, Copy, Debug, Default)]
-struct Loss {
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Loss {
     /// Window before the loss, and target of the decrease, in bytes.
     before: f64,
     target: f64,
@@ -103,28 +104,21 @@ struct Loss {
     expands_until: Option<Bytes>,
 }
 
-/// One of the three probing recoveries.
-#[derive(Clone, Debug)]
-pub(crate) struct ProbingRecovery {
-    config: ProbingRecoveryConfig,
-    granted: bool,
-    loss: Loss,
-    plan: ProbePlan,
-}
-
 impl ProbingRecovery {
-    pub(crate) fn new(config: ProbingRecoveryConfig) -> Self {
-        let kind = if config.scheme == Scheme::Rapid { ProbeKind::Dummy } else { ProbeKind::Outstanding };
-        let mut plan = ProbePlan::new(FIRST_PLAN, kind, 0);
-        plan.dscp = config.dscp;
-        Self { config, granted: false, loss: Loss::default(), plan }
+    fn of(scheme: Scheme, values: &mut Values<'_>) -> Self {
+        let mut recovery = Self { scheme, ..Self::from_values(values) };
+        if scheme != Scheme::Rapid {
+            recovery.plan.prefer[0] = Some(ProbeKind::Outstanding);
+        }
+        recovery.plan.dscp = recovery.dscp;
+        recovery
     }
 
     /// Releases two probes per ACK: in TCP-Peach always, in the other schemes if the pipe has no room for data. An
     /// ACK that delivers several segments counts as that many.
     fn release(&mut self, ack: &Ack<'_>, path: &Path, window: &Window) {
         let room = ack.in_flight.as_f64() < window.cwnd;
-        if !self.granted || (room && self.config.scheme != Scheme::Rapid) {
+        if !self.granted || (room && self.scheme != Scheme::Rapid) {
             return;
         }
         let stands_for = (ack.delivered.0 / path.mss.0.max(1)).clamp(1, u64::from(self.loss.left.max(1))) as u32;
@@ -144,7 +138,7 @@ impl ProbingRecovery {
     /// Increases the window, up to the one before the loss (except in Speedy Recovery as published) and to the
     /// peer's, because a window larger than the peer's is neither useful nor tested.
     fn raise(&self, bytes: f64, path: &Path, window: &mut Window) {
-        let ceiling = match self.config.scheme {
+        let ceiling = match self.scheme {
             Scheme::Speedy { gated: false } => f64::INFINITY,
             _ => self.loss.before,
         };
@@ -156,7 +150,7 @@ impl ProbingRecovery {
     /// by one segment per segment in TCP-Swift, so that delayed ACKs do not halve the increase.
     fn expand(&self, ack: &Ack<'_>, path: &Path, window: &mut Window) {
         let delivered = ack.delivered.as_f64();
-        let bytes = match self.config.scheme {
+        let bytes = match self.scheme {
             Scheme::Speedy { gated } if !gated || self.loss.ignored == 0 => delivered,
             _ => path.mss.as_f64() * delivered / window.cwnd.max(1.0),
         };

@@ -13,21 +13,29 @@ const K_DRAFT_02: f64 = 2.0 / 3.0;
 const OVERSHOOT: f64 = 3.0;
 
 pub(crate) static ENTRY: Entry =
-    Entry::recovery("rapid-start-recovery", |values| Box::new(RapidStartRecovery::new(Options::from_values(values).k)))
+    Entry::recovery("rapid-start-recovery", |values| Box::new(RapidStartRecovery::from_values(values)))
         .described(
             "sizes the first decrease by deliveries and losses, to fit any overshoot; then PRR",
             "draft-kazuho-ccwg-rapid-start; quicly; RFC 9937",
         )
-        .with_options(Options::OPTIONS)
+        .with_options(RapidStartRecovery::OPTIONS)
         .tested_in(&["cubic+rapid-start-recovery", "rapid-start+new-reno+rapid-start-recovery(factors=draft-02)"])
         .internet_safe();
 
 longhaul_cc::options! {
-    struct Options {
+    /// Rapid Start's recovery for the first episode of a connection, and PRR for all others.
+    ///
+    /// At the end the window is `beta` times what the path delivered in the round trip of the recovery, no matter by
+    /// how much the window had exceeded that. It is at most the target of congestion avoidance, `beta` times the
+    /// window before.
+    pub(crate) struct RapidStartRecovery {
+        /// 0 to 1. The smaller the factor, the longer nothing is sent.
         k: f64 [|factors: &str| if factors == "quicly" { K_QUICLY } else { K_DRAFT_02 }] = OptionSpec::choice(
             "factors", &["quicly", "draft-02"],
             "K of the reduction factors: 11/18 as in quicly and the first drafts, or 2/3 as in draft 02",
         ),
+        state: State => State::Fresh,
+        prr: Prr => Prr::default(),
     }
 }
 
@@ -47,9 +55,8 @@ impl Factors {
     }
 }
 
-/// State of the first episode.
-#[derive(Clone, Copy, Debug)]
-struct First {
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct First {
     factors: Factors,
     /// Lower bound of the window in bytes.
     floor: f64,
@@ -60,8 +67,8 @@ struct First {
     unknown: f64,
 }
 
-#[derive(Clone, Copy, Debug)]
-enum State {
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum State {
     /// No loss has occurred yet.
     Fresh,
     First(First),
@@ -71,24 +78,7 @@ enum State {
     Later,
 }
 
-/// Rapid Start's recovery for the first episode of a connection, and PRR for all others.
-///
-/// At the end the window is `beta` times what the path delivered in the round trip of the recovery, no matter by how
-/// much the window had exceeded that. It is at most the target of congestion avoidance, `beta` times the window
-/// before.
-#[derive(Clone, Debug)]
-pub(crate) struct RapidStartRecovery {
-    k: f64,
-    state: State,
-    prr: Prr,
-}
-
 impl RapidStartRecovery {
-    /// Creates the recovery with the factor `k`, 0 to 1. The smaller the factor, the longer nothing is sent.
-    pub(crate) fn new(k: f64) -> Self {
-        Self { k, state: State::Fresh, prr: Prr::default() }
-    }
-
     fn begin(&self, target: f64, ack: &Ack<'_>, path: &Path, window: &Window) -> First {
         // The decrease starts from the bytes in flight, as in congestion avoidance.
         let before = window.cwnd.min(ack.flight_size.max(path.mss).as_f64());

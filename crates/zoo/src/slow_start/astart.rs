@@ -10,68 +10,54 @@ use longhaul_units::{Bytes, Rate, Span};
 
 use crate::estimate::{EligibleRate, EligibleRateConfig};
 
-pub(crate) static ENTRY: Entry = Entry::slow_start("astart", |values| {
-    Box::new(Astart::new(AstartConfig::from_values(values)))
-})
-.described(
-    "slow start up to eligible rate x minimum RTT, then one segment per RTT, until a loss",
-    "Wang, Pau, Yamada, Sanadidi, Gerla, TCP startup performance in large bandwidth delay networks, Infocom 2004",
-)
-.with_options(AstartConfig::OPTIONS)
-.tested_in(&["abse", "astart(iw=1,l=1,train=1)+cubic"])
-.internet_safe();
+pub(crate) static ENTRY: Entry = Entry::slow_start("astart", |values| Box::new(Astart::from_values(values)))
+    .described(
+        "slow start up to eligible rate x minimum RTT, then one segment per RTT, until a loss",
+        "Wang, Pau, Yamada, Sanadidi, Gerla, TCP startup performance in large bandwidth delay networks, Infocom 2004",
+    )
+    .with_options(Astart::OPTIONS)
+    .tested_in(&["abse", "astart(iw=1,l=1,train=1)+cubic"])
+    .internet_safe();
 
-pub(crate) static AGILE: Entry = Entry::slow_start("agile-probing", |values| {
-    Box::new(Astart::new(AstartConfig { agile: true, ..AstartConfig::from_values(values) }))
-})
-.described(
-    "Adaptive Start that congestion avoidance can request again; used with abse(pncd=on)",
-    "Wang, Yamada, Sanadidi, Gerla, TCP with sender-side intelligence, JSAC 23(2), 2005",
-)
-.with_options(AstartConfig::OPTIONS)
-.tested_in(&["tcpw-a", "agile-probing(n=0,train=10)+abse(pncd=on,expected=0.3)"])
-.internet_safe();
+pub(crate) static AGILE: Entry =
+    Entry::slow_start("agile-probing", |values| Box::new(Astart { agile: true, ..Astart::from_values(values) }))
+        .described(
+            "Adaptive Start that congestion avoidance can request again; used with abse(pncd=on)",
+            "Wang, Yamada, Sanadidi, Gerla, TCP with sender-side intelligence, JSAC 23(2), 2005",
+        )
+        .with_options(Astart::OPTIONS)
+        .tested_in(&["tcpw-a", "agile-probing(n=0,train=10)+abse(pncd=on,expected=0.3)"])
+        .internet_safe();
 
 longhaul_cc::options! {
-    pub(crate) struct AstartConfig {
+    /// Slow start that sets its own threshold.
+    ///
+    /// Each ACK raises the threshold to the window that the eligible rate fills, `ERE * RTTmin`; the threshold is never
+    /// lowered. Below the threshold, the window grows by the bytes acknowledged; above it, by one segment per round
+    /// trip. Short exponential and linear phases therefore alternate until congestion ends slow start. After a loss,
+    /// for which congestion avoidance sets the threshold, this is standard slow start.
+    pub(crate) struct Astart {
         initial_segments: u32 = IW_OPTION,
         limit: AckLimit [AckLimit::rfc3465] = L_OPTION,
         train: f64 = OptionSpec::float(
             "train", 1.0, 1000.0, 8.0,
             "pacing rate of the measured trains in windows per RTT",
         ),
-        /// Configuration of the rate estimator.
-        estimate: EligibleRateConfig,
+        estimator: EligibleRateConfig,
         /// Whether the threshold also adapts when congestion avoidance requests slow start (Agile Probing).
         agile: bool => false,
+        estimate: EligibleRate => EligibleRate::new(estimator),
+        /// Whether the threshold adapts. It does not in slow start up to a threshold that a loss left.
+        adapts: bool => true,
+        /// Whether anything was acknowledged, including under a start-up scheme.
+        acked: bool => false,
+        pace: Option<Pace> => None,
     }
-}
-
-/// Slow start that sets its own threshold.
-///
-/// Each ACK raises the threshold to the window that the eligible rate fills, `ERE * RTTmin`; the threshold is never
-/// lowered. Below the threshold, the window grows by the bytes acknowledged; above it, by one segment per round trip.
-/// Short exponential and linear phases therefore alternate until congestion ends slow start. After a loss, for which
-/// congestion avoidance sets the threshold, this is standard slow start.
-#[derive(Clone, Debug)]
-pub(crate) struct Astart {
-    config: AstartConfig,
-    estimate: EligibleRate,
-    /// Whether the threshold adapts. It does not in slow start up to a threshold that a loss left.
-    adapts: bool,
-    /// Whether anything was acknowledged, including under a start-up scheme.
-    acked: bool,
-    pace: Option<Pace>,
 }
 
 impl Astart {
-    pub(crate) fn new(config: AstartConfig) -> Self {
-        Self { estimate: EligibleRate::new(config.estimate), adapts: true, acked: false, pace: None, config }
-    }
-
-    /// Paces the window as a train.
     fn pace_train(&mut self, path: &Path, window: &Window) {
-        self.pace = path.srtt.and_then(|srtt| pace(self.config.train * window.cwnd, srtt));
+        self.pace = path.srtt.and_then(|srtt| pace(self.train * window.cwnd, srtt));
     }
 }
 
@@ -102,18 +88,18 @@ impl Stage for Astart {
 
 impl SlowStart for Astart {
     fn initial_window(&self, path: &Path) -> Bytes {
-        initial_window::of_connection(path, self.config.initial_segments)
+        initial_window::of_connection(path, self.initial_segments)
     }
 
     fn begin(&mut self, reason: Reason, path: &Path, window: &Window) {
         self.adapts = match reason {
             Reason::NoLoss | Reason::Timeout => true,
-            Reason::Asked => self.config.agile,
+            Reason::Asked => self.agile,
             _ => false,
         };
         self.pace = None;
         if self.adapts {
-            self.estimate = EligibleRate::new(self.config.estimate);
+            self.estimate = EligibleRate::new(self.estimator);
         }
         // If the transport paced the first window over half a round trip, the estimator would measure only that rate,
         // and the ACKs would keep the spacing. A window that a start-up scheme left is not a first window.
@@ -124,7 +110,7 @@ impl SlowStart for Astart {
     }
 
     fn on_ack(&mut self, ack: &Ack<'_>, grow: Bytes, path: &Path, window: &mut Window) -> Step {
-        let bytes = self.config.limit.apply(grow, ack, path);
+        let bytes = self.limit.apply(grow, ack, path);
         if !self.adapts {
             return raise(window, bytes);
         }
@@ -143,7 +129,6 @@ impl SlowStart for Astart {
     }
 }
 
-/// Returns a pace of `bytes` per round trip.
 fn pace(bytes: f64, srtt: Span) -> Option<Pace> {
     let rate = Rate::from_bytes_over(Bytes::from_f64(bytes), srtt);
     (rate > Rate::ZERO && !srtt.is_zero()).then_some(Pace::new(rate))

@@ -19,7 +19,6 @@ pub(crate) static ENTRY: Entry = Entry::slow_start("hybla-start", |values| Box::
     .growing_beyond_acks();
 
 longhaul_cc::options! {
-    /// Slow start that raises the window by `2^rho - 1` segments per segment acknowledged.
     pub(crate) struct HyblaStart {
         initial_segments: u32 = IW_OPTION,
         rho: Rho [Rho::to_millis] = RTT0,

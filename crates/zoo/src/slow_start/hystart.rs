@@ -27,22 +27,20 @@ const BATCHES: Bytes = Bytes(4 * 65_536);
 /// transport.
 const PACING_GAIN: f64 = 2.0;
 
-pub(crate) static ENTRY: Entry =
-    Entry::slow_start("hystart", |values| Box::new(HyStart::new(HyStartConfig::from_values(values))))
-        .described(
-            "slow start that ends when the ACK train or the RTT becomes long",
-            "Ha, Rhee, Taming the elephants: new TCP slow start, Computer Networks 55(9), 2011; Linux",
-        )
-        .with_options(HyStartConfig::OPTIONS)
-        .tested_in(&["hystart+cubic", "hystart+new-reno", "hystart(detect=delay,l=1)+cubic"])
-        .internet_safe();
+pub(crate) static ENTRY: Entry = Entry::slow_start("hystart", |values| Box::new(HyStart::from_values(values)))
+    .described(
+        "slow start that ends when the ACK train or the RTT becomes long",
+        "Ha, Rhee, Taming the elephants: new TCP slow start, Computer Networks 55(9), 2011; Linux",
+    )
+    .with_options(HyStart::OPTIONS)
+    .tested_in(&["hystart+cubic", "hystart+new-reno", "hystart(detect=delay,l=1)+cubic"])
+    .internet_safe();
 
 longhaul_cc::options! {
     /// Detectors that may end slow start.
     pub(crate) enum Detect {
         /// Either of the following two.
         Both = "both",
-        /// ACK train length.
         AckTrain = "ack-train",
         /// Increase of the RTT.
         Delay = "delay",
@@ -50,16 +48,19 @@ longhaul_cc::options! {
 }
 
 longhaul_cc::options! {
-    #[derive(Eq)]
-    pub(crate) struct HyStartConfig {
+    /// HyStart: slow start with two detectors. After one of them has ended it, this is standard slow start until a
+    /// timeout.
+    pub(crate) struct HyStart {
         initial_segments: u32 = IW_OPTION,
         limit: AckLimit [AckLimit::rfc3465] = L_OPTION,
         detect: Detect = OptionSpec::choice("detect", Detect::NAMES, "signal that ends slow start"),
+        detector: Detector => Detector::default(),
+        found: bool => false,
     }
 }
 
 /// A HyStart round: it ends when more is delivered than was in flight when it began.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 struct Round {
     /// Total of delivered bytes above which the next round begins.
     end: Bytes,
@@ -71,9 +72,8 @@ struct Round {
 }
 
 /// The two detectors of HyStart, evaluated round by round.
-#[derive(Clone, Debug)]
-pub(super) struct Detector {
-    detect: Detect,
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Detector {
     /// Whether rounds are also counted while the window is too small for the detectors.
     always: bool,
     round: Option<Round>,
@@ -82,13 +82,9 @@ pub(super) struct Detector {
 }
 
 impl Detector {
-    pub(super) const fn new(detect: Detect) -> Self {
-        Self { detect, always: false, round: None, least: None }
-    }
-
     /// Returns a detector that counts rounds from the first ACK of the connection on, as the SUSS kernel patch does.
     pub(super) const fn from_the_first_ack() -> Self {
-        Self { always: true, ..Self::new(Detect::Both) }
+        Self { always: true, round: None, least: None }
     }
 
     /// Processes an ACK with the RTT sample `rtt`. `wide` says whether the window is large enough for the detectors.
@@ -112,7 +108,6 @@ impl Detector {
         cwnd >= (mss * LOW_WINDOW).as_f64()
     }
 
-    /// Returns the minimum RTT of this round.
     pub(super) fn round_least(&self) -> Option<Span> {
         self.round.and_then(|round| round.min)
     }
@@ -149,11 +144,11 @@ impl Detector {
         Some(if paced { longest } else { longest / 2 })
     }
 
-    /// Returns whether slow start ends with this ACK, for a window of `cwnd` bytes.
-    pub(super) fn ends(&mut self, ack: &Ack<'_>, cwnd: f64, paced: bool) -> bool {
-        let long = self.detect != Detect::Delay
+    /// Returns whether the detectors of `detect` end slow start with this ACK, for a window of `cwnd` bytes.
+    pub(super) fn ends(&mut self, detect: Detect, ack: &Ack<'_>, cwnd: f64, paced: bool) -> bool {
+        let long = detect != Detect::Delay
             && self.train(ack).is_some_and(|train| self.longest_train(cwnd, paced).is_some_and(|most| train > most));
-        let delayed = self.detect != Detect::AckTrain && self.delayed();
+        let delayed = detect != Detect::AckTrain && self.delayed();
         long || delayed
     }
 }
@@ -170,31 +165,16 @@ pub(super) fn ack_delay(cwnd: f64, rtt: Span) -> Span {
     if pace == Rate::ZERO { Span::ZERO } else { pace.time_for(BATCHES).min(MAX_ACK_DELAY) }
 }
 
-/// HyStart: slow start with two detectors. After one of them has ended it, this is standard slow start until a
-/// timeout.
-#[derive(Clone, Debug)]
-pub(crate) struct HyStart {
-    config: HyStartConfig,
-    detector: Detector,
-    found: bool,
-}
-
-impl HyStart {
-    pub(crate) const fn new(config: HyStartConfig) -> Self {
-        Self { config, detector: Detector::new(config.detect), found: false }
-    }
-}
-
 impl Stage for HyStart {}
 
 impl SlowStart for HyStart {
     fn initial_window(&self, path: &Path) -> Bytes {
-        initial_window::of_connection(path, self.config.initial_segments)
+        initial_window::of_connection(path, self.initial_segments)
     }
 
     fn begin(&mut self, reason: Reason, _path: &Path, _window: &Window) {
         if matches!(reason, Reason::NoLoss | Reason::Timeout) {
-            self.detector = Detector::new(self.config.detect);
+            self.detector = Detector::default();
             self.found = false;
         }
     }
@@ -204,13 +184,13 @@ impl SlowStart for HyStart {
         if let Some(sample) = watched {
             let wide = self.detector.is_wide(window.cwnd, path.mss);
             self.detector.observe(ack, sample.rtt, wide);
-            if wide && self.detector.ends(ack, window.cwnd, path.paced) {
+            if wide && self.detector.ends(self.detect, ack, window.cwnd, path.paced) {
                 self.found = true;
                 window.ssthresh = window.cwnd;
                 return Step::Done;
             }
         }
-        raise(window, self.config.limit.apply(grow, ack, path))
+        raise(window, self.limit.apply(grow, ack, path))
     }
 }
 

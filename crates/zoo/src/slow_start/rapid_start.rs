@@ -3,7 +3,9 @@
 use longhaul_cc::compose::{AckLimit, L_OPTION, Overlay, Reason, SlowStart, Stage, Step, Window, raise};
 use longhaul_cc::registry::{Entry, OptionSpec};
 use longhaul_cc::{Ack, Pace, Path, initial_window, update};
-use longhaul_units::{Bytes, Rate, Span, Time};
+use longhaul_units::{Bytes, Span, Time};
+
+use super::pace;
 
 /// Bytes by which the window grows per byte acknowledged while there is no queue. With two, the window triples per
 /// round trip (draft-kazuho-ccwg-rapid-start, section 3.2).
@@ -98,13 +100,6 @@ impl RapidStart {
         };
         self.rapid && floor <= self.threshold(least)
     }
-
-    /// Returns a pace of `gain` windows per round trip.
-    fn pace(gain: f64, window: &Window, path: &Path) -> Option<Pace> {
-        let rtt = path.srtt.or(path.handshake_rtt).filter(|rtt| !rtt.is_zero())?;
-        let rate = Rate::from_bytes_over(Bytes::from_f64(window.cwnd), rtt).mul_f64(gain);
-        (rate > Rate::ZERO).then_some(Pace::new(rate))
-    }
 }
 
 impl Stage for RapidStart {
@@ -130,7 +125,7 @@ impl SlowStart for RapidStart {
     fn begin(&mut self, reason: Reason, path: &Path, window: &Window) {
         self.rapid = reason == Reason::NoLoss;
         self.floor = Floor::default();
-        self.pace = if self.rapid { Self::pace(1.0, window, path) } else { None };
+        self.pace = if self.rapid { pace(1.0, window, path) } else { None };
     }
 
     fn on_ack(&mut self, ack: &Ack<'_>, grow: Bytes, path: &Path, window: &mut Window) -> Step {
@@ -142,7 +137,7 @@ impl SlowStart for RapidStart {
         let step = raise(window, if triples { TRIPLES * bytes } else { bytes });
         // To triple per round trip, the window needs a pace of three windows per round trip. The default pace would
         // hold it back.
-        self.pace = if triples { Self::pace(1.0 + TRIPLES, window, path) } else { None };
+        self.pace = if triples { pace(1.0 + TRIPLES, window, path) } else { None };
         step
     }
 }

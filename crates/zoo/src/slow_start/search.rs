@@ -19,20 +19,19 @@ const THRESH_DELIVERED: f64 = 0.35;
 /// delivered.
 const DRAIN: f64 = 0.5;
 
-pub(crate) static ENTRY: Entry =
-    Entry::slow_start("search", |values| Box::new(Search::new(SearchConfig::from_values(values))))
-        .described(
-            "slow start that ends when delivery falls behind the data sent one RTT before, over 3.5 RTTs",
-            "draft-chung-ccwg-search-09; Kachooei, Chung, Li, Claypool, WoWMoM 2024",
-        )
-        .with_options(SearchConfig::OPTIONS)
-        .tested_in(&[
-            "search+cubic",
-            "search(exit=plain)+cubic",
-            "search(exit=roll-back,rule=delivered)+new-reno",
-            "search(window=1,thresh=1,reset=off,l=1)+cubic",
-        ])
-        .internet_safe();
+pub(crate) static ENTRY: Entry = Entry::slow_start("search", |values| Box::new(Search::from_values(values)))
+    .described(
+        "slow start that ends when delivery falls behind the data sent one RTT before, over 3.5 RTTs",
+        "draft-chung-ccwg-search-09; Kachooei, Chung, Li, Claypool, WoWMoM 2024",
+    )
+    .with_options(Search::OPTIONS)
+    .tested_in(&[
+        "search+cubic",
+        "search(exit=plain)+cubic",
+        "search(exit=roll-back,rule=delivered)+new-reno",
+        "search(window=1,thresh=1,reset=off,l=1)+cubic",
+    ])
+    .internet_safe();
 
 longhaul_cc::options! {
     /// Change of the window when SEARCH ends slow start.
@@ -49,7 +48,9 @@ longhaul_cc::options! {
 }
 
 longhaul_cc::options! {
-    pub(crate) struct SearchConfig {
+    /// SEARCH: slow start that, at the end of each bin, compares the deliveries of the last ten bins with the bytes
+    /// sent in the ten bins that ended one round trip earlier.
+    pub(crate) struct Search {
         initial_segments: u32 = IW_OPTION,
         limit: AckLimit [AckLimit::rfc3465] = L_OPTION,
         rule: ExitRule = OptionSpec::choice(
@@ -68,32 +69,21 @@ longhaul_cc::options! {
             "window at the end: drained to what arrived in one RTT, unchanged, or reduced by what arrived in two",
         ),
         reset: bool = OptionSpec::flag("reset", true, "restart the measurement after an idle period of one window"),
+        /// Total of bytes sent on the connection.
+        sent: Bytes => Bytes::ZERO,
+        bins: Option<Bins> => None,
+        /// Target window of the drain in bytes, if one is in progress.
+        drain: Option<f64> => None,
     }
 }
 
-/// SEARCH: slow start that, at the end of each bin, compares the deliveries of the last ten bins with the bytes sent
-/// in the ten bins that ended one round trip earlier.
-#[derive(Clone, Debug)]
-pub(crate) struct Search {
-    config: SearchConfig,
-    /// Total of bytes sent on the connection.
-    sent: Bytes,
-    bins: Option<Bins>,
-    /// Target window of the drain in bytes, if one is in progress.
-    drain: Option<f64>,
-}
-
 impl Search {
-    /// Creates a SEARCH slow start with configuration `config`. A threshold of zero is replaced by the default of the
-    /// rule.
-    pub(crate) const fn new(mut config: SearchConfig) -> Self {
-        if config.thresh == 0.0 {
-            config.thresh = match config.rule {
-                ExitRule::Sent => THRESH_SENT,
-                ExitRule::Delivered => THRESH_DELIVERED,
-            };
+    fn threshold(&self) -> f64 {
+        match self.rule {
+            _ if self.thresh > 0.0 => self.thresh,
+            ExitRule::Sent => THRESH_SENT,
+            ExitRule::Delivered => THRESH_DELIVERED,
         }
-        Self { config, sent: Bytes::ZERO, bins: None, drain: None }
     }
 
     /// Counts an ACK. Returns whether a bin has ended with it.
@@ -101,14 +91,14 @@ impl Search {
         let fresh = match &mut self.bins {
             None => true,
             Some(bins) if !bins.is_over(now) => return false,
-            Some(bins) if self.config.reset && bins.passed(now) > BINS as u64 => true,
+            Some(bins) if self.reset && bins.passed(now) > BINS as u64 => true,
             Some(bins) => {
                 bins.advance(now, delivered, self.sent);
                 return true;
             }
         };
         if fresh {
-            self.bins = Bins::begin(now, rtt, self.config.window, delivered, self.sent);
+            self.bins = Bins::begin(now, rtt, self.window, delivered, self.sent);
         }
         false
     }
@@ -116,14 +106,14 @@ impl Search {
     /// Returns the shortfall of deliveries, if there are enough bins to compare.
     fn shortfall(&self, rtt: Span) -> Option<f64> {
         let bins = self.bins.as_ref()?;
-        let (expected, delivered) = bins.compare(rtt, self.config.rule)?;
+        let (expected, delivered) = bins.compare(rtt, self.rule)?;
         norm(expected, delivered)
     }
 
     /// Ends slow start, as configured.
     fn end(&mut self, path: &Path, window: &mut Window) -> Step {
         let recent = |rounds| self.bins.as_ref().map_or(f64::INFINITY, |bins| bins.delivered_in(rounds));
-        match self.config.exit {
+        match self.exit {
             Exit::Plain => {}
             Exit::Drain => {
                 let target = recent(1).max(self.initial_window(path).as_f64());
@@ -165,7 +155,7 @@ impl Stage for Search {
 
 impl SlowStart for Search {
     fn initial_window(&self, path: &Path) -> Bytes {
-        initial_window::of_connection(path, self.config.initial_segments)
+        initial_window::of_connection(path, self.initial_segments)
     }
 
     fn begin(&mut self, _reason: Reason, _path: &Path, _window: &Window) {
@@ -178,11 +168,11 @@ impl SlowStart for Search {
         }
         if let Some(sample) = ack.rtt
             && self.count(ack.now, ack.total_delivered, sample.rtt)
-            && self.shortfall(sample.rtt).is_some_and(|shortfall| shortfall >= self.config.thresh)
+            && self.shortfall(sample.rtt).is_some_and(|shortfall| shortfall >= self.threshold())
         {
             return self.end(path, window);
         }
-        raise(window, self.config.limit.apply(grow, ack, path))
+        raise(window, self.limit.apply(grow, ack, path))
     }
 }
 

@@ -9,17 +9,23 @@ use longhaul_cc::{Ack, Pace, Path, Sent, initial_window, update};
 use longhaul_units::{Bytes, Rate, Time};
 
 use self::rounds::{Jump, Rounds};
-use super::hystart::{Detector, ack_delay};
+use super::hystart::{Detect, Detector, ack_delay};
+use super::pace;
 
-pub(crate) static ENTRY: Entry = Entry::slow_start("suss", |values| Box::new(Suss::new(SussConfig::from_values(values))))
+pub(crate) static ENTRY: Entry = Entry::slow_start("suss", |values| Box::new(Suss::from_values(values)))
     .described("quadruples the window per RTT, pacing the additional data, while ACK trains and RTT allow it", "Arghavani, Zhang, Eyers, Arghavani, SUSS: improving TCP performance by speeding up slow-start, SIGCOMM 2024; its kernel patch")
-    .with_options(SussConfig::OPTIONS)
+    .with_options(Suss::OPTIONS)
     .tested_in(&["suss+cubic", "suss+new-reno", "suss(jumps=5,train=1000,l=2)+cubic"])
     .internet_safe()
     .growing_beyond_acks();
 
 longhaul_cc::options! {
-    pub(crate) struct SussConfig {
+    /// SUSS on top of HyStart. The *blue* part of a round is the data that slow start sends, released by ACKs. The
+    /// *red* part is the data that SUSS adds; it is paced, after the blue part was acknowledged.
+    ///
+    /// SUSS works once, from the first segment of the connection. In later slow starts, and after SUSS was refused in
+    /// the second round, this is [HyStart](super::HyStart).
+    pub(crate) struct Suss {
         initial_segments: u32 = IW_OPTION,
         limit: AckLimit [AckLimit::rfc3465] = L_OPTION,
         /// `suss_max`: maximum number of rounds in which the window is quadrupled. The first of them is the second
@@ -29,13 +35,20 @@ longhaul_cc::options! {
             "train", 16.0, 1000.0, 64.0,
             "pace of the data released by ACKs, windows per RTT; the patch does not pace it",
         ),
+        detector: Detector => Detector::from_the_first_ack(),
+        /// Whether anything has been sent.
+        sent: bool => false,
+        /// Whether HyStart has ended slow start since it was last started.
+        found: bool => false,
+        rounds: Option<Rounds> => None,
+        red: Option<Red> => None,
+        blue: Option<Pace> => None,
     }
 }
 
 /// The additional (red) data of a round.
-#[derive(Clone, Copy, Debug)]
-struct Red {
-    /// Time at which the red data may be sent.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Red {
     start: Time,
     pace: Pace,
     /// Window that includes the red data, and the window before, in bytes.
@@ -44,48 +57,11 @@ struct Red {
     running: bool,
 }
 
-/// SUSS on top of HyStart. The *blue* part of a round is the data that slow start sends, released by ACKs. The *red*
-/// part is the data that SUSS adds; it is paced, after the blue part was acknowledged.
-///
-/// SUSS works once, from the first segment of the connection. In later slow starts, and after SUSS was refused in the
-/// second round, this is [HyStart](super::HyStart).
-#[derive(Clone, Debug)]
-pub(crate) struct Suss {
-    config: SussConfig,
-    detector: Detector,
-    /// Whether anything has been sent.
-    sent: bool,
-    /// Whether HyStart has ended slow start since it was last started.
-    found: bool,
-    rounds: Option<Rounds>,
-    red: Option<Red>,
-    /// Pace of the blue part.
-    blue: Option<Pace>,
-}
-
 impl Suss {
-    pub(crate) fn new(config: SussConfig) -> Self {
-        Self {
-            config,
-            detector: Detector::from_the_first_ack(),
-            sent: false,
-            found: false,
-            rounds: None,
-            red: None,
-            blue: None,
-        }
-    }
-
-    fn blue_pace(&self, window: &Window, path: &Path) -> Option<Pace> {
-        let rtt = path.srtt.or(path.handshake_rtt).filter(|rtt| !rtt.is_zero())?;
-        let rate = Rate::from_bytes_over(Bytes::from_f64(window.cwnd), rtt).mul_f64(self.config.train);
-        (rate > Rate::ZERO).then_some(Pace::new(rate))
-    }
-
     /// Returns whether slow start ends with this ACK. If so, the window is set.
     fn ends(&mut self, ack: &Ack<'_>, path: &Path, window: &mut Window) -> bool {
         let Some(rounds) = &mut self.rounds else {
-            return self.detector.ends(ack, window.cwnd, path.paced);
+            return self.detector.ends(Detect::Both, ack, window.cwnd, path.paced);
         };
         // ACK-train detector. The blue train is a part of the round's whole train, and each quadrupled round halves
         // its share. If the whole train would exceed half of the RTT, slow start ends at a cap, which is the window
@@ -114,7 +90,6 @@ impl Suss {
         true
     }
 
-    /// Schedules the red part.
     fn jump(&mut self, jump: Jump, now: Time, window: &Window) {
         let pace = Pace::new(Rate::from_bytes_over(Bytes::from_f64(jump.red), jump.duration));
         if pace.rate > Rate::ZERO {
@@ -149,7 +124,7 @@ impl Stage for Suss {
 
 impl SlowStart for Suss {
     fn initial_window(&self, path: &Path) -> Bytes {
-        initial_window::of_connection(path, self.config.initial_segments)
+        initial_window::of_connection(path, self.initial_segments)
     }
 
     fn begin(&mut self, reason: Reason, path: &Path, window: &Window) {
@@ -158,13 +133,13 @@ impl SlowStart for Suss {
             self.found = false;
         }
         let fresh = reason == Reason::NoLoss && !self.sent && path.paced;
-        self.rounds = fresh.then(|| Rounds::new(window.cwnd, self.config.jumps));
+        self.rounds = fresh.then(|| Rounds::new(window.cwnd, self.jumps));
         self.red = None;
-        self.blue = if fresh { self.blue_pace(window, path) } else { None };
+        self.blue = if fresh { pace(self.train, window, path) } else { None };
     }
 
     fn on_ack(&mut self, ack: &Ack<'_>, grow: Bytes, path: &Path, window: &mut Window) -> Step {
-        let bytes = self.config.limit.apply(grow, ack, path);
+        let bytes = self.limit.apply(grow, ack, path);
         if self.found {
             return raise(window, bytes);
         }
@@ -229,7 +204,7 @@ impl Suss {
                 Err(rounds::Never) => self.rounds = None,
             }
         }
-        self.blue = if self.rounds.is_some() { self.blue_pace(window, path) } else { None };
+        self.blue = if self.rounds.is_some() { pace(self.train, window, path) } else { None };
         step
     }
 }

@@ -5,6 +5,7 @@
 //! the last one backwards, until ACKs and copies meet.
 
 use longhaul_cc::compose::{LossEvent, Opening, Overlay, Signal, Stage, Startup, StartupResponse, Step, Window};
+use longhaul_cc::internal::bound;
 use longhaul_cc::registry::{Entry, OptionSpec};
 use longhaul_cc::{
     Ack, AckFrequency, Demands, Episode, Granted, NeedError, Needs, Pace, Path, ProbeKind, ProbePlan, SegmentKind,
@@ -12,7 +13,7 @@ use longhaul_cc::{
 };
 use longhaul_units::{Bytes, Rate, Span, Time};
 
-use super::bound;
+use super::Series;
 
 pub(crate) static JUMP_START: Entry =
     Entry::startup("jump-start", |values| Box::new(FirstFlight::jump_start(JumpStartConfig::from_values(values))))
@@ -76,7 +77,6 @@ longhaul_cc::options! {
 struct Flight {
     /// Upper bound of its size.
     limit: Bytes,
-    /// Time over which it is spread.
     rtt: Span,
     /// Window that the connection would have without it, in bytes.
     initial: f64,
@@ -115,7 +115,6 @@ impl Flight {
         }
     }
 
-    /// Opens the window for the flight as far as it is known.
     fn open(&mut self, window: &mut Window) {
         self.grown_at = None;
         window.cwnd = self.goal.as_f64().max(self.initial);
@@ -126,7 +125,6 @@ impl Flight {
         self.goal.as_f64() > self.initial
     }
 
-    /// Returns the rate that spreads the flight evenly over the round trip.
     fn pace(&self) -> Rate {
         Rate::from_bytes_over(self.goal, self.rtt.max(Span::from_nanos(1))).max(Rate::from_bytes_per_sec(1))
     }
@@ -155,7 +153,6 @@ struct Recovery {
 }
 
 impl Recovery {
-    /// Begins recovery after a loss was detected.
     fn begin(ack: &Ack<'_>, path: &Path, window: &mut Window) -> Self {
         let flight = ack.flight_size.min(Bytes::from_f64(window.cwnd));
         halve(flight.as_f64(), path, window);
@@ -182,7 +179,6 @@ fn halve(base: f64, path: &Path, window: &mut Window) {
     window.ssthresh = half;
 }
 
-/// What distinguishes the schemes.
 #[derive(Clone, Copy, Debug)]
 enum Scheme {
     JumpStart { then_slow_start: bool },
@@ -196,32 +192,7 @@ struct Copies {
     /// Whether the flight includes the whole flow, so that its end is known.
     whole: bool,
     plan: ProbePlan,
-    acks: AckRate,
-}
-
-/// Delivery rate since the first ACK.
-#[derive(Clone, Copy, Debug, Default)]
-struct AckRate {
-    first: Option<Time>,
-    last: Time,
-    /// Bytes delivered after the first ACK.
-    bytes: Bytes,
-}
-
-impl AckRate {
-    fn on_ack(&mut self, ack: &Ack<'_>) {
-        let at = ack.rx_time.unwrap_or(ack.now);
-        match self.first {
-            None => self.first = Some(at),
-            Some(_) => self.bytes += ack.delivered,
-        }
-        self.last = self.last.max(at);
-    }
-
-    fn rate(&self) -> Option<Rate> {
-        let span = self.last.since(self.first?);
-        (span > Span::ZERO).then(|| Rate::from_bytes_over(self.bytes, span))
-    }
+    acks: Series,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -229,17 +200,14 @@ enum Phase {
     Idle,
     /// There is no data known yet beyond the initial window (Jump-Start).
     Armed,
-    /// The flight is being sent.
     Pacing,
     /// The flight was sent, and its ACKs arrive.
     Answered,
-    /// Part of the flight was lost.
     Recovery(Recovery),
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct FirstFlight {
-    /// Upper bound of the flight.
     limit: Bytes,
     scheme: Scheme,
     granted: bool,
@@ -261,7 +229,7 @@ impl FirstFlight {
     pub(crate) fn halfback(config: HalfbackConfig) -> Self {
         let mut plan = ProbePlan::new(1, ProbeKind::Backwards, 0);
         plan.dscp = 0;
-        let copies = Copies { by_segment: config.by_segment, whole: false, plan, acks: AckRate::default() };
+        let copies = Copies { by_segment: config.by_segment, whole: false, plan, acks: Series::default() };
         Self::new(config.pacing_threshold, Scheme::Halfback(copies))
     }
 
@@ -293,7 +261,7 @@ impl FirstFlight {
                 window.cwnd += ack.delivered.as_f64();
             }
             Scheme::JumpStart { .. } => {}
-            Scheme::Halfback(copies) => copies.acks.on_ack(ack),
+            Scheme::Halfback(copies) => copies.acks.note(ack.rx_time.unwrap_or(ack.now), ack.delivered),
         }
         if !self.flight.is_delivered() {
             return Step::Stay;

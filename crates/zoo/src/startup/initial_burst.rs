@@ -10,7 +10,6 @@ pub(crate) static ENTRY: Entry = Entry::startup("initial-burst", |_| Box::new(In
     .tested_in(&["initial-burst+new-reno", "initial-burst+slow-start(iw=3)+cubic"])
     .internet_safe();
 
-/// State of the burst.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 enum Phase {
     #[default]

@@ -13,30 +13,33 @@ mod train;
 
 use train::{Clock, Search, SearchStep, Train};
 
-pub(crate) static ENTRY: Entry =
-    Entry::startup("paced-start", |values| Box::new(PacedStart::new(PacedStartConfig::from_values(values))))
-        .described(
-            "searches for the path's gap with paced trains, each twice as long as the previous one",
-            "Hu, Steenkiste, ICNP 2003 (reconstructed)",
-        )
-        .with_options(PacedStartConfig::OPTIONS)
-        .tested_in(&["paced-start+new-reno", "paced-start+cubic", "paced-start(train=10)+slow-start+new-reno+rfc6675"])
-        .internet_safe();
+pub(crate) static ENTRY: Entry = Entry::startup("paced-start", |values| Box::new(PacedStart::from_values(values)))
+    .described(
+        "searches for the path's gap with paced trains, each twice as long as the previous one",
+        "Hu, Steenkiste, ICNP 2003 (reconstructed)",
+    )
+    .with_options(PacedStart::OPTIONS)
+    .tested_in(&["paced-start+new-reno", "paced-start+cubic", "paced-start(train=10)+slow-start+new-reno+rfc6675"])
+    .internet_safe();
 
 /// Segments for which the peer is requested to send one ACK each: those of trains of 2 to 128 segments.
 const FREQUENT_ACKS: u32 = 254;
 
 longhaul_cc::options! {
-    pub(crate) struct PacedStartConfig {
+    pub(crate) struct PacedStart {
         first_train: u64 = OptionSpec::int("train", 2, 10, 2, "segments of the first train, which is not paced"),
         tolerance: f64 = OptionSpec::float("tolerance", 0.01, 1.0, 0.1, "relative increase of a gap on the path that is tolerated"),
         /// Precision of the search: it ends when the distance of the bounds is at most this share of the upper one.
         precision: f64 = OptionSpec::float("precision", 0.01, 1.0, 0.2, "relative precision at which the search ends"),
+        paced: bool => false,
+        clock: Clock => Clock::Acks,
+        phase: Phase => Phase::Idle,
+        search: Search => Search::new(tolerance, precision),
     }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Phase {
+pub(crate) enum Phase {
     Idle,
     /// A train is being sent or acknowledged.
     Searching(Train),
@@ -44,21 +47,7 @@ enum Phase {
     Filling(Rate),
 }
 
-#[derive(Clone, Debug)]
-pub(crate) struct PacedStart {
-    config: PacedStartConfig,
-    paced: bool,
-    clock: Clock,
-    phase: Phase,
-    search: Search,
-}
-
 impl PacedStart {
-    pub(crate) const fn new(config: PacedStartConfig) -> Self {
-        let search = Search::new(config.tolerance, config.precision);
-        Self { config, paced: false, clock: Clock::Acks, phase: Phase::Idle, search }
-    }
-
     fn over(&mut self) -> Step {
         self.phase = Phase::Idle;
         Step::Done
@@ -129,7 +118,6 @@ fn paced(rate: Rate, quantum: Option<Bytes>) -> Overlay {
     update!(Overlay { pace: Some(update!(Pace { quantum, ..Pace::new(rate) })), ..Overlay::default() })
 }
 
-/// Rounds `bytes` down to whole segments.
 fn whole(bytes: Bytes, mss: Bytes) -> Bytes {
     mss * (bytes.0 / mss.0.max(1))
 }
@@ -187,8 +175,8 @@ impl Startup for PacedStart {
         if !wanted || path.handshake_rtt.is_none() {
             return self.over();
         }
-        self.search = Search::new(self.config.tolerance, self.config.precision);
-        self.next(path.mss * self.config.first_train, None, path, window)
+        self.search = Search::new(self.tolerance, self.precision);
+        self.next(path.mss * self.first_train, None, path, window)
     }
 
     fn on_ack(&mut self, ack: &Ack<'_>, path: &Path, window: &mut Window) -> Step {

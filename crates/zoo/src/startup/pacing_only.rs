@@ -48,13 +48,12 @@ impl Pattern {
     }
 }
 
-/// State of the start.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 enum Phase {
+    #[default]
     Off,
     /// The flight is sent, and its first ACK is awaited.
     First,
-    /// The second round is paced.
     Paced(Departures),
 }
 
@@ -63,15 +62,13 @@ enum Phase {
 ///
 /// The round ends when everything that the ACKs of the flight allow was sent, at the first ACK of data sent in it, on
 /// a loss or retransmission, or when there is no data to send.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct PacingOnly {
     pattern: Pattern,
     clock: TickClock,
     phase: Phase,
     flight: Flight,
-    /// Segment size of the flight.
     mss: Bytes,
-    /// Bytes of the flight acknowledged so far.
     acked: Bytes,
     /// Bytes that slow start would have released since the first ACK, and those of them that were sent.
     allowed: Bytes,
@@ -86,19 +83,7 @@ impl PacingOnly {
     /// Creates a start whose second round has this pattern, timed by this clock.
     #[must_use]
     pub fn new(pattern: Pattern, clock: TickClock) -> Self {
-        Self {
-            pattern,
-            clock,
-            phase: Phase::Off,
-            flight: Flight::default(),
-            mss: Bytes::ZERO,
-            acked: Bytes::ZERO,
-            allowed: Bytes::ZERO,
-            sent: Bytes::ZERO,
-            granted: Bytes::ZERO,
-            in_flight: Bytes::ZERO,
-            next: None,
-        }
+        Self { pattern, clock, ..Self::default() }
     }
 
     fn first_ack(&mut self, ack: &Ack<'_>, path: &Path) {

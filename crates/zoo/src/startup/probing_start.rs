@@ -20,7 +20,7 @@ pub(crate) static SUDDEN_START: Entry =
             "TCP-Peach: sends dummy segments for one RTT; each one acknowledged opens the window by one segment",
             "Akyildiz, Morabito, Palazzo, ToN 9(3), 2001 (rules of ACKs reconstructed)",
         )
-        .with_options(ProbingStartConfig::OPTIONS)
+        .with_options(ProbingStart::OPTIONS)
         .tested_in(&["sudden-start+new-reno", "sudden-start+cubic", "sudden-start(then=slow-start)+westwood"])
         .internet_safe();
 
@@ -31,14 +31,14 @@ pub(crate) static PEACH_JUMP_START: Entry = Entry::startup("peach-jump-start", |
     "TCP-Peach+: like sudden-start, with NIL segments that can fill holes",
     "Akyildiz, Zhang, Fang, IEEE Comm. Letters 6(7), 2002 (reconstructed)",
 )
-.with_options(ProbingStartConfig::OPTIONS)
+.with_options(ProbingStart::OPTIONS)
 .tested_in(&["peach-jump-start+new-reno"])
 .internet_safe();
 
 pub(crate) static SPEEDY_START: Entry =
     Entry::startup("speedy-start", |values| Box::new(ProbingStart::of(ProbeKind::Outstanding, "speedy-start", values)))
         .described("TCP-Swift: like sudden-start, with copies of outstanding segments", "Leung, Yeung, ISCC 2004")
-        .with_options(ProbingStartConfig::OPTIONS)
+        .with_options(ProbingStart::OPTIONS)
         .tested_in(&[
             "speedy-start+new-reno",
             "speedy-start+cubic",
@@ -48,9 +48,8 @@ pub(crate) static SPEEDY_START: Entry =
         .internet_safe();
 
 longhaul_cc::options! {
-    pub(crate) struct ProbingStartConfig {
-        /// Kind of the copies, if there is a choice.
-        kind: ProbeKind => ProbeKind::Dummy,
+    /// One of the three start-up schemes.
+    pub(crate) struct ProbingStart {
         /// Largest window that the probes may open, in segments: 64 in the simulations of the papers.
         max_probe: u32 = OptionSpec::int("max-probe", 1, 4096, 64, "maximum window that probes can open, segments"),
         /// Whether slow start follows the probes. In TCP-Peach and TCP-Swift, congestion avoidance does.
@@ -63,12 +62,19 @@ longhaul_cc::options! {
             "what opens the window after a retransmission timeout",
         ),
         dscp: u8 = DSCP_OPTION,
+        name: &'static str => "",
+        granted: bool => false,
+        /// Whether copies of retransmitted data can be told from the retransmission, because ACKs name the probe.
+        named: bool => false,
+        phase: Phase => Phase::Idle,
+        plan: ProbePlan => ProbePlan::new(0, ProbeKind::Dummy, 0),
+        /// Probes of the plan that were acknowledged or lost.
+        settled: u32 => 0,
     }
 }
 
-/// State of the start.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Phase {
+pub(crate) enum Phase {
     Idle,
     /// The first full-sized data segment was not sent yet.
     Armed {
@@ -85,37 +91,20 @@ enum Phase {
     },
 }
 
-/// One of the three start-up schemes.
-#[derive(Clone, Debug)]
-pub(crate) struct ProbingStart {
-    config: ProbingStartConfig,
-    name: &'static str,
-    granted: bool,
-    /// Whether copies of retransmitted data can be told from the retransmission, because ACKs name the probe.
-    named: bool,
-    phase: Phase,
-    plan: ProbePlan,
-    /// Probes of the plan that were acknowledged or lost.
-    settled: u32,
-}
-
 impl ProbingStart {
-    /// Creates the start, with `name` as the name of its phase in logs.
-    pub(crate) const fn new(config: ProbingStartConfig, name: &'static str) -> Self {
-        let mut plan = ProbePlan::new(0, config.kind, 0);
-        (plan.prefer[1], plan.dscp) = (Some(ProbeKind::Dummy), config.dscp);
-        Self { config, name, granted: false, named: false, phase: Phase::Idle, plan, settled: 0 }
-    }
-
+    /// Creates the start that sends copies of this kind, or dummies, with `name` as the name of its phase in logs.
     fn of(kind: ProbeKind, name: &'static str, values: &mut Values<'_>) -> Self {
-        Self::new(ProbingStartConfig { kind, ..ProbingStartConfig::from_values(values) }, name)
+        let mut start = Self { name, ..Self::from_values(values) };
+        start.plan.prefer = [Some(kind), Some(ProbeKind::Dummy), None];
+        start.plan.dscp = start.dscp;
+        start
     }
 
     /// Returns the target window in segments: the peer's window, limited by `max_probe` (TCP-Swift, section III: tau
     /// is the RTT divided by the peer's window).
     fn goal(&self, path: &Path) -> u32 {
         let offered = if path.peer_window.0 < SYN_WINDOW { path.peer_window.0 / path.mss.0.max(1) } else { u64::MAX };
-        offered.min(u64::from(self.config.max_probe)) as u32
+        offered.min(u64::from(self.max_probe)) as u32
     }
 
     /// Raises the number of probes, which is limited to the segments to send. An application may write more while
@@ -155,7 +144,7 @@ impl ProbingStart {
 
     fn end(&mut self, window: &mut Window) -> Step {
         self.phase = Phase::Idle;
-        if !self.config.then_slow_start {
+        if !self.then_slow_start {
             window.ssthresh = window.ssthresh.min(window.cwnd);
         }
         Step::Done
@@ -205,7 +194,7 @@ impl Startup for ProbingStart {
         let wanted = match opening {
             Opening::Connection => true,
             // After a timeout, the data to copy is retransmitted data.
-            Opening::Timeout => self.config.after_timeout && self.named,
+            Opening::Timeout => self.after_timeout && self.named,
             _ => false,
         };
         if !wanted || !self.granted || path.handshake_rtt.or(path.srtt).is_none() {
@@ -218,7 +207,7 @@ impl Startup for ProbingStart {
 
     fn on_ack(&mut self, ack: &Ack<'_>, path: &Path, window: &mut Window) -> Step {
         let opened = f64::from(ack.probes_acked) * path.mss.as_f64();
-        let ceiling = f64::from(self.config.max_probe) * path.mss.as_f64();
+        let ceiling = f64::from(self.max_probe) * path.mss.as_f64();
         window.cwnd = (window.cwnd + opened).min(ceiling.max(window.cwnd));
         self.settled = self.settled.saturating_add(ack.probes_acked).saturating_add(ack.probes_lost);
         match self.phase {

@@ -12,15 +12,14 @@ use longhaul_cc::{
 };
 use longhaul_units::{Bytes, Rate, Span, Time};
 
+use crate::router_assisted::HEADERS;
+
 pub(crate) static ENTRY: Entry = Entry::startup("quick-start", |values| Box::new(QuickStart::from_values(values)))
     .described("sends the first flight at the rate that the path's routers approve; needs their answer", "RFC 4782")
     .with_options(QuickStart::OPTIONS)
     .tested_in(&["quick-start+limited-slow-start+new-reno", "quick-start+limited-slow-start+cubic"])
     .internet_safe();
 
-/// Headers of IPv4, UDP and a segment with timestamps, in bytes. Rates on the wire include them (RFC 4782, section
-/// 4.4, `H`).
-const HEADERS: f64 = 20.0 + 8.0 + 24.0;
 /// Upper bound of the validity of an approval, which is otherwise one round trip (RFC 4782, section 4.4).
 const MAX_VALIDITY: Span = Span::from_secs(3);
 /// `max_ssthresh` of Limited Slow-Start in segments (RFC 3742). The window grows by that algorithm while the flight is
@@ -58,7 +57,6 @@ longhaul_cc::options! {
         /// Bytes of the flight sent and delivered.
         sent: Bytes => Bytes::ZERO,
         delivered: Bytes => Bytes::ZERO,
-        /// Window that was approved.
         approved: f64 => 0.0,
         /// Segments per ACK that the receiver is requested to use.
         ratio: u8 => 0,
@@ -123,7 +121,6 @@ impl QuickStart {
         self.ask(ack.in_flight, path, window)
     }
 
-    /// Processes an ACK while an answer is awaited.
     fn asking(&mut self, rate: Rate, rounds: u32, ack: &Ack<'_>, path: &Path, window: &mut Window) -> Step {
         match ack.network {
             Some(NetworkFeedback::QuickStart(rate)) => {
@@ -218,7 +215,6 @@ impl QuickStart {
     }
 }
 
-/// Returns the share of payload in the bytes on the wire.
 fn share(path: &Path) -> f64 {
     let mss = path.mss.as_f64().max(1.0);
     mss / (mss + HEADERS)

@@ -21,9 +21,7 @@ pub(crate) static ENTRY: Entry = Entry::startup("rc3", |values| Box::new(Rc3::fr
         "rc3+new-reno+rfc6675",
     ]);
 
-/// Segments per sample of the arrival rate.
 const SAMPLE: u64 = 16;
-/// Segments of the first sample.
 const FIRST_SAMPLE: u64 = 4;
 /// Factor on the arrival rate, so that the sender detects capacity that other flows release.
 const GAIN: f64 = 1.1;
@@ -57,7 +55,6 @@ longhaul_cc::options! {
     }
 }
 
-/// Arrival rate of the segments of the low-priority loop.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Arrivals {
     /// Start of the sample; bytes that arrived at that moment are not counted.
@@ -94,7 +91,6 @@ impl Arrivals {
 }
 
 impl Rc3 {
-    /// Returns the rate of the loop.
     fn loop_rate(&self) -> Rate {
         let seen = self.arrivals.rate().filter(|_| self.by_arrivals);
         seen.map_or(self.rate, |rate| rate.mul_f64(GAIN).min(self.rate)).max(Rate::from_bytes_per_sec(1))

@@ -37,13 +37,12 @@ longhaul_cc::options! {
 /// 6. If the estimate is below the window, the window determines the pace.
 ///
 /// A loss, an ECN mark or a timeout has the usual response and ends the start.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct SwiftStartBbn {
     gamma: u64,
     clock: TickClock,
     /// Time at which it took control of the window; `None` if it is not active.
     begun: Option<Time>,
-    /// ACKs of data so far.
     acks: u64,
     departures: Option<Departures>,
     next: Option<Time>,
@@ -59,19 +58,8 @@ pub struct SwiftStartBbn {
 impl SwiftStartBbn {
     /// Creates BBN's Swift Start with divisor `gamma` and clock `clock`.
     #[must_use]
-    pub const fn new(gamma: u64, clock: TickClock) -> Self {
-        Self {
-            gamma,
-            clock,
-            begun: None,
-            acks: 0,
-            departures: None,
-            next: None,
-            full_at: None,
-            cwnd: 0.0,
-            open: Bytes::ZERO,
-            in_flight: Bytes::ZERO,
-        }
+    pub fn new(gamma: u64, clock: TickClock) -> Self {
+        Self { gamma, clock, ..Self::default() }
     }
 
     /// Paces the window from `now` on, and releases `first` segments at once.

@@ -19,7 +19,6 @@ const EMPTY: (u32, u32) = (2, 20);
 const LARGE: f64 = 0.55;
 const LARGE_KEPT: f64 = 0.5;
 
-/// State of the competition.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Compete {
     tested: Time,

@@ -44,11 +44,8 @@ const STILL: (f64, f64) = (2.0, 0.125);
 pub(super) enum Cause {
     /// The queue stands above the threshold.
     Queue,
-    /// The queue has overflowed.
     Overflow,
-    /// ECN marks.
     Mark,
-    /// Many losses without a queue.
     Losses,
     /// The RTT has become shorter than any before: a queue that was taken for the path becomes shorter, as others give way.
     Base,
@@ -63,7 +60,6 @@ pub(super) struct Drain {
     /// Window in use before, and what the path holds of it without a queue.
     pub(super) window: f64,
     pub(super) held: f64,
-    /// The window meanwhile.
     pub(super) lowered: f64,
     /// Delivery rate and queueing delay before.
     pub(super) rate: f64,
@@ -82,7 +78,6 @@ pub(super) struct Drain {
 }
 
 impl Drain {
-    /// Begins with `window` bytes.
     pub(super) fn new(cause: Cause, is_competing: bool, window: f64, losses: &Losses, model: &Model) -> Self {
         let (lost, threshold) = (losses.rate(), model.threshold);
         let used = window.min(USED.0 * model.delivered() + USED.1 * model.mss);
@@ -169,7 +164,6 @@ impl Drain {
         (taken > STILL.0 * noise && moved < STILL.1 * taken).then_some(self.least)
     }
 
-    /// Returns whether the queue became much shorter.
     pub(super) fn helped(&self) -> bool {
         self.least < 0.5 * self.before
     }

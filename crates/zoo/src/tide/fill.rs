@@ -26,7 +26,6 @@ const CHANGED: f64 = 1.25;
 /// A queue of this multiple of the threshold is too long at once.
 const SUDDEN: f64 = 4.0;
 
-/// State of the growth.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fill {
     /// Round trips in which the window limited the flow.

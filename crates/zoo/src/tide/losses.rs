@@ -33,7 +33,7 @@ const BACK: (f64, f64) = (1.5, 0.1);
 const ORIGIN: i64 = 1 << 60;
 
 /// How much later than the least delay segments arrive.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Lateness {
     first: Option<u64>,
     newest: [f64; NEAR],
@@ -48,18 +48,9 @@ struct Lateness {
 }
 
 impl Lateness {
-    const fn new() -> Self {
-        Self {
-            first: None,
-            newest: [0.0; NEAR],
-            least: WindowedMin::new(BASE_LIFETIME),
-            most: WindowedMax::new(MOST_LIFETIME.as_nanos()),
-            mean: 0.0,
-            count: 0,
-            idle: WindowedMin::new(BASE_LIFETIME),
-            at_loss: 0.0,
-            at_overflow: None,
-        }
+    fn new() -> Self {
+        let (least, most) = (WindowedMin::new(BASE_LIFETIME), WindowedMax::new(MOST_LIFETIME.as_nanos()));
+        Self { least, most, idle: least, ..Self::default() }
     }
 
     fn on_ack(&mut self, ack: &Ack<'_>) {
@@ -118,7 +109,6 @@ impl Lateness {
     }
 }
 
-/// Bytes delivered and lost.
 #[derive(Clone, Copy, Debug, Default)]
 struct Count {
     delivered: f64,
@@ -146,7 +136,7 @@ impl Count {
 }
 
 /// What losses have shown so far.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Losses {
     lateness: Lateness,
     /// Whether the last loss was of a full queue.
@@ -159,9 +149,8 @@ pub(super) struct Losses {
 }
 
 impl Losses {
-    pub(super) const fn new() -> Self {
-        let none = Count { delivered: 0.0, lost: 0.0 };
-        Self { lateness: Lateness::new(), is_full: false, filling: none, lowered: none, link: 0.0 }
+    pub(super) fn new() -> Self {
+        Self { lateness: Lateness::new(), ..Self::default() }
     }
 
     pub(super) fn observe(&mut self, ack: &Ack<'_>) {
@@ -173,12 +162,10 @@ impl Losses {
         self.lateness.at_overflow
     }
 
-    /// Forgets at which delay the queue overflows.
     pub(super) const fn forget_overflow(&mut self) {
         self.lateness.at_overflow = None;
     }
 
-    /// Begins to count the losses with a lower window.
     pub(super) fn begin(&mut self) {
         self.lowered = Count::default();
     }

@@ -115,7 +115,6 @@ impl Model {
         self.round.rates[0].max(self.round.rates[1])
     }
 
-    /// Returns the delivery rate of the last round trip.
     pub(super) const fn last_rate(&self) -> f64 {
         self.round.rates[0]
     }
@@ -135,7 +134,6 @@ impl Model {
         self.delays.base().unwrap_or_default().as_secs_f64()
     }
 
-    /// Returns the smallest RTT of its lifetime.
     pub(super) fn least(&self) -> f64 {
         self.delays.least().as_secs_f64()
     }
@@ -145,7 +143,6 @@ impl Model {
         window * (1.0 - (self.delays.queueing() / self.srtt.max(f64::MIN_POSITIVE)).min(MOST_QUEUEING))
     }
 
-    /// Returns the transmission time of a segment.
     fn segment(&self) -> f64 {
         let rate = self.capacity.rate().unwrap_or(self.rate());
         if rate > 0.0 { self.mss / rate } else { 0.0 }

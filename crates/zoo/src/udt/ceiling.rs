@@ -13,7 +13,7 @@ const WINDOW: Span = Span::from_secs(10);
 /// rate they suggest. But a peer cannot acknowledge data before it has arrived. n bytes sent at once take n/C to pass
 /// a link of capacity C, so that the ACK of the last one is later than the minimum RTT by as much. The burst with the
 /// shortest queueing delay bounds C from above, and closely. With a standing queue, the delivery rate is the capacity.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Ceiling {
     seen: WindowedMax,
     /// Send time of the newest burst, and its delivered bytes.
@@ -46,7 +46,6 @@ impl Ceiling {
         (total > 0.0).then_some(rate)
     }
 
-    /// Returns `capacity`, limited to the observed bound.
     pub(super) fn of(&self, capacity: f64) -> f64 {
         self.seen.get().map_or(capacity, |seen| capacity.min(seen))
     }

@@ -12,7 +12,6 @@ const LEAST: u32 = 9;
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Intervals {
     kept: [f64; KEPT],
-    /// Number of intervals stored.
     count: usize,
 }
 

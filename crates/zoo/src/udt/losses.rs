@@ -11,14 +11,13 @@ const MOST: u32 = 5;
 pub(super) enum LossResponse {
     /// Starts a period: lower the rate and store the one before.
     First,
-    /// Lower the rate again.
     Further,
     /// Ignore the report, because others of the period have lowered the rate.
     Ignore,
 }
 
 /// Counter of the reports in a congestion period.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Losses {
     seed: u64,
     /// Newest segment at the last decrease; losses of earlier segments belong to the same period (`LastDecSeq`).
@@ -33,8 +32,8 @@ pub(super) struct Losses {
 }
 
 impl Losses {
-    pub(super) const fn new(seed: u64) -> Self {
-        Self { seed, lowered: None, reports: 0, average: 0.0, every: 1, seen: 0 }
+    pub(super) fn new(seed: u64) -> Self {
+        Self { seed, every: 1, ..Self::default() }
     }
 
     /// Returns whether the loss of `oldest` and later segments starts a period.

@@ -11,12 +11,10 @@ const FRESH: Span = Span::from_secs(10);
 /// Measurements by arrival times, which are used while they are available.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Told {
-    /// Newest segment of new data.
     newest: Option<(AckedSegment, Time)>,
     /// First segment of the newest train with its arrival time, and the bytes since.
     train: Option<(AckedSegment, Time)>,
     since_first: f64,
-    /// Time of the last report of a pair.
     pair: Option<Time>,
 }
 

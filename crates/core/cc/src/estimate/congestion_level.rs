@@ -29,7 +29,7 @@ const RECENT: usize = 8;
 ///
 /// RTTmin may have a limited lifetime, such as a minute, instead of that of the connection. If it then rises by more
 /// than noise, the route has changed, and RTTcong is measured anew.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CongestionLevel {
     keep: f64,
     least: WindowedMin,

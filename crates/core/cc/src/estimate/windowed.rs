@@ -9,7 +9,7 @@
 use longhaul_units::{Span, Time};
 
 /// Maximum of a window's samples. Positions are in any unit of the caller, such as rounds or probing cycles.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct WindowedMax(Best<f64>);
 
 impl WindowedMax {
@@ -37,7 +37,7 @@ impl WindowedMax {
 }
 
 /// Minimum of the time spans sampled in a window of time.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct WindowedMin(Best<Span>);
 
 impl WindowedMin {
@@ -72,7 +72,7 @@ struct Pick<V> {
 }
 
 /// The three samples kept, best and oldest first.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Best<V> {
     window: u64,
     picks: Option<[Pick<V>; 3]>,

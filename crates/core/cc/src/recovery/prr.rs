@@ -13,7 +13,7 @@ pub(crate) static ENTRY: Entry = Entry::recovery("prr", |_| Box::new(Prr::defaul
 
 /// PRR. Per byte delivered in recovery, `ssthresh / RecoverFS` bytes may be sent, until the bytes in flight reach the
 /// target. Below the target they grow towards it at most as fast as in slow start.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Prr {
     /// Target of congestion avoidance in bytes: `ssthresh` in RFC 9937.
     target: u64,

@@ -9,7 +9,7 @@ use crate::tests::Rounds;
 const MS100: Span = Span::from_millis(100);
 
 fn algorithm() -> Abse {
-    Abse::new(EligibleRate::new(EligibleRateConfig::default()), None, 0.5)
+    Abse::default()
 }
 
 /// Returns a flow that has held 1000 segments for 20 s over a path of 100 ms with `queue_ms` of queue.
@@ -103,7 +103,7 @@ fn acks_until_found(mut pncd: Pncd, filled: f64, ssthresh: f64, limited: bool) -
 /// 201 is the 101st that counts.
 #[test]
 fn pncd_needs_a_window_above_the_bound() {
-    let pncd = Pncd::new(PncdConfig::default());
+    let pncd = Pncd::default();
     assert_eq!(acks_until_found(pncd, 99.2, 100.0, true), Some(201));
     // 0.6 * 98.5 + 0.4 * 100 = 99.1
     assert_eq!(acks_until_found(pncd, 99.0, 100.0, true), None);
@@ -111,11 +111,11 @@ fn pncd_needs_a_window_above_the_bound() {
     assert_eq!(acks_until_found(pncd, 79.0, 50.0, true), None);
     assert_eq!(acks_until_found(pncd, 99.2, 100.0, false), None, "the application is the limit");
     // Without slack the bound is 0.6 * 100 + 0.4 * 100. Without quiet round trips the first ACK counts.
-    let strict = Pncd::new(PncdConfig { slack: 0.0, ..PncdConfig::default() });
+    let strict = Pncd { slack: 0.0, ..Pncd::default() };
     assert_eq!(acks_until_found(strict, 99.9, 100.0, true), None);
     assert_eq!(acks_until_found(strict, 100.1, 100.0, true), Some(201));
     for (quiet_rounds, found) in [(0, 101), (1, 101), (3, 301), (9, 901)] {
-        let pncd = Pncd::new(PncdConfig { quiet_rounds, ..PncdConfig::default() });
+        let pncd = Pncd { quiet_rounds, ..Pncd::default() };
         assert_eq!(acks_until_found(pncd, 99.2, 100.0, true), Some(found), "{quiet_rounds}");
     }
 }
@@ -124,7 +124,7 @@ fn pncd_needs_a_window_above_the_bound() {
 #[test]
 fn pncd_speaks_on_an_idle_path_only() {
     for (bottleneck, expected) in [(false, true), (true, false)] {
-        let algorithm = Abse { pncd: Some(Pncd::new(PncdConfig::default())), ..algorithm() };
+        let algorithm = Abse { pncd: true, ..algorithm() };
         let mut flow = Rounds::new(algorithm, MS100, 1000.0);
         flow.window.ssthresh = flow.window.cwnd;
         let mut found = 0;

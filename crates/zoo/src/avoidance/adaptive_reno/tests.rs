@@ -23,8 +23,7 @@ fn the_increase_is_new_renos_at_full_congestion_and_on_average() {
 /// Path of Gerla et al., PFLDnet 2006: 133 ms without a queue, 148 ms at losses, 80 Mb/s.
 fn flow() -> Rounds<AdaptiveReno> {
     let capacity = Bandwidth::new(Span::from_secs(1), BandwidthStart::Round);
-    let algorithm = AdaptiveReno::new(capacity, CongestionLevel::new(0.85), 10.0);
-    let mut flow = Rounds::new(algorithm, Span::from_millis(133), 900.0);
+    let mut flow = Rounds::new(AdaptiveReno { capacity, ..AdaptiveReno::default() }, Span::from_millis(133), 900.0);
     flow.round();
     flow.rtt = Span::from_millis(148);
     for _ in 0..50 {

@@ -1,8 +1,6 @@
 use longhaul_units::Span;
 
 use super::*;
-use crate::avoidance::westwood::Eligible;
-use crate::estimate::RoundRate;
 use crate::tests::MSS;
 use crate::tests::Rounds;
 
@@ -12,8 +10,7 @@ fn after_a_loss() -> Rounds<LogWestwoodPlus> {
 }
 
 fn algorithm(dynamic: bool) -> LogWestwoodPlus {
-    let eligible = Eligible { be: None, rate: Some(RoundRate::plus()) };
-    LogWestwoodPlus::new(Westwood::new(eligible, 0.5), 2.0, dynamic)
+    LogWestwoodPlus { dynamic, ..LogWestwoodPlus::default() }
 }
 
 fn after_a_loss_of(algorithm: LogWestwoodPlus) -> Rounds<LogWestwoodPlus> {
@@ -71,19 +68,19 @@ fn before_a_loss_it_is_new_reno() {
 #[test]
 fn a_dynamic_alpha_halves_with_each_segment() {
     let mut flow = after_a_loss_of(algorithm(true));
-    assert_eq!(flow.algorithm.alpha.now, 2.0);
+    assert_eq!(flow.algorithm.alpha, 2.0);
     let start = flow.cwnd();
     while flow.cwnd() < start + 7.99 {
         let before = flow.cwnd();
         flow.ack();
         let expected = 2.0 * 0.5_f64.powf((flow.cwnd() - start).floor());
-        assert_eq!(flow.algorithm.alpha.now, expected.max(0.01), "{before}");
+        assert_eq!(flow.algorithm.alpha, expected.max(0.01), "{before}");
     }
     let raised = flow.round();
     assert!(flow.cwnd() > 999.0, "{raised}");
-    assert_eq!(flow.algorithm.alpha.now, 0.01);
+    assert_eq!(flow.algorithm.alpha, 0.01);
     flow.lose();
-    assert_eq!(flow.algorithm.alpha.now, 2.0);
+    assert_eq!(flow.algorithm.alpha, 2.0);
 }
 
 /// ACKs for segments behind a hole double alpha and stop its decrease. When the hole closes, it is 2 again. A
@@ -96,7 +93,7 @@ fn a_dynamic_alpha_doubles_with_disorder() {
             let mut ack = Ack::new(flow.now);
             (ack.cumulative, ack.delivered) = (MSS * cumulative, MSS);
             flow.algorithm.observe(&ack, &flow.path);
-            assert_eq!(flow.algorithm.alpha.now, expected, "{cumulative}");
+            assert_eq!(flow.algorithm.alpha, expected, "{cumulative}");
         }
     }
 }

@@ -18,6 +18,10 @@ fn by(rate: RoundRate) -> Eligible {
     Eligible { be: None, rate: Some(rate) }
 }
 
+fn westwood(eligible: Eligible) -> Westwood {
+    Westwood::new(eligible, Common::default(), RttChoice::Latest)
+}
+
 fn all() -> [Eligible; 4] {
     let re = RoundRate::achieved(0.9);
     [by_be(), by(re), Eligible { be: Some(be()), rate: Some(re) }, by(RoundRate::plus())]
@@ -26,7 +30,7 @@ fn all() -> [Eligible; 4] {
 /// Returns a flow that has held 1000 segments for `secs` seconds over a path of 100 ms, with `queue_ms` of queue at
 /// the end.
 fn flow(eligible: Eligible, queue_ms: u64, secs: f64) -> Rounds<Westwood> {
-    let mut flow = Rounds::new(Westwood::new(eligible, 0.5), MS100, 1000.0);
+    let mut flow = Rounds::new(westwood(eligible), MS100, 1000.0);
     flow.run(0.2);
     flow.rtt = MS100 + Span::from_millis(queue_ms);
     let until = flow.now + Span::from_secs_f64(secs);
@@ -76,7 +80,7 @@ fn a_round_raises_by_one_segment() {
 /// Without an estimate, and at a mark, half is kept. A classifier that judges a loss as random keeps more.
 #[test]
 fn marks_and_ignorance_halve_and_doubt_keeps_more() {
-    let mut blind = Rounds::new(Westwood::new(by_be(), 0.5), MS100, 100.0);
+    let mut blind = Rounds::new(westwood(by_be()), MS100, 100.0);
     assert_eq!(blind.lose(), 0.5);
     let mut seeing = flow(by_be(), 0, 6.0);
     let cwnd = seeing.window.cwnd;
@@ -124,7 +128,8 @@ fn a_longer_route_is_found_when_the_window_has_passed() {
     for (window, expected) in [(Span::MAX, 0.5), (Span::from_secs(10), 1.0)] {
         for eligible in all() {
             let mut flow = flow(eligible, 0, 1.0);
-            flow.algorithm = flow.algorithm.with_rtt_min_window(window);
+            let common = Common { rtt_min_window: window, ..Common::default() };
+            flow.algorithm = Westwood::new(flow.algorithm.eligible, common, RttChoice::Latest);
             flow.rtt = MS100;
             flow.ack();
             flow.rtt = MS100 * 2;
@@ -143,7 +148,7 @@ fn a_longer_route_is_found_when_the_window_has_passed() {
 #[test]
 fn the_least_smoothed_round_trip_is_another() {
     for (rtt, expected) in [(RttChoice::Latest, 50), (RttChoice::Smoothed, 100)] {
-        let mut algorithm = Westwood::new(all()[3], 0.5).with_rtt(rtt);
+        let mut algorithm = Westwood::new(all()[3], Common::default(), rtt);
         let mut path = Path::new(crate::tests::MSS);
         for ms in [100, 50, 110] {
             let mut ack = Ack::new(longhaul_units::Time::ZERO);
@@ -162,7 +167,7 @@ fn the_least_smoothed_round_trip_is_another() {
 fn an_undone_decrease_leaves_the_start_as_it_was() {
     let be = Bandwidth::new(Span::from_secs(1), BandwidthStart::Rise);
     let eligible = Eligible { be: Some(be), rate: None };
-    let mut flow = Rounds::new(Westwood::new(eligible, 0.5), MS100, 1000.0);
+    let mut flow = Rounds::new(westwood(eligible), MS100, 1000.0);
     let rate = |segments: f64| Some(longhaul_cc::RateSample::new(Bytes::from_f64(segments * 1460.0), MS100));
     let told = |algorithm: &mut Westwood, segments: f64, now: longhaul_units::Time| {
         let mut ack = Ack::new(now);

@@ -40,7 +40,6 @@ pub(super) struct Capacity {
 }
 
 impl Capacity {
-    /// Creates the estimate; BE has the time constant `tau`.
     pub(super) fn new(source: CapacitySource, tau: Span) -> Self {
         Self {
             be: Bandwidth::new(tau, BandwidthStart::Rise),

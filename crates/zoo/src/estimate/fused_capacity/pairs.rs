@@ -5,12 +5,10 @@ use longhaul_units::{Bytes, Span, Time};
 
 use super::agree;
 
-/// Number of pairs kept.
 pub(super) const KEPT: usize = 32;
 /// Number of the newest pairs that are never dropped, because they show whether the path has changed.
 const NEWEST: u32 = 16;
 
-/// A usable pair.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Pair {
     at: Time,
@@ -31,7 +29,6 @@ impl Pair {
     }
 }
 
-/// Combined result of the pairs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Evidence {
     /// Weighted mean of the dispersions that agree with that of the best pair.
@@ -51,7 +48,6 @@ pub(super) struct Pairs {
     len: usize,
     /// Size of the second packet in bytes.
     pub(super) bytes: Bytes,
-    /// Number of all pairs added.
     pub(super) taken: u32,
     /// Number of consecutive pairs, up to the newest, that did not agree with the best one.
     pub(super) strays: u32,
@@ -63,14 +59,8 @@ impl Pairs {
         Self { kept: [none; KEPT], len: 0, bytes, taken: 0, strays: 0 }
     }
 
-    fn all(&self) -> &[Pair] {
+    pub(super) fn all(&self) -> &[Pair] {
         self.kept.get(..self.len).unwrap_or_default()
-    }
-
-    /// Returns the dispersions in the order of arrival.
-    #[cfg(test)]
-    pub(super) fn dispersions(&self) -> impl DoubleEndedIterator<Item = Span> {
-        self.all().iter().map(|pair| pair.dispersion)
     }
 
     fn retain(&mut self, keep: impl Fn(&Pair) -> bool) {
@@ -83,7 +73,6 @@ impl Pairs {
         }
     }
 
-    /// Drops the pairs before `from`.
     pub(super) fn forget(&mut self, from: Time) {
         if self.all().iter().any(|pair| pair.at < from) {
             self.retain(|pair| pair.at >= from);

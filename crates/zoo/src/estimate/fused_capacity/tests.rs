@@ -375,8 +375,8 @@ proptest! {
         for (k, (waited, dispersion)) in (0..).zip(&waits) {
             pairs.take(&pair(*waited, *dispersion), at(k));
         }
-        prop_assert_eq!(pairs.dispersions().count(), waits.len().min(KEPT));
-        let newest: Vec<_> = pairs.dispersions().rev().take(16).collect();
+        prop_assert_eq!(pairs.all().len(), waits.len().min(KEPT));
+        let newest: Vec<_> = pairs.all().iter().rev().map(|pair| pair.dispersion).take(16).collect();
         let sent: Vec<_> = waits.iter().rev().take(16).map(|(_, dispersion)| micros(*dispersion)).collect();
         prop_assert_eq!(newest, sent);
         let least = waits.iter().map(|(waited, dispersion)| 2 * waited + dispersion).min().unwrap();

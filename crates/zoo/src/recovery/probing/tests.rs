@@ -7,7 +7,7 @@ const MSS: Bytes = Bytes(1000);
 const BEFORE: u64 = 40;
 
 fn recovery(scheme: Scheme) -> ProbingRecovery {
-    let mut recovery = ProbingRecovery::new(ProbingRecoveryConfig { scheme, dscp: 1 });
+    let mut recovery = ProbingRecovery::of(scheme, &mut Values::default());
     recovery.on_granted(&update!(Granted { probes: true, ..Granted::basic() }), &path()).unwrap();
     recovery
 }
@@ -375,7 +375,7 @@ fn plans_of_starts_and_recoveries_differ() {
 /// Without probes, or if the window does not limit the sender, the window does not expand.
 #[test]
 fn without_probes_it_is_plain_recovery() {
-    let mut plain = ProbingRecovery::new(ProbingRecoveryConfig { scheme: Scheme::Speedy { gated: false }, dscp: 1 });
+    let mut plain = ProbingRecovery::of(Scheme::Speedy { gated: false }, &mut Values::default());
     plain.on_granted(&Granted::basic(), &path()).unwrap();
     let mut window = Window::new(40_000.0);
     plain.enter(20_000.0, &ack(0, 39, 0), &path(), &mut window);

@@ -24,7 +24,7 @@ fn the_factors_are_those_of_the_drafts() {
 /// Runs a recovery with `cwnd` segments in flight, of which `lost` were lost; one loss is detected per delivered
 /// segment. Returns the window in segments before the first delivery and at the end.
 fn repaired(k: f64, beta: f64, cwnd: u64, lost: u64) -> (f64, f64) {
-    let mut recovery = RapidStartRecovery::new(k);
+    let mut recovery = RapidStartRecovery { k, ..RapidStartRecovery::default() };
     let path = Path::new(MSS);
     let mut window = Window::new(segments(cwnd).as_f64());
     let target = beta * window.cwnd;
@@ -63,7 +63,7 @@ fn at_the_end_the_window_is_beta_times_what_arrived() {
 /// A recovery that takes longer than a round trip reduces the window no further.
 #[test]
 fn what_is_repaired_later_takes_nothing_off() {
-    let mut recovery = RapidStartRecovery::new(K_DRAFT_02);
+    let mut recovery = RapidStartRecovery { k: K_DRAFT_02, ..RapidStartRecovery::default() };
     let path = Path::new(MSS);
     let mut window = Window::new(segments(100).as_f64());
     let mut ack = Ack::new(Time::ZERO);
@@ -84,7 +84,7 @@ fn what_is_repaired_later_takes_nothing_off() {
 /// The window keeps at least a third of beta, because a threefold overshoot can have lost two thirds.
 #[test]
 fn no_more_is_taken_off_than_a_threefold_overshoot() {
-    let mut recovery = RapidStartRecovery::new(K_QUICLY);
+    let mut recovery = RapidStartRecovery::default();
     let path = Path::new(MSS);
     let mut window = Window::new(segments(300).as_f64());
     let mut ack = Ack::new(Time::ZERO);
@@ -92,7 +92,7 @@ fn no_more_is_taken_off_than_a_threefold_overshoot() {
     recovery.enter(segments(210).as_f64(), &ack, &path, &mut window);
     assert!((window.cwnd - segments(70).as_f64()).abs() < 1e-6, "{}", window.cwnd);
     // The window also keeps at least two segments.
-    let mut recovery = RapidStartRecovery::new(K_QUICLY);
+    let mut recovery = RapidStartRecovery::default();
     let mut window = Window::new(segments(4).as_f64());
     (ack.flight_size, ack.newly_lost) = (segments(4), segments(4));
     recovery.enter(segments(2).as_f64(), &ack, &path, &mut window);
@@ -131,7 +131,7 @@ fn avoidance_takes_over_at_the_window_that_fits() {
 /// A loss after a timeout is unrelated to the start-up phase.
 #[test]
 fn after_a_timeout_it_is_prr() {
-    let mut recovery = RapidStartRecovery::new(K_QUICLY);
+    let mut recovery = RapidStartRecovery::default();
     let path = Path::new(MSS);
     let mut ack = Ack::new(Time::ZERO);
     ack.episode = Episode::Rto;
@@ -150,7 +150,7 @@ fn after_a_timeout_it_is_prr() {
 /// RFC 5681: the decrease starts from the amount in flight if the application does not fill the window.
 #[test]
 fn the_decrease_is_taken_from_what_is_in_flight() {
-    let mut recovery = RapidStartRecovery::new(K_QUICLY);
+    let mut recovery = RapidStartRecovery::default();
     let path = Path::new(MSS);
     let mut window = Window::new(segments(100).as_f64());
     let mut ack = Ack::new(Time::ZERO);

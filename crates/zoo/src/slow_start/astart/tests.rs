@@ -5,13 +5,7 @@ use crate::tests::smoothed;
 use crate::tests::{MSS, segments, sender};
 
 fn slow_start(agile: bool) -> Astart {
-    Astart::new(AstartConfig {
-        initial_segments: 10,
-        limit: AckLimit::rfc3465(0),
-        train: 2.0,
-        estimate: EligibleRateConfig::default(),
-        agile,
-    })
+    Astart { train: 2.0, agile, ..Astart::default() }
 }
 
 /// A path of `rate` segments/s with an RTT of 100 ms and no queue, over which each ACK immediately releases whatever
@@ -153,8 +147,7 @@ fn the_first_window_is_a_train() {
     let mut path = Path::new(MSS);
     path.srtt = Some(Span::from_millis(100));
     for (pacing, expected) in [(true, Some(segments(800).0)), (false, None)] {
-        let mut slow_start =
-            Astart { config: AstartConfig { train: 8.0, ..slow_start(false).config }, ..slow_start(false) };
+        let mut slow_start = Astart { train: 8.0, ..slow_start(false) };
         path.paced = pacing;
         let window = Window::new(segments(10).as_f64());
         slow_start.begin(Reason::NoLoss, &path, &window);

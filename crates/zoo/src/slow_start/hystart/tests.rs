@@ -18,8 +18,7 @@ const RTT: Span = Span::from_millis(100);
 
 impl Acks {
     /// A window of `cwnd` segments, all in flight, with or without pacing.
-    fn new(config: HyStartConfig, cwnd: u64, pacing: bool) -> Self {
-        let mut slow_start = HyStart::new(config);
+    fn new(mut slow_start: HyStart, cwnd: u64, pacing: bool) -> Self {
         let path = update!(Path { paced: pacing, ..Path::new(MSS) });
         let window = Window::new(segments(cwnd).as_f64());
         slow_start.begin(Reason::NoLoss, &path, &window);
@@ -46,7 +45,7 @@ impl Acks {
 
 /// Returns the length of a train of ACKs 0.5 ms apart from its first ACK to the one that ends slow start.
 fn longest_train(pacing: bool) -> Span {
-    let mut acks = Acks::new(HyStartConfig { detect: Detect::AckTrain, ..HyStartConfig::default() }, 500, pacing);
+    let mut acks = Acks::new(HyStart { detect: Detect::AckTrain, ..HyStart::default() }, 500, pacing);
     acks.ack(Span::ZERO, RTT);
     let began = acks.now;
     while !acks.ended() {
@@ -66,7 +65,7 @@ fn a_train_as_long_as_the_round_trip_ends_it_or_half_of_it_unpaced() {
 #[test]
 fn the_bound_itself_is_no_long_train() {
     for (last, ends) in [(Span::from_nanos(1_000_000), false), (Span::from_nanos(1_000_001), true)] {
-        let mut acks = Acks::new(HyStartConfig { detect: Detect::AckTrain, ..HyStartConfig::default() }, 500, true);
+        let mut acks = Acks::new(HyStart { detect: Detect::AckTrain, ..HyStart::default() }, 500, true);
         acks.ack(Span::ZERO, RTT);
         for _ in 0..100 {
             acks.ack(Span::from_millis(1), RTT);
@@ -80,7 +79,7 @@ fn the_bound_itself_is_no_long_train() {
 #[test]
 fn a_gap_breaks_the_train() {
     for (gap, ends) in [(2_000_000, true), (2_000_001, false)] {
-        let mut acks = Acks::new(HyStartConfig { detect: Detect::AckTrain, ..HyStartConfig::default() }, 500, true);
+        let mut acks = Acks::new(HyStart { detect: Detect::AckTrain, ..HyStart::default() }, 500, true);
         acks.ack(Span::ZERO, RTT);
         acks.ack(Span::from_nanos(gap), RTT);
         for _ in 0..120 {
@@ -105,7 +104,7 @@ fn a_round_trip_longer_by_an_eighth_ends_it() {
     for (base, threshold) in [(16_000, 4_000), (32_000, 4_000), (80_000, 10_000), (128_000, 16_000), (600_000, 16_000)]
     {
         for (rise, ends) in [(threshold, false), (threshold + 1, true)] {
-            let mut acks = Acks::new(HyStartConfig { detect: Detect::Delay, ..HyStartConfig::default() }, 16, true);
+            let mut acks = Acks::new(HyStart { detect: Detect::Delay, ..HyStart::default() }, 16, true);
             for _ in 0..16 {
                 acks.ack(Span::from_millis(1), Span::from_micros(base));
             }
@@ -122,7 +121,7 @@ fn a_round_trip_longer_by_an_eighth_ends_it() {
 /// The ninth sample of a round is the first that is compared.
 #[test]
 fn eight_samples_decide_nothing() {
-    let mut acks = Acks::new(HyStartConfig { detect: Detect::Delay, ..HyStartConfig::default() }, 16, true);
+    let mut acks = Acks::new(HyStart { detect: Detect::Delay, ..HyStart::default() }, 16, true);
     for _ in 0..16 {
         acks.ack(Span::from_millis(1), RTT);
     }
@@ -137,7 +136,7 @@ fn eight_samples_decide_nothing() {
 #[test]
 fn below_sixteen_segments_nothing_is_looked_at() {
     for (cwnd, ends) in [(15, false), (16, true)] {
-        let mut acks = Acks::new(HyStartConfig::default(), cwnd, true);
+        let mut acks = Acks::new(HyStart::default(), cwnd, true);
         acks.ack(Span::ZERO, RTT);
         acks.window.cwnd = segments(cwnd).as_f64();
         for _ in 0..200 {
@@ -156,7 +155,7 @@ fn below_sixteen_segments_nothing_is_looked_at() {
 #[test]
 fn what_is_not_to_be_detected_is_not() {
     let alone = |detect, cwnd, rise| {
-        let mut acks = Acks::new(HyStartConfig { detect, ..HyStartConfig::default() }, cwnd, true);
+        let mut acks = Acks::new(HyStart { detect, ..HyStart::default() }, cwnd, true);
         let mut count = 0;
         while !acks.ended() && count < 300 {
             acks.ack(Span::from_millis(1), if count < 16 { RTT } else { RTT + rise });
@@ -173,7 +172,7 @@ fn what_is_not_to_be_detected_is_not() {
 /// After a detector has ended slow start, it is standard slow start up to the threshold, until a timeout.
 #[test]
 fn after_a_find_slow_start_is_plain_until_a_timeout() {
-    let config = HyStartConfig { detect: Detect::Delay, ..HyStartConfig::default() };
+    let config = HyStart { detect: Detect::Delay, ..HyStart::default() };
     for (reason, watches) in [(Reason::Loss, false), (Reason::Ecn, false), (Reason::Timeout, true)] {
         let mut acks = Acks::new(config, 16, true);
         for sample in 0..25 {

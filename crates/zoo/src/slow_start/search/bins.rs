@@ -21,15 +21,15 @@ longhaul_cc::options! {
 }
 
 /// Totals since the connection began, at the end of a bin.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Count {
     delivered: Bytes,
     sent: Bytes,
 }
 
 /// The newest bins; all have the same length, and the first begins with the first ACK.
-#[derive(Clone, Debug)]
-pub(super) struct Bins {
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Bins {
     kept: [Count; KEPT],
     /// Number of the last bin that has ended. The first ACK is the end of bin zero.
     pub(super) last: u64,
@@ -52,7 +52,6 @@ impl Bins {
         now >= self.end
     }
 
-    /// Returns how many bins have ended by `now`.
     pub(super) fn passed(&self, now: Time) -> u64 {
         if self.is_over(now) { now.since(self.end).as_nanos() / self.length.as_nanos().max(1) + 1 } else { 0 }
     }

@@ -75,7 +75,7 @@ fn a_roll_back_takes_off_what_arrived_in_two_round_trips() {
 /// A roll-back does not reduce the window below the initial window.
 #[test]
 fn a_roll_back_ends_at_the_initial_window() {
-    let mut search = Search::new(config(Exit::RollBack));
+    let mut search = search(Exit::RollBack);
     search.bins = Bins::begin(at(0), RTT, 3.5, Bytes::ZERO, Bytes::ZERO);
     if let Some(bins) = &mut search.bins {
         bins.advance(at(36), segments(300), segments(600));
@@ -88,16 +88,8 @@ fn a_roll_back_ends_at_the_initial_window() {
     }
 }
 
-fn config(exit: Exit) -> SearchConfig {
-    SearchConfig {
-        initial_segments: 10,
-        limit: AckLimit::rfc3465(0),
-        rule: ExitRule::Sent,
-        thresh: THRESH_SENT,
-        window: 3.5,
-        exit,
-        reset: true,
-    }
+fn search(exit: Exit) -> Search {
+    Search { exit, ..Search::default() }
 }
 
 /// The drain takes half of the delivered bytes off the window, down to the deliveries of one round trip of three bins
@@ -127,13 +119,13 @@ fn a_drain_leads_to_what_arrives_in_a_round_trip() {
 #[test]
 fn after_a_pause_it_begins_anew() {
     for (reset, expected) in [(true, 0), (false, 12)] {
-        let mut search = Search::new(SearchConfig { reset, ..config(Exit::Plain) });
+        let mut search = Search { reset, ..search(Exit::Plain) };
         assert!(!search.count(at(0), MSS, RTT), "the first ACK only begins");
         assert!(search.count(at(35), MSS, RTT));
         let counted = search.count(at(35 * 12), MSS, RTT);
         assert_eq!((counted, search.bins.as_ref().map(|bins| bins.last)), (!reset, Some(expected)));
     }
-    let mut search = Search::new(config(Exit::Plain));
+    let mut search = search(Exit::Plain);
     search.count(at(0), MSS, RTT);
     search.count(at(35), MSS, RTT);
     assert!(search.count(at(35 * 11), MSS, RTT), "ten bins are a window");
@@ -142,7 +134,7 @@ fn after_a_pause_it_begins_anew() {
 /// Probes do not count as data, and a new slow start discards the bins.
 #[test]
 fn what_is_sent_is_counted_without_probes() {
-    let mut search = Search::new(config(Exit::Plain));
+    let mut search = search(Exit::Plain);
     let path = Path::new(MSS);
     for kind in [SegmentKind::Data, SegmentKind::Probe, SegmentKind::Retransmit] {
         let mut sent = Sent::new(at(0), longhaul_cc::TxId(0), MSS);
@@ -159,7 +151,7 @@ fn what_is_sent_is_counted_without_probes() {
 #[test]
 fn a_shortfall_of_the_threshold_ends_it() {
     for (delivered, ends) in [(7401, false), (7400, true)] {
-        let mut search = Search::new(config(Exit::Plain));
+        let mut search = search(Exit::Plain);
         let mut window = Window::new(100_000.0);
         let path = Path::new(MSS);
         let mut step = Step::Stay;

@@ -27,16 +27,15 @@ pub(super) struct Jump {
 pub(super) struct Never;
 
 /// State of the rounds of a connection. Round 1 sends the initial window.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Rounds {
-    /// Initial window in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Rounds {
     initial: f64,
     most: u32,
-    round: u32,
+    pub(super) round: u32,
     /// Total of delivered bytes above which the next round begins.
-    head: Bytes,
+    pub(super) head: Bytes,
     /// Total of delivered bytes at which the blue part of this round's acknowledgments ends.
-    tail: Bytes,
+    pub(super) tail: Bytes,
     /// Total of bytes that the ACKs of the previous train had released.
     clocked: Bytes,
     /// End of the blue part whose train was measured last.
@@ -46,9 +45,9 @@ pub(super) struct Rounds {
     /// Bytes of blue data acknowledged in this round.
     blue_delivered: Bytes,
     /// Length of the blue train of the last quadrupled round.
-    before: Option<Span>,
+    pub(super) before: Option<Span>,
     /// Round in which the minimum RTT was seen.
-    least_in: u32,
+    pub(super) least_in: u32,
     pub(super) jumps: u32,
     refused: bool,
     /// Window in bytes above which slow start ends; set once a train was too long.
@@ -61,20 +60,6 @@ impl Rounds {
         Self { initial, most, round: 1, clocked: Bytes::MAX, least_in: 1, ..Self::default() }
     }
 
-    /// Sets the state from which a test starts.
-    #[cfg(test)]
-    pub(super) const fn set(&mut self, round: u32, before: Span, least_in: u32) {
-        (self.round, self.before, self.least_in) = (round, Some(before), least_in);
-        (self.head, self.tail) = (Bytes::ZERO, Bytes::MAX);
-    }
-
-    /// Returns the bytes of blue data that the current round acknowledges.
-    #[cfg(test)]
-    pub(super) fn train_bytes(&self) -> Bytes {
-        Bytes::from_f64(self.blue_part() / 2.0)
-    }
-
-    /// Records that this round has a new minimum RTT.
     pub(super) const fn found_less(&mut self) {
         self.least_in = self.round;
     }
@@ -86,7 +71,7 @@ impl Rounds {
     }
 
     /// Returns the bytes that slow start alone sends in this round.
-    fn blue_part(&self) -> f64 {
+    pub(super) fn blue_part(&self) -> f64 {
         self.initial * f64::from(self.round - 1).exp2()
     }
 

@@ -14,7 +14,7 @@ fn path() -> Path {
 }
 
 fn start(timed: bool) -> PacedStart {
-    let mut startup = PacedStart::new(PacedStartConfig { first_train: 2, tolerance: 0.1, precision: 0.2 });
+    let mut startup = PacedStart::default();
     startup
         .on_granted(
             &update!(Granted { arrival_times: timed, segments: timed, ack_frequency: true, ..Granted::basic() }),

@@ -1,39 +1,13 @@
 //! Train of segments, and the search of the gap by such trains.
 
 use longhaul_cc::{Ack, SegmentKind, Sent};
-use longhaul_units::{Bytes, Span, Time};
+use longhaul_units::{Bytes, Span};
 
-/// Series of segments or ACKs.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct Series {
-    /// Times of the first and the last one.
-    ends: Option<(Time, Time)>,
-    /// Bytes after the first one.
-    bytes: Bytes,
-}
-
-impl Series {
-    fn note(&mut self, at: Time, bytes: Bytes) {
-        self.ends = match self.ends {
-            None => Some((at, at)),
-            Some((first, last)) => {
-                self.bytes += bytes;
-                Some((first.min(at), last.max(at)))
-            }
-        };
-    }
-
-    /// Returns the mean time per segment of `mss`, or `None` if all came at once.
-    fn gap(&self, mss: Bytes) -> Option<Span> {
-        let (first, last) = self.ends?;
-        let gap = last.since(first).mul_f64(mss.as_f64() / self.bytes.as_f64().max(1.0));
-        (gap > Span::ZERO && self.bytes > Bytes::ZERO).then_some(gap)
-    }
-}
+use crate::startup::Series;
 
 /// Source of arrival times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Clock {
+pub(crate) enum Clock {
     /// Arrival times that the receiver reports.
     Arrivals,
     /// Times of ACKs for one segment each, as requested. If an ACK of the train is for more, the peer has not honoured
@@ -43,9 +17,8 @@ pub(super) enum Clock {
     Acks,
 }
 
-/// A train that is being sent or acknowledged.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Train {
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Train {
     /// Size of the train in bytes: whole segments of `mss`.
     pub(super) size: Bytes,
     pub(super) mss: Bytes,
@@ -67,18 +40,7 @@ const SINGLE: u32 = 3;
 
 impl Train {
     pub(super) fn new(size: Bytes, mss: Bytes, gap: Option<Span>) -> Self {
-        let (departures, arrivals) = (Series::default(), Series::default());
-        Self {
-            size,
-            mss,
-            gap,
-            sent: Bytes::ZERO,
-            delivered: Bytes::ZERO,
-            departures,
-            arrivals,
-            merged: false,
-            awaited: 0,
-        }
+        Self { size, mss, gap, ..Self::default() }
     }
 
     pub(super) fn on_sent(&mut self, sent: &Sent) {
@@ -112,23 +74,19 @@ impl Train {
         }
     }
 
-    /// Returns the mean gap between arrivals, if known.
     fn arrived(&self) -> Option<Span> {
         self.arrivals.gap(self.mss).filter(|_| self.merged || self.awaited == 0)
     }
 
-    /// Returns whether everything sent so far was delivered.
     pub(super) fn is_delivered(&self) -> bool {
         self.sent > Bytes::ZERO && self.delivered >= self.sent
     }
 
-    /// Returns whether the whole train was sent.
     pub(super) fn has_left(&self) -> bool {
         self.sent + self.mss > self.size
     }
 }
 
-/// Result of a train.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum SearchStep {
     /// No result, because all of it arrived at once.
@@ -143,8 +101,8 @@ pub(super) enum SearchStep {
 const RAISE: f64 = 1.5;
 
 /// Search for the smallest gap that does not grow on the path.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Search {
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Search {
     tolerance: f64,
     precision: f64,
     /// Gap of the bottleneck link, or a greater one that grew.

@@ -1,4 +1,3 @@
-use longhaul_cc::compose::DSCP_LE;
 use longhaul_cc::{TxId, update};
 use longhaul_units::Bytes;
 
@@ -7,16 +6,9 @@ use super::*;
 const MSS: Bytes = Bytes(1000);
 const RTT: Span = Span::from_millis(550);
 
-fn start(change: impl FnOnce(&mut ProbingStartConfig)) -> ProbingStart {
-    let mut config = ProbingStartConfig {
-        kind: ProbeKind::Outstanding,
-        max_probe: 64,
-        then_slow_start: false,
-        after_timeout: true,
-        dscp: DSCP_LE,
-    };
-    change(&mut config);
-    let mut start = ProbingStart::new(config, "speedy-start");
+fn start(change: impl FnOnce(&mut ProbingStart)) -> ProbingStart {
+    let mut start = ProbingStart::of(ProbeKind::Outstanding, "speedy-start", &mut Values::default());
+    change(&mut start);
     let granted = update!(Granted { probes: true, probe_echo: true, ..Granted::basic() });
     start.on_granted(&granted, &path()).unwrap();
     start
