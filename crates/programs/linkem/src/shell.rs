@@ -24,7 +24,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use longhaul_link::spec::Path;
-use longhaul_netns::{NetNs, Processes, terminate};
+use longhaul_netns::{NetNs, own_processes, terminate};
 use longhaul_units::Span;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
@@ -120,7 +120,7 @@ fn spawn(
     let (ended, end) = oneshot::channel();
     // This thread lives as long as the process, because the kernel kills the process when its parent thread ends.
     thread::Builder::new().name("command".to_owned()).spawn(move || {
-        let spawned = namespace.enter().and_then(|()| Processes::for_children()).and_then(|_| init.spawn());
+        let spawned = namespace.enter().and_then(|()| own_processes()).and_then(|()| init.spawn());
         drop(namespace);
         match spawned {
             Ok(mut child) => {

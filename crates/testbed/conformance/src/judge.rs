@@ -52,7 +52,6 @@ pub(super) enum Happened<'a> {
     Other,
 }
 
-/// Checks the decisions of one controller in a history.
 #[derive(Debug)]
 pub(super) struct Judge {
     expect: Expect,

@@ -32,7 +32,7 @@ mod script;
 pub mod testing;
 mod world;
 
-use world::play_clones;
+use world::World;
 
 pub use judge::Expect;
 pub use operation::{Operation, Scenario, operations, scenarios};
@@ -57,7 +57,9 @@ pub fn check(factory: &dyn ControllerFactory, expect: Expect, cases: u32) {
     let config = Config { cases, failure_persistence: None, max_shrink_iters: 50_000, ..Config::default() };
     let outcome = TestRunner::new(config).run(&(scenarios(), operations()), |(scenario, operations)| {
         let trace = play(factory, &scenario, &operations, expect);
-        let clones = play_clones(factory, &scenario, &operations, expect);
+        let mut world = World::new(factory, &scenario, expect);
+        world.clones = true;
+        let clones = world.play(&scenario, &operations);
         same(&trace, &clones, "its clones gave other answers to the same events")?;
         // The shift is a multiple of the clock's step, since the clock would show other intervals otherwise.
         let shift = SHIFT / scenario.resolution.as_nanos() * scenario.resolution.as_nanos();

@@ -10,9 +10,9 @@ use self::line::Line;
 use super::judge::{Happened, Judge};
 use super::{Expect, Operation, Poverty, Scenario};
 use longhaul_cc::{
-    Ack, AckedSegment, BuildParams, Control, Controller, ControllerFactory, Detection, EcnMark, Episode, LostSegment,
-    NetworkFeedback, NetworkHeader, Path, PathEvent, RateSample, RttSample, SegmentKind, SendLimit, Sent, Snapshot,
-    Timeout, TxId,
+    Ack, AckedSegment, BuildParams, Control, Controller, ControllerFactory, Detection, EcnMark, Episode, Granted,
+    LostSegment, NetworkFeedback, NetworkHeader, Path, PathEvent, RateSample, RttSample, SegmentKind, SendLimit, Sent,
+    Snapshot, Timeout, TxId,
 };
 
 /// Initial answer of the routers, kB/s.
@@ -39,38 +39,13 @@ pub fn play(
     operations: &[Operation],
     expect: Expect,
 ) -> Vec<Answer> {
-    run(World::new(factory, scenario, expect), scenario, operations)
+    World::new(factory, scenario, expect).play(scenario, operations)
 }
 
-/// Does the same, and continues with a clone of the controller after each event.
-pub(super) fn play_clones(
-    factory: &dyn ControllerFactory,
-    scenario: &Scenario,
-    operations: &[Operation],
-    expect: Expect,
-) -> Vec<Answer> {
-    run(World { clones: true, ..World::new(factory, scenario, expect) }, scenario, operations)
-}
-
-fn run(mut world: World, scenario: &Scenario, operations: &[Operation]) -> Vec<Answer> {
-    let granted = scenario.granted;
-    if world.controller.on_granted(&granted, &world.path).is_err() {
-        let needs = world.controller.needs().required;
-        assert!(needs.missing(&granted).is_some(), "refused although nothing required is missing");
-        return Vec::new();
-    }
-    world.event(&PathEvent::Established { now: world.clock(), granted }, &Happened::Established);
-    world.hear_of_handshake();
-    for operation in operations {
-        world.step(*operation, scenario);
-    }
-    world.trace
-}
-
-struct World {
+pub(super) struct World {
     controller: Box<dyn Controller>,
     /// Whether a clone takes the controller's place after each event.
-    clones: bool,
+    pub(super) clones: bool,
     judge: Judge,
     trace: Vec<Answer>,
     /// The true time. The controller sees it with the resolution of its clock.
@@ -78,14 +53,12 @@ struct World {
     resolution: Span,
     tick_delay: Span,
     path: Path,
-    /// The current RTT without queues.
     rtt: Span,
     segments: bool,
     ecn: EcnMark,
     next_tx: u64,
     total_delivered: Bytes,
     total_lost: Bytes,
-    /// Bytes in the network.
     in_flight: Bytes,
     /// Bytes that arrived and are not cumulatively acknowledged.
     sacked: Bytes,
@@ -110,7 +83,7 @@ struct World {
 }
 
 impl World {
-    fn new(factory: &dyn ControllerFactory, scenario: &Scenario, expect: Expect) -> Self {
+    pub(super) fn new(factory: &dyn ControllerFactory, scenario: &Scenario, expect: Expect) -> Self {
         let mut params = BuildParams::default();
         (params.mss, params.max_cwnd) = (scenario.mss, scenario.cap);
         let mut path = Path::new(scenario.mss);
@@ -152,6 +125,25 @@ impl World {
         }
     }
 
+    pub(super) fn play(mut self, scenario: &Scenario, operations: &[Operation]) -> Vec<Answer> {
+        if self.establish(scenario.granted) {
+            operations.iter().for_each(|operation| self.step(*operation, scenario));
+        }
+        self.trace
+    }
+
+    /// Returns false if the controller does not accept the grants.
+    fn establish(&mut self, granted: Granted) -> bool {
+        if self.controller.on_granted(&granted, &self.path).is_err() {
+            let missing = self.controller.needs().required.missing(&granted);
+            assert!(missing.is_some(), "refused although nothing required is missing");
+            return false;
+        }
+        self.event(&PathEvent::Established { now: self.clock(), granted }, &Happened::Established);
+        self.hear_of_handshake();
+        true
+    }
+
     /// Returns `time` as the controller's clock shows it.
     fn shown(&self, time: Time) -> Time {
         let step = self.resolution.as_nanos().max(1);
@@ -172,7 +164,6 @@ impl World {
         Answer { control: self.controller.control(), snapshot: self.controller.snapshot() }
     }
 
-    /// Reports an event to the controller and checks its decisions.
     fn tell(&mut self, happened: &Happened<'_>, call: impl FnOnce(&mut dyn Controller, &Path)) {
         let before = self.answer();
         call(&mut *self.controller, &self.path);
@@ -316,7 +307,6 @@ impl World {
         ack.rx_time = Some(now);
         ack.prior_in_flight = self.in_flight;
         ack.flight_size = self.flight_size();
-        // The counters of bytes.
         self.in_flight -= delivered + lost;
         self.lost += lost;
         self.total_lost += lost;
@@ -340,7 +330,6 @@ impl World {
         (ack.probes_acked, ack.probes_lost) = (self.probes / 2, self.probes % 2);
         self.probes = 0;
         ack.network = self.hear(delivered);
-        // The individual segments, if they were granted.
         let sent_at = now - self.path.latest_rtt.unwrap_or(self.rtt);
         let mut acked = AckedSegment::new(TxId(self.next_tx), sent_at, delivered);
         acked.arrival = Some(now);

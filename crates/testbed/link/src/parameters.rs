@@ -60,7 +60,6 @@ pub(crate) use {parameters, text_parameters};
 
 /// Parameters that can be set by text.
 pub(crate) trait TextForm: Default {
-    /// Returns the names of the parameters in text.
     fn names() -> Vec<String>;
 
     /// Reads the value of the parameter with one of these names.

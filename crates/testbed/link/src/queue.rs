@@ -23,7 +23,6 @@ use priority::Priority;
 use red::Red;
 use single::{Policy, Single};
 
-/// What happens to a packet that arrives or leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Pass,

@@ -141,7 +141,6 @@ impl Pace {
 /// A rate with optional steps. The end of a packet is exact: it is kept in nanoseconds and a fraction of one.
 #[derive(Debug)]
 struct Constant {
-    /// Bytes per second.
     rate: u64,
     /// When the last packet was sent, rounded down to a nanosecond.
     free: Time,
@@ -197,7 +196,6 @@ impl Constant {
 struct Recorded {
     trace: Arc<Trace>,
     mean_rate: Rate,
-    /// The opportunity in use, or the next one.
     cursor: Cursor,
     left: u32,
 }

@@ -15,6 +15,6 @@ pub mod veth;
 
 pub use link::Link;
 pub use netns::NetNs;
-pub use process::{Processes, die_with_parent, own_mounts, terminate, wait_any};
+pub use process::{die_with_parent, own_mounts, own_processes, terminate, wait_any};
 pub use tun::Tun;
 pub use veth::VethPair;

@@ -10,20 +10,13 @@ use rustix::process::{Pid, Signal, WaitOptions, kill_process, set_parent_process
 
 use crate::syscall::{Namespace, unshare};
 
-/// PID namespace for the children of the thread that creates it.
+/// Creates a PID namespace for the children of the calling thread, which cannot start threads afterwards. Needs
+/// `CAP_SYS_ADMIN`.
 ///
 /// The first process started by the thread has PID 1 in the namespace. When that process ends for any reason, the
 /// kernel kills all other processes in the namespace, including daemons in their own sessions.
-#[derive(Debug)]
-#[non_exhaustive]
-pub struct Processes;
-
-impl Processes {
-    /// Creates the namespace. The calling thread cannot start threads afterwards. Needs `CAP_SYS_ADMIN`.
-    pub fn for_children() -> io::Result<Self> {
-        unshare(Namespace::ProcessesOfChildren)?;
-        Ok(Self)
-    }
+pub fn own_processes() -> io::Result<()> {
+    unshare(Namespace::ProcessesOfChildren)
 }
 
 /// Has the kernel kill this process (`SIGKILL`) when the thread that started it ends. If that thread has ended already,

@@ -55,7 +55,6 @@ pub(crate) struct TransmitScratch {
     spare: Spare,
 }
 
-/// The boxes are what is reused.
 type Spare = Vec<Box<Packet>>;
 
 /// Maximum number of packets kept for reuse, more than are sent between two arrivals.
@@ -346,7 +345,6 @@ impl Host {
         }
     }
 
-    /// Returns the session of a connection.
     fn session_of(&self, id: ConnId) -> Option<&Session> {
         let index = *self.by_connection.get(id.index())?;
         self.sessions.get(index as usize).filter(|session| session.id == id)

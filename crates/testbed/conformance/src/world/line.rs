@@ -5,11 +5,8 @@ use std::collections::VecDeque;
 use longhaul_units::{Bytes, Rate, Span, Time};
 
 use super::World;
-use crate::judge::Happened;
 use crate::{Answer, Expect, Operation, Poverty, Scenario};
-use longhaul_cc::{
-    BuildParams, ControllerFactory, Episode, Granted, PathEvent, RateSample, SegmentKind, SendLimit, update,
-};
+use longhaul_cc::{BuildParams, ControllerFactory, Episode, Granted, RateSample, SegmentKind, SendLimit, update};
 
 /// Greatest number of pieces per window. A large window is sent in larger pieces, each acknowledged by one ACK.
 const PIECES: u64 = 64;
@@ -79,16 +76,15 @@ pub fn fill(factory: &dyn ControllerFactory, pipe: &Pipe, time: Span, expect: Ex
         tick_delay: if pipe.poverty.lacks(Poverty::Ticks) { 16 } else { 0 },
         ..Scenario::default()
     };
-    let mut world = World { poverty: pipe.poverty, ..World::new(factory, &scenario, expect) };
-    if world.controller.on_granted(&granted, &world.path).is_err() {
-        let missing = world.controller.needs().required.missing(&granted);
-        assert!(missing.is_some(), "refused although nothing required is missing");
+    let mut world = World {
+        poverty: pipe.poverty,
+        line: Some(Line::new(pipe, scenario.start)),
+        feedback: network_header.map(|_| pipe.rate.as_bytes_per_sec() / 1000),
+        ..World::new(factory, &scenario, expect)
+    };
+    if !world.establish(granted) {
         return None;
     }
-    world.line = Some(Line::new(pipe, world.now));
-    world.event(&PathEvent::Established { now: world.clock(), granted }, &Happened::Established);
-    world.feedback = network_header.map(|_| pipe.rate.as_bytes_per_sec() / 1000);
-    world.hear_of_handshake();
     let half = world.now + time / 2;
     world.run_until(half);
     if let (Some((rate, rtt)), Some(line)) = (pipe.later, &mut world.line) {
@@ -102,7 +98,6 @@ pub fn fill(factory: &dyn ControllerFactory, pipe: &Pipe, time: Span, expect: Ex
     Some(Filled { delivered, lost, most_in_flight, trace: world.trace })
 }
 
-/// A piece of data in flight.
 #[derive(Debug)]
 struct Piece {
     bytes: Bytes,
@@ -119,7 +114,7 @@ struct Piece {
 }
 
 /// The bottleneck and the data in it.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Line {
     rate: Rate,
     rtt: Span,
@@ -143,21 +138,8 @@ pub(super) struct Line {
 
 impl Line {
     fn new(pipe: &Pipe, now: Time) -> Self {
-        Self {
-            rate: pipe.rate,
-            rtt: pipe.rtt,
-            queue: pipe.queue,
-            pieces: VecDeque::new(),
-            free_at: now,
-            send_at: now,
-            delivered_at: now,
-            first_sent_at: now,
-            untold: Bytes::ZERO,
-            untold_again: false,
-            holes: Bytes::ZERO,
-            most_in_flight: Bytes::ZERO,
-            sample: None,
-        }
+        let Pipe { rate, rtt, queue, .. } = *pipe;
+        Self { rate, rtt, queue, free_at: now, send_at: now, delivered_at: now, first_sent_at: now, ..Self::default() }
     }
 
     /// Takes a delivery-rate sample (draft-cheng-iccrg-delivery-rate-estimation).
@@ -212,7 +194,6 @@ impl World {
         if holds { MAX_ACK_DELAY } else { Span::ZERO }
     }
 
-    /// Sends and receives ACKs until `end`.
     fn run_until(&mut self, end: Time) {
         loop {
             self.send_paced();
@@ -242,7 +223,6 @@ impl World {
         self.controller.control().cwnd >= self.in_flight + self.path.mss
     }
 
-    /// Sends all that the window and the pace allow.
     fn send_paced(&mut self) {
         self.limit = SendLimit::Pacing;
         loop {

@@ -37,7 +37,6 @@ const LENGTHS: RangeInclusive<Span> = Span::from_millis(1)..=Span::from_secs(60)
 pub(super) struct QuickStart {
     config: QuickStartConfig,
     random: Random,
-    /// Bytes sent in each slot.
     sent: Slots,
     /// Rates approved in each interval, in bytes per second.
     granted: Slots,
@@ -144,7 +143,6 @@ impl Slots {
         }
     }
 
-    /// Returns the sums of the kept slots before this one.
     fn before(&self, slot: u64) -> impl Iterator<Item = u64> {
         let first = slot.saturating_sub(self.kept);
         self.sums.iter().filter(move |(number, _)| (first..slot).contains(number)).map(|(_, sum)| *sum)

@@ -40,7 +40,6 @@ const LONG: RangeInclusive<Span> = Span::from_millis(1)..=Span::from_secs(60);
 pub(super) struct Xcp {
     config: XcpConfig,
     clock: Option<Clock>,
-    /// Mean RTT of the last interval.
     rtt: f64,
     /// Sums over this interval: bytes arrived, X (the time between two packets of a sender), and X times RTT.
     bytes: f64,

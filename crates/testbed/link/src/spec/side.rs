@@ -105,7 +105,6 @@ pub(super) struct Side(Vec<Given>);
 struct Given {
     /// Name of the option without the direction.
     plain: &'static str,
-    /// Name of the option as given.
     name: String,
     text: String,
 }

@@ -35,7 +35,6 @@ impl ValueError {
         Self(format!("{text:?} should be {form}, separated by commas"))
     }
 
-    /// The text is not one of the known words.
     pub(super) fn unknown(text: &str, words: &str) -> Self {
         Self(format!("{text:?} is unknown; valid choices are {words}"))
     }

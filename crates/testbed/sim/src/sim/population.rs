@@ -35,7 +35,6 @@ pub(super) struct Population {
 #[derive(Clone, Debug)]
 pub(crate) struct Guest {
     population: u32,
-    /// The session's number.
     number: u32,
     marks: Vec<Mark>,
     epochs: Vec<Epoch>,

@@ -76,7 +76,6 @@ impl Sim {
         self.queue.add(at, Event::Traffic(number));
     }
 
-    /// Sends a packet, and returns the node that sends it.
     pub(super) fn send_traffic(&mut self, number: u32) -> usize {
         let traffic = &mut self.traffic[number as usize];
         let (from, to) = (traffic.from, traffic.to);
