@@ -11,7 +11,7 @@ use longhaul_cc::registry::OptionSpec;
 
 pub(crate) use self::{
     bandwidth::{Bandwidth, BandwidthStart},
-    eligible_rate::{EligibleRate, EligibleRateConfig},
+    eligible_rate::EligibleRate,
     fused_capacity::FusedCapacity,
     round_rate::RoundRate,
     round_rtt::RoundRtt,

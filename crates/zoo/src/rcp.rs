@@ -1,7 +1,7 @@
 //! RCP (N. Dukkipati, Rate Control Protocol, PhD thesis, Stanford, 2007): the routers of the path determine the
 //! sending rate.
 
-use longhaul_cc::registry::{Entry, OptionSpec};
+use longhaul_cc::registry::{Entry, OptionSpec, Values};
 use longhaul_cc::{
     Ack, BuildParams, Control, NetworkFeedback, NetworkHeader, NetworkHeaderKind, Path, PathEvent, Snapshot, Timeout,
     initial_window, update,
@@ -19,54 +19,40 @@ const ASK_EVERY: f64 = 0.5;
 const ROUND_TRIPS: f64 = 2.0;
 
 pub(crate) static ENTRY: Entry = Entry::monolithic("rcp", |name, values, params| {
-    Box::new(RouterAssisted::new(name, Rcp::new(Options::from_values(values).rate, params), params))
+    Box::new(RouterAssisted::new(name, Rcp::new(values, params), params))
 })
 .described(
     "sends at the rate that the path's routers state; plain TCP if they do not answer",
     "Dukkipati, PhD thesis, Stanford 2007",
 )
-.with_options(Options::OPTIONS)
+.with_options(Rcp::OPTIONS)
 .tested_in(&["rcp", "rcp(rate=100)"]);
 
 longhaul_cc::options! {
-    struct Options {
-        rate: u64 = OptionSpec::int(
+    /// RCP. Losses do not change its rate.
+    pub(crate) struct Rcp {
+        /// Upper limit of the rate in Mb/s; 0 means none.
+        most: u64 = OptionSpec::int(
             "rate", 0, 1_000_000, 0,
             "maximum rate to request and to accept, Mb/s; 0: unlimited",
         ),
+        mss: Bytes => Bytes::ZERO,
+        cap: Bytes => Bytes::MAX,
+        peer_window: Bytes => Bytes::MAX,
+        rtt: Option<Span> => None,
+        /// Window after an idle period.
+        initial: Bytes => Bytes::ZERO,
+        /// Rate stated by the routers, including headers.
+        rate: Option<Rate> => None,
+        /// Whether nothing has arrived since a timeout.
+        silent: bool => false,
     }
 }
 
-/// RCP. Losses do not change its rate.
-#[derive(Clone, Debug)]
-pub(crate) struct Rcp {
-    /// Upper limit of the rate in Mb/s; 0 means none.
-    most: u64,
-    mss: Bytes,
-    cap: Bytes,
-    peer_window: Bytes,
-    rtt: Option<Span>,
-    /// Window after an idle period.
-    initial: Bytes,
-    /// Rate stated by the routers, including headers.
-    rate: Option<Rate>,
-    /// Whether nothing has arrived since a timeout.
-    silent: bool,
-}
-
 impl Rcp {
-    /// Creates RCP before its handshake. It requests and accepts at most `megabits` Mb/s, or any rate if that is 0.
-    pub(crate) fn new(megabits: u64, params: &BuildParams) -> Self {
-        Self {
-            most: megabits,
-            mss: params.mss,
-            cap: params.max_cwnd,
-            peer_window: Bytes::MAX,
-            rtt: None,
-            initial: params.mss,
-            rate: None,
-            silent: false,
-        }
+    /// Creates RCP before its handshake.
+    fn new(values: &mut Values<'_>, params: &BuildParams) -> Self {
+        Self { mss: params.mss, cap: params.max_cwnd, initial: params.mss, ..Self::from_values(values) }
     }
 
     fn wanted(&self) -> Rate {

@@ -1,7 +1,7 @@
 //! XCP (D. Katabi, M. Handley, C. Rohrs, Congestion control for high bandwidth-delay product networks, SIGCOMM 2002)
 //! in the form of its ns-2 code: senders state their throughput, and routers answer with a change of it.
 
-use longhaul_cc::registry::{Entry, OptionSpec};
+use longhaul_cc::registry::{Entry, OptionSpec, Values};
 use longhaul_cc::{
     Ack, BuildParams, Control, Episode, NetworkFeedback, NetworkHeader, NetworkHeaderKind, Path, PathEvent, Snapshot,
     Timeout, initial_window, update,
@@ -20,50 +20,37 @@ const LEAST_SEGMENTS: f64 = 2.0;
 const PACED_SEGMENTS: u64 = 8;
 
 pub(crate) static ENTRY: Entry = Entry::monolithic("xcp", |name, values, params| {
-    Box::new(RouterAssisted::new(name, Xcp::new(Options::from_values(values).iw, params), params))
+    Box::new(RouterAssisted::new(name, Xcp::new(values, params), params))
 })
 .described(
     "changes the window as the path's routers say; plain TCP if they do not answer",
     "Katabi, Handley, Rohrs, SIGCOMM 2002",
 )
-.with_options(Options::OPTIONS)
+.with_options(Xcp::OPTIONS)
 .tested_in(&["xcp", "xcp(iw=1)"]);
 
 longhaul_cc::options! {
-    struct Options {
-        iw: u32 =
+    pub(crate) struct Xcp {
+        initial_segments: u32 =
             OptionSpec::int("iw", 1, 10, initial_window::DEFAULT_SEGMENTS as u64, "initial window in segments"),
+        mss: Bytes => Bytes::ZERO,
+        cap: Bytes => Bytes::MAX,
+        peer_window: Bytes => Bytes::MAX,
+        rtt: Option<Span> => None,
+        /// Window in payload bytes; at least one segment between calls.
+        cwnd: f64 => 1.0,
+        /// Whether a timeout caused the last decrease, and the window before it.
+        undo: Option<(bool, f64)> => None,
+        /// Whether the window limits the sender, which otherwise has no use for a larger one.
+        limited: bool => true,
     }
 }
 
-#[derive(Clone, Debug)]
-pub(crate) struct Xcp {
-    initial_segments: u32,
-    mss: Bytes,
-    cap: Bytes,
-    peer_window: Bytes,
-    rtt: Option<Span>,
-    /// Window in payload bytes; at least one segment between calls.
-    cwnd: f64,
-    /// Whether a timeout caused the last decrease, and the window before it.
-    undo: Option<(bool, f64)>,
-    /// Whether the window limits the sender, which otherwise has no use for a larger one.
-    limited: bool,
-}
-
 impl Xcp {
-    /// Creates XCP before its handshake, with an initial window of `initial_segments`.
-    pub(crate) fn new(initial_segments: u32, params: &BuildParams) -> Self {
-        Self {
-            initial_segments,
-            mss: params.mss,
-            cap: params.max_cwnd,
-            peer_window: Bytes::MAX,
-            rtt: None,
-            cwnd: params.mss.as_f64().max(1.0),
-            undo: None,
-            limited: true,
-        }
+    /// Creates XCP before its handshake.
+    fn new(values: &mut Values<'_>, params: &BuildParams) -> Self {
+        let cwnd = params.mss.as_f64().max(1.0);
+        Self { mss: params.mss, cap: params.max_cwnd, cwnd, ..Self::from_values(values) }
     }
 
     fn look(&mut self, path: &Path) {

@@ -9,7 +9,7 @@ use longhaul_cc::{Ack, Estimate, Granted, NeedError, Path};
 use longhaul_units::{Bytes, Span};
 
 use super::westwood::{ECN_BETA, decrease};
-use crate::estimate::{EligibleRate, EligibleRateConfig};
+use crate::estimate::EligibleRate;
 
 /// An RTT more than 1/8 above the minimum indicates a queue (RFC 9406, section 4.2).
 const QUEUED: u64 = 8;
@@ -41,12 +41,11 @@ longhaul_cc::options! {
     /// or the trains of a start-up scheme. That raises the estimate by about as much as the queue lowers it, so that
     /// the window would not decrease at all.
     pub(crate) struct Abse {
-        estimator: EligibleRateConfig,
+        estimate: EligibleRate,
         pncd: bool = OptionSpec::flag("pncd", false, "request Adaptive Start when there has been no congestion for long")
             .ruled(&[Rule::OnlyWith(Slot::SlowStart, "agile-probing")]),
         detection: Pncd,
         ecn_beta: f64 = ECN_BETA,
-        estimate: EligibleRate => EligibleRate::new(estimator),
         paced: bool => false,
     }
 }

@@ -9,7 +9,7 @@ use longhaul_units::{Bytes, Span, Time};
 use super::RTT_MIN_WINDOW;
 use super::delivered::{Cursor, Delivered, Part, RESOLUTION};
 
-/// Upper bound of [`EligibleRateConfig::recent`].
+/// Upper bound of [`EligibleRate::recent`].
 pub(crate) const MOST_RECENT: usize = 32;
 
 /// Rate in bytes/s below which a change counts as rounding error.
@@ -19,7 +19,40 @@ const LEAST_CHANGE: f64 = 1e-9;
 const FILTERED: &[Rule] = &[Rule::Without("n", Value::Float(0.0))];
 
 longhaul_cc::options! {
-    pub(crate) struct EligibleRateConfig {
+    /// ERE in bytes/s (Wang, Valla, Sanadidi, Gerla, Adaptive bandwidth share estimation in TCP Westwood, Globecom 2002;
+    /// equations as quoted by others).
+    ///
+    /// A sample is the rate over a window that depends on the congestion. Without a queue it is as short as the time
+    /// between two ACKs, and measures the path's bandwidth as a packet pair does. The longer the queue, the closer the
+    /// window comes to a round trip, over which the rate is that of the flow:
+    ///
+    /// ```text
+    /// Th <- epsilon Th + (1 - epsilon) (bytes of the last RTT) / RTT
+    /// T   = RTT (cwnd - Th RTTmin) / cwnd, within the minimum window and RTT
+    /// s   = (bytes of the last T) / T
+    /// ```
+    ///
+    /// The samples pass a low-pass filter whose time constant grows with how much they change:
+    ///
+    /// ```text
+    /// U   <- beta U + (1 - beta) |s - s before|
+    /// tau  = RTT + n RTT U / (the largest of the latest U)
+    /// ERE <- (2 tau - d) / (2 tau + d) ERE + 2 d / (2 tau + d) s
+    /// ```
+    ///
+    /// The bytes of an ACK count as delivered evenly since the ACK before, so that windows have no edges. `cwnd` is the
+    /// amount in flight. `d` is the ACK's share of the window as a time, `RTT x delivered / cwnd`. With evenly spread
+    /// ACKs it is the time since the previous ACK. In bursts it weights data instead of the gaps between them, in which
+    /// the window was the limit and not the path. The minimum window is the larger of `d` and the configured floor.
+    ///
+    /// No path delivers faster than the sender sends. If the bytes of a window are known to have been sent over a longer
+    /// time than the window, the ACKs were compressed, by a queue on their way or by a peer that withholds them. The rate
+    /// is then that of sending (as in the delivery-rate samples of draft-cheng-iccrg-delivery-rate-estimation, section
+    /// 3.3).
+    ///
+    /// A pause of the application does not show what the path delivers either (RFC 9002, section 7.8, states the same of
+    /// the window), so that no sample's window includes one.
+    pub(crate) struct EligibleRate {
         epsilon: f64 = OptionSpec::float("epsilon", 0.0, 0.99, 0.6, "weight of the old value in the filtered throughput, per ACK"),
         beta: f64 =
             OptionSpec::float("beta", 0.0, 0.99, 0.6, "weight of the old value in the average change of samples, per ACK")
@@ -29,78 +62,31 @@ longhaul_cc::options! {
         recent: usize =
             OptionSpec::int("recent", 1, MOST_RECENT as u64, 10, "number of recent average changes for the maximum")
                 .ruled(FILTERED),
-        floor: Span [Span::from_micros] = OptionSpec::int("floor", 1, 100_000, 1000, "minimum duration of a sample, us"),
+        /// Minimum window in nanoseconds.
+        floor: f64 [|micros: u64| micros as f64 * 1e3] =
+            OptionSpec::int("floor", 1, 100_000, 1000, "minimum duration of a sample, us"),
         rtt_min_window: Span [expiry] = RTT_MIN_WINDOW,
+        delivered: Delivered => Delivered::new(),
+        /// Starts of the last round trip and of the last window.
+        cursors: [Cursor; 2] => [Cursor::default(); 2],
+        rtt_min: WindowedMin => WindowedMin::new(rtt_min_window),
+        throughput: Option<f64> => None,
+        /// Window of the last sample in nanoseconds.
+        window: f64 => 0.0,
+        sample: Option<f64> => None,
+        changes: Changes => Changes::new(recent),
+        estimate: Option<f64> => None,
+        /// Send times of the first and the last unacknowledged segment that followed a pause of the application.
+        resumed: Option<(Time, Time)> => None,
     }
 }
 
-/// ERE in bytes/s (Wang, Valla, Sanadidi, Gerla, Adaptive bandwidth share estimation in TCP Westwood, Globecom 2002;
-/// equations as quoted by others).
-///
-/// A sample is the rate over a window that depends on the congestion. Without a queue it is as short as the time
-/// between two ACKs, and measures the path's bandwidth as a packet pair does. The longer the queue, the closer the
-/// window comes to a round trip, over which the rate is that of the flow:
-///
-/// ```text
-/// Th <- epsilon Th + (1 - epsilon) (bytes of the last RTT) / RTT
-/// T   = RTT (cwnd - Th RTTmin) / cwnd, within the minimum window and RTT
-/// s   = (bytes of the last T) / T
-/// ```
-///
-/// The samples pass a low-pass filter whose time constant grows with how much they change:
-///
-/// ```text
-/// U   <- beta U + (1 - beta) |s - s before|
-/// tau  = RTT + n RTT U / (the largest of the latest U)
-/// ERE <- (2 tau - d) / (2 tau + d) ERE + 2 d / (2 tau + d) s
-/// ```
-///
-/// The bytes of an ACK count as delivered evenly since the ACK before, so that windows have no edges. `cwnd` is the
-/// amount in flight. `d` is the ACK's share of the window as a time, `RTT x delivered / cwnd`. With evenly spread
-/// ACKs it is the time since the previous ACK. In bursts it weights data instead of the gaps between them, in which
-/// the window was the limit and not the path. The minimum window is the larger of `d` and the configured floor.
-///
-/// No path delivers faster than the sender sends. If the bytes of a window are known to have been sent over a longer
-/// time than the window, the ACKs were compressed, by a queue on their way or by a peer that withholds them. The rate
-/// is then that of sending (as in the delivery-rate samples of draft-cheng-iccrg-delivery-rate-estimation, section
-/// 3.3).
-///
-/// A pause of the application does not show what the path delivers either (RFC 9002, section 7.8, states the same of
-/// the window), so that no sample's window includes one.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct EligibleRate {
-    config: EligibleRateConfig,
-    /// Minimum window in nanoseconds.
-    floor: f64,
-    delivered: Delivered,
-    /// Starts of the last round trip and of the last window.
-    cursors: [Cursor; 2],
-    rtt_min: WindowedMin,
-    throughput: Option<f64>,
-    /// Window of the last sample in nanoseconds.
-    window: f64,
-    sample: Option<f64>,
-    changes: Changes,
-    estimate: Option<f64>,
-    /// Send times of the first and the last unacknowledged segment that followed a pause of the application.
-    resumed: Option<(Time, Time)>,
-}
-
 impl EligibleRate {
-    pub(crate) fn new(config: EligibleRateConfig) -> Self {
-        Self {
-            config,
-            floor: config.floor.as_nanos() as f64,
-            delivered: Delivered::new(),
-            cursors: [Cursor::default(); 2],
-            rtt_min: WindowedMin::new(config.rtt_min_window),
-            throughput: None,
-            window: 0.0,
-            sample: None,
-            changes: Changes::new(config.recent),
-            estimate: None,
-            resumed: None,
-        }
+    /// Forgets all measurements.
+    pub(crate) fn restart(&mut self) {
+        let Self { epsilon, beta, n, recent, floor, rtt_min_window, .. } = *self;
+        let (rtt_min, changes) = (WindowedMin::new(rtt_min_window), Changes::new(recent));
+        *self = Self { epsilon, beta, n, recent, floor, rtt_min_window, rtt_min, changes, ..Self::default() };
     }
 
     pub(crate) fn on_sent(&mut self, sent: &Sent) {
@@ -137,7 +123,7 @@ impl EligibleRate {
         let Some(achieved) = self.rate_over(rtt, 0) else {
             return;
         };
-        let keep = self.config.epsilon;
+        let keep = self.epsilon;
         let throughput = self.throughput.map_or(achieved, |old| keep * old + (1.0 - keep) * achieved);
         self.throughput = Some(throughput);
         // T: window of the sample, from the share of the queue.
@@ -180,9 +166,9 @@ impl EligibleRate {
 
     fn filter(&mut self, sample: f64, share: f64, rtt: f64) {
         let change = self.sample.map_or(0.0, |before| (sample - before).abs());
-        let (average, largest) = self.changes.add(change, self.config.beta);
+        let (average, largest) = self.changes.add(change, self.beta);
         // Both are multiplied by the largest change, to save a division.
-        let (tau, share) = (rtt * (largest + self.config.n * average), share * largest);
+        let (tau, share) = (rtt * (largest + self.n * average), share * largest);
         let keep = ((2.0 * tau - share) / (2.0 * tau + share)).clamp(0.0, 1.0);
         self.estimate = Some(self.estimate.map_or(sample, |old| keep * old + (1.0 - keep) * sample));
         self.sample = Some(sample);
@@ -191,7 +177,7 @@ impl EligibleRate {
 
 /// U and its latest values.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Changes {
+pub(crate) struct Changes {
     average: f64,
     latest: [f64; MOST_RECENT],
     largest: f64,

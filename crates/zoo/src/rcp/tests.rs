@@ -48,7 +48,7 @@ fn the_rate_is_what_routers_say() {
 /// The request has an unlimited rate, or that of the option, and the smoothed RTT.
 #[test]
 fn the_request_has_the_rate_wanted_and_the_round_trip() {
-    let fresh = Rcp::new(0, &BuildParams::default());
+    let fresh = Rcp::new(&mut Values::default(), &BuildParams::default());
     assert_eq!(fresh.control().header, Some(NetworkHeader::Rcp { rate: Rate::MAX, rtt: Span::ZERO }));
     let mut sender = sender("rcp(rate=100)");
     told(&mut sender, 1000);

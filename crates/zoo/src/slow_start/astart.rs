@@ -8,7 +8,7 @@ use longhaul_cc::registry::{Entry, OptionSpec};
 use longhaul_cc::{Ack, Episode, Pace, Path, Sent, initial_window, update};
 use longhaul_units::{Bytes, Rate, Span};
 
-use crate::estimate::{EligibleRate, EligibleRateConfig};
+use crate::estimate::EligibleRate;
 
 pub(crate) static ENTRY: Entry = Entry::slow_start("astart", |values| Box::new(Astart::from_values(values)))
     .described(
@@ -43,10 +43,9 @@ longhaul_cc::options! {
             "train", 1.0, 1000.0, 8.0,
             "pacing rate of the measured trains in windows per RTT",
         ),
-        estimator: EligibleRateConfig,
+        estimate: EligibleRate,
         /// Whether the threshold also adapts when congestion avoidance requests slow start (Agile Probing).
         agile: bool => false,
-        estimate: EligibleRate => EligibleRate::new(estimator),
         /// Whether the threshold adapts. It does not in slow start up to a threshold that a loss left.
         adapts: bool => true,
         /// Whether anything was acknowledged, including under a start-up scheme.
@@ -99,7 +98,7 @@ impl SlowStart for Astart {
         };
         self.pace = None;
         if self.adapts {
-            self.estimate = EligibleRate::new(self.estimator);
+            self.estimate.restart();
         }
         // If the transport paced the first window over half a round trip, the estimator would measure only that rate,
         // and the ACKs would keep the spacing. A window that a start-up scheme left is not a first window.

@@ -51,7 +51,7 @@ fn the_window_moves_by_the_change_times_the_round_trip() {
 /// same without headers.
 #[test]
 fn the_header_has_throughput_and_round_trip() {
-    let before = Xcp::new(10, &BuildParams::default()).control();
+    let before = Xcp::new(&mut Values::default(), &BuildParams::default()).control();
     let nothing = NetworkHeader::Xcp { throughput: Rate::ZERO, rtt: Span::ZERO, delta: 0 };
     assert_eq!((before.header, before.pace), (Some(nothing), None));
     let mut sender = sender(100);

@@ -176,9 +176,9 @@ fn an_undone_decrease_leaves_the_start_as_it_was() {
         algorithm.eligible.window(f64::INFINITY, MS100.as_secs_f64()) / 1460.0
     };
     flow.run(0.2);
-    let saved = flow.algorithm.clone();
+    let saved = flow.algorithm;
     flow.lose();
-    let (mut undone, mut after) = (saved, flow.algorithm.clone());
+    let (mut undone, mut after) = (saved, flow.algorithm);
     let later = flow.now + MS100;
     assert!((told(&mut undone, 4000.0, later) / 4000.0 - 1.0).abs() < 1e-9);
     assert!(told(&mut after, 4000.0, later) < 1500.0);

@@ -27,7 +27,7 @@ fn at(micros: u64) -> Time {
 }
 
 fn ere() -> EligibleRate {
-    EligibleRate::new(EligibleRateConfig::default())
+    EligibleRate::default()
 }
 
 /// 1 MB/s in ACKs of 10 kB every 10 ms, with `in_flight` bytes in flight; 100 kB are the path without a queue.
@@ -148,7 +148,8 @@ fn the_adaptive_gain_reads_short_trains_low() {
     /// Returns the ratio of ERE to the achieved rate, averaged over a round trip, of the flow to which `acks` of a
     /// hundred ACKs belong.
     fn ratio(recent: usize, acks: u64) -> f64 {
-        let mut ere = EligibleRate::new(EligibleRateConfig { recent, ..EligibleRateConfig::default() });
+        let mut ere = EligibleRate { recent, ..EligibleRate::default() };
+        ere.restart();
         ere.on_ack(at(0), Bytes(2000), Bytes(2000), Some(RTT));
         let mut sum = 0.0;
         for round in 1..=100 {
@@ -241,7 +242,8 @@ fn nothing_breaks_it() {
 #[test]
 fn a_longer_route_holds_more_when_the_window_has_passed() {
     for (rtt_min_window, expected) in [(Span::MAX, 1e5), (Span::from_secs(10), 2e5)] {
-        let mut ere = EligibleRate::new(EligibleRateConfig { rtt_min_window, ..EligibleRateConfig::default() });
+        let mut ere = EligibleRate { rtt_min_window, ..EligibleRate::default() };
+        ere.restart();
         smooth(&mut ere, 0, 20, 100_000, RTT);
         smooth(&mut ere, 20, 1000, 200_000, RTT * 2);
         assert!((ere.fills() / 1e5 - 1.0).abs() < 1e-3, "{}", ere.fills());
