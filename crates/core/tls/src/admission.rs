@@ -1,16 +1,17 @@
 //! Limits on the number of concurrent connections of a server, in total and per address.
 //!
-//! A connection starts as a stranger: the server does not know its purpose until the peer has sent its first message.
-//! If the limit is reached, a stranger is evicted in favour of a new connection, so that peers who open connections
-//! without using them keep nobody out (`docs/decisions/0067-who-makes-room.md`). Strangers are evicted in this order:
+//! A new connection counts as a *stranger* until the peer has sent its first message, because the server does not know
+//! its purpose before. If the limit is reached, a stranger is evicted in favour of a new connection, so that peers who
+//! open connections without using them cannot exclude others (`docs/decisions/0067-who-makes-room.md`). Strangers are
+//! evicted in this order:
 //!
 //! 1. strangers from hosts that have not been authenticated before, then those from hosts that have;
 //! 2. strangers whose first four round trips have passed, then the others;
 //! 3. strangers who have not sent their first message in a tenth of a second, then the others.
 //!
 //! Among equals, the network with the most of them is selected, and one of the older half of its connections is evicted
-//! at random. A network is an IPv4 prefix of 24 bits or an IPv6 prefix of 48 bits. The last ones in this order are
-//! evicted only in favour of a host that has been authenticated, or of a network with fewer of them.
+//! at random. A network is an IPv4 prefix of 24 bits or an IPv6 prefix of 48 bits. A stranger of the last class is
+//! evicted only in favour of a host that has been authenticated, or of a network with fewer such strangers.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -25,9 +26,9 @@ mod prefix;
 
 pub use prefix::Prefix;
 
-/// Number of round trips that a stranger has to complete the exchange of its first messages.
+/// Number of round trips within which a stranger has to complete the exchange of first messages.
 const GRACE: u32 = 4;
-/// Time in which even a busy machine has read a first message that arrived together with the connection.
+/// Time within which even a busy machine has read a first message that arrived together with the connection.
 const FRESH: Duration = Duration::from_millis(100);
 /// Round-trip time to assume for a connection whose round-trip time is unknown.
 const UNKNOWN_RTT: Duration = Duration::from_millis(250);
@@ -39,11 +40,11 @@ const REMEMBERED: usize = 1024;
 pub struct Limits {
     /// Connections in total.
     pub all: usize,
-    /// Connections from one address, or from one /64 prefix with IPv6, which is the usual assignment to a host.
+    /// Maximum number of connections per IPv4 address or IPv6 /64 prefix, the usual assignment to a host.
     pub per_address: usize,
 }
 
-/// The connections of a server. Clones share the same count.
+/// Connection count of a server, shared by its clones.
 #[derive(Clone)]
 pub struct Admission {
     limits: Limits,
@@ -53,11 +54,11 @@ pub struct Admission {
 #[derive(Default)]
 struct Entries {
     next: u64,
-    /// Seed of the choices among equals, which must be unpredictable to peers.
+    /// Seed for random choices among equals, which peers must not be able to predict.
     seed: u64,
     /// Connections, oldest first.
     list: Vec<Entry>,
-    /// Hosts that have been authenticated, each with the number that the next connection had at that time.
+    /// Hosts that have been authenticated, each with the sequence number of the next connection at that time.
     remembered: HashMap<IpAddr, u64>,
 }
 
@@ -66,7 +67,7 @@ struct Entry {
     host: IpAddr,
     stage: Stage,
     returning: bool,
-    /// Time until which a missing first message is not held against the connection.
+    /// Time until which a missing first message is not counted against the connection.
     fresh: Instant,
     /// Time at which the first [`GRACE`] round trips have passed.
     grace: Instant,
@@ -84,7 +85,7 @@ enum Stage {
     Known,
 }
 
-/// Place of a connection. The place is released when the ticket is dropped.
+/// A connection's place within the limits. It is released when the ticket is dropped.
 pub struct Ticket {
     number: u64,
     evicted: Arc<Notify>,
@@ -109,8 +110,8 @@ impl Admission {
         Self { limits, entries: Arc::new(Mutex::new(Entries { seed, ..Entries::default() })) }
     }
 
-    /// Returns a place for a connection from `peer`. `rtt` is the round-trip time if it is known. If the limit is
-    /// reached, a stranger is evicted and notified. Returns `None` if no stranger can be evicted.
+    /// Returns a place for a connection from `peer`, whose round-trip time is `rtt` if known. If the limit is reached,
+    /// a stranger is evicted and notified. Returns `None` if no stranger can be evicted.
     #[must_use]
     #[expect(clippy::disallowed_methods, reason = "the entries themselves get the time as an argument")]
     pub fn admit(&self, peer: IpAddr, rtt: Option<Duration>) -> Option<Ticket> {
@@ -119,7 +120,7 @@ impl Admission {
     }
 
     /// Remembers that the host `peer` has been authenticated. Its later connections have precedence over others. At
-    /// most 1,024 hosts are remembered; the one that was authenticated the longest time ago is forgotten first.
+    /// most 1,024 hosts are remembered; the host that was authenticated longest ago is forgotten first.
     pub fn remember(&self, peer: IpAddr) {
         lock(&self.entries).remember(host(peer));
     }
@@ -180,7 +181,7 @@ impl Entries {
     }
 
     fn remove(&mut self, at: usize) {
-        // `Notify` stores the notification if nobody waits for it yet.
+        // `Notify` stores the notification if no task waits for it yet.
         self.list.remove(at).evicted.notify_one();
     }
 
@@ -200,13 +201,13 @@ impl Entries {
         group.get(self.random(1, most.div_ceil(2))).map(|(.., at)| *at)
     }
 
-    /// Returns a pseudo-random number below `limit`. For each new connection, each `index` gives another number.
+    /// Returns a pseudo-random number below `limit`. Each `index` and each new connection yield a different number.
     fn random(&self, index: u64, limit: usize) -> usize {
         let random = BuildHasherDefault::<DefaultHasher>::default().hash_one((self.seed, self.next, index));
         usize::try_from(random % limit.max(1) as u64).unwrap_or_default()
     }
 
-    /// Advances a connection to `stage`, unless it is at a later one.
+    /// Advances a connection to `stage`, unless it has reached a later stage.
     fn advance(&mut self, number: u64, stage: Stage) {
         if let Some(entry) = self.list.iter_mut().find(|entry| entry.number == number) {
             entry.stage = entry.stage.max(stage);
@@ -251,7 +252,7 @@ impl Drop for Ticket {
     }
 }
 
-/// Returns the address or prefix that counts as one address.
+/// Returns the address or prefix under which a host is counted.
 pub(crate) fn host(peer: IpAddr) -> IpAddr {
     match peer.to_canonical() {
         IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX)).into(),

@@ -15,7 +15,7 @@ use rustls::server::danger::ClientCertVerifier;
 use crate::verify;
 
 /// Certificate authority. A peer is trusted if the authority has signed its certificate and the certificate is valid
-/// now. A server's certificate must also have the name under which the client reached it.
+/// now. A server's certificate must also contain the name under which the client reached it.
 #[derive(Clone)]
 pub struct Authority {
     servers: Arc<WebPkiServerVerifier>,
@@ -34,7 +34,7 @@ pub enum AuthorityError {
         /// The system's error.
         error: io::Error,
     },
-    /// The text has no valid certificates.
+    /// The text does not contain valid certificates.
     #[error("no valid certificate of an authority: {0}")]
     Invalid(String),
 }
@@ -96,7 +96,7 @@ impl fmt::Debug for Authority {
     }
 }
 
-/// Trust of a client in a server.
+/// How a client decides whether to trust a server's certificate.
 #[derive(Clone, Debug)]
 pub(crate) struct ServerTrust {
     pub(crate) authority: Authority,

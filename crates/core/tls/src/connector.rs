@@ -12,11 +12,11 @@ use crate::metered::Metered;
 use crate::verify::{self, Expected, PinnedServer};
 use crate::{Authority, Fingerprint, Identity, SecureStream, TlsError, moving};
 
-/// Name used for every server. The TLS library stores sessions under this name; it is not sent.
+/// Name used for every server. The TLS library stores sessions under this name, which is not sent.
 const SERVER: &str = "longhaul.invalid";
 
-/// Opens secure connections to servers with one key, or with a certificate that an authority has signed. Clones share
-/// their sessions, which later connections resume.
+/// Opens secure connections to servers that have one key, or with a certificate that an authority has signed. Clones
+/// share their sessions, which later connections resume.
 #[derive(Clone)]
 pub struct SecureConnector {
     tls: tokio_rustls::TlsConnector,
@@ -82,15 +82,16 @@ impl SecureConnector {
     /// with [`TlsError::Refused`].
     ///
     /// # Errors
-    /// Returns [`TlsError::UnknownKey`] or [`TlsError::WrongKey`] because of the server's key, or another reason why
-    /// the handshake failed. There is no time limit besides those of `stream`.
+    /// Returns [`TlsError::UnknownKey`] or [`TlsError::WrongKey`] if the server's key is not the expected one, or
+    /// another error if the handshake fails. The only time limits are those of `stream`.
     pub async fn connect(&self, stream: TcpStream) -> Result<SecureStream, TlsError> {
         let name = DnsName::try_from(SERVER).map_err(|error| TlsError::Connection(io::Error::other(error)))?;
         let connecting = self.tls.connect(ServerName::DnsName(name), Metered::unlimited(stream)).into_fallible();
         let stream = match connecting.await {
             Ok(stream) => SecureStream::new(stream.into())?,
             Err((error, mut stream)) => {
-                // The alert that tells the server the reason must be acknowledged before the connection is dropped.
+                // The alert that informs the server of the reason must be acknowledged before the connection is
+                // dropped.
                 stream.finish().await;
                 return Err(error.into());
             }

@@ -37,13 +37,13 @@ pub enum TlsError {
     #[error("the peer does not use TLS")]
     NotTls,
     /// Before it was authenticated, the peer sent more than
-    /// [`HandshakeLimits::max_bytes`](crate::HandshakeLimits::max_bytes) and one more record.
+    /// [`HandshakeLimits::max_bytes`](crate::HandshakeLimits::max_bytes) plus one more record.
     #[error("the peer sent more than {0} bytes before it was authenticated")]
     TooLarge(usize),
     /// The handshake was not completed in time.
     #[error("the peer did not complete the handshake in time")]
     TimedOut,
-    /// The connection was closed in favour of a newer one, because too many connections were not authenticated.
+    /// The connection was evicted by a newer one, because too many connections had not been authenticated.
     #[error("too many connections are not authenticated yet")]
     Crowded,
     /// The name of the server is neither a DNS name nor an IP address.

@@ -15,9 +15,9 @@ const PREFIX: &str = "SHA256:";
 /// Start of the SubjectPublicKeyInfo of an Ed25519 key (RFC 8410, section 4); the 32 bytes of the key follow.
 const ED25519: [u8; 12] = [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00];
 
-/// SHA-256 hash of a public key, displayed as `SHA256:` and the hash in Base64, as ssh displays its keys.
+/// SHA-256 hash of a public key, displayed as `SHA256:` followed by the hash in Base64, as ssh does.
 ///
-/// The hash covers the key's SubjectPublicKeyInfo, so that it stays the same when the certificate is renewed.
+/// The hash covers the key's SubjectPublicKeyInfo, so that it remains the same when the certificate is renewed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Fingerprint([u8; SHA256_OUTPUT_LEN]);
 

@@ -17,7 +17,7 @@ const MAX_FILE: u64 = 64 << 10;
 
 /// An Ed25519 key with a certificate, self-signed or signed by an authority, which authenticates this end of a connection.
 pub struct Identity {
-    /// The certificate, followed by those of the authorities between it and an authority that peers trust.
+    /// The certificate, followed by the intermediate certificates up to an authority that peers trust.
     pub(crate) chain: Vec<CertificateDer<'static>>,
     pub(crate) key: PrivateKeyDer<'static>,
     fingerprint: Fingerprint,
@@ -44,7 +44,7 @@ pub enum IdentityError {
         /// The file's permission bits.
         mode: u32,
     },
-    /// The text is not a key and a certificate that belong together.
+    /// The text does not contain a key and the certificate for it.
     #[error("no valid Ed25519 key with its certificate: {0}")]
     Invalid(String),
     /// The file's text is not an identity.
@@ -52,7 +52,7 @@ pub enum IdentityError {
     InvalidFile {
         /// Path of the file.
         path: PathBuf,
-        /// The reason why its text is invalid.
+        /// The reason why the text of the file is invalid.
         error: Box<IdentityError>,
     },
     /// No key could be generated.
@@ -78,8 +78,8 @@ impl Identity {
     /// signed it may follow.
     ///
     /// # Errors
-    /// Returns [`IdentityError::Invalid`] if one is missing, they do not belong together, or the key is not an Ed25519
-    /// key.
+    /// Returns [`IdentityError::Invalid`] if either is missing, if they do not belong together, or if the key is not an
+    /// Ed25519 key.
     pub fn from_pem(pem: &str) -> Result<Self, IdentityError> {
         let invalid = |error: &dyn fmt::Display| IdentityError::Invalid(error.to_string());
         let key = PrivateKeyDer::from_pem_slice(pem.as_bytes()).map_err(|error| invalid(&error))?;
@@ -98,12 +98,12 @@ impl Identity {
         &self.pem
     }
 
-    /// Reads the identity from the file `path`. If the file does not exist, a new identity is generated and written
-    /// to it, readable by its owner only; a missing directory is created likewise.
+    /// Reads the identity from the file `path`. If the file does not exist, a new identity is generated and written to
+    /// it, readable by its owner only; a missing directory is also created, with the same restriction.
     ///
     /// # Errors
-    /// Returns an error if the file cannot be used. A file is refused if other users may read it, or if its owner is
-    /// neither this user nor root.
+    /// Returns an error if the file cannot be used. A file is refused if other users may read it, or if it belongs to
+    /// neither the current user nor root.
     pub fn open(path: &Path) -> Result<Self, IdentityError> {
         let failed = |error| IdentityError::File { path: path.to_owned(), error };
         match File::open(path) {
@@ -111,7 +111,7 @@ impl Identity {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let identity = Self::generate()?;
                 match identity.write(path) {
-                    // Another process has created the file meanwhile.
+                    // Another process has created the file in the meantime.
                     Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                         Self::read(File::open(path).map_err(failed)?, path)
                     }

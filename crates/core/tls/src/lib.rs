@@ -1,9 +1,9 @@
 //! TLS 1.3 over longhaul streams, with mutual authentication by pinned keys.
 //!
 //! Each end has an [`Identity`], an Ed25519 key with a self-signed certificate. Only the key counts: names and dates in
-//! certificates are ignored. A [`SecureConnector`] accepts one key of the server, and a [`SecureListener`] accepts the
-//! keys of clients that the application allows. Neither has a mode that accepts any key. Both may also trust an
-//! [`Authority`], that is, accept certificates that it has signed, as long as they are valid.
+//! certificates are ignored. A [`SecureConnector`] accepts one server key, and a [`SecureListener`] accepts the client
+//! keys that the application allows. Neither has a mode that accepts any key. Both may also trust an [`Authority`],
+//! that is, accept certificates that it has signed, as long as they are valid.
 //!
 //! ```
 //! use longhaul::{TcpListener, TcpStream};

@@ -1,4 +1,4 @@
-//! Limit on the log messages that strangers cause: one per second and subject.
+//! Rate limit for log messages that unauthenticated peers cause: one per second and subject.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -12,16 +12,17 @@ use crate::TlsError;
 /// Minimum time between two messages about one subject.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// The only limiter of the process, because several listeners share one log.
+/// The limiter of the process, because all listeners share one log.
 static LIMITER: LazyLock<Mutex<Limiter>> = LazyLock::new(Mutex::default);
 
 /// For each subject, the time of the last message, and the number of messages omitted since.
 #[derive(Debug, Default)]
 struct Limiter(HashMap<&'static str, (Instant, u64)>);
 
-/// Returns whether a message should be written. It counts against the limit of its `subject` for all peers together, so
-/// that messages about different subjects do not hide each other. If it should be written, returns a text to append,
-/// which tells how many messages were omitted before and is empty if none were; otherwise, returns `None`.
+/// Returns whether a message should be written. It counts towards the limit of its `subject`, which applies to all
+/// peers together, so that messages about different subjects do not suppress each other. Returns `None` if the message
+/// should be omitted, and otherwise a text to append that states how many earlier messages were omitted, or an empty
+/// text if there were none.
 #[must_use]
 #[expect(clippy::disallowed_methods, reason = "the rate of log messages is limited in real time")]
 pub fn admit(subject: &'static str) -> Option<String> {
@@ -31,7 +32,7 @@ pub fn admit(subject: &'static str) -> Option<String> {
 }
 
 /// Logs a failed handshake. If the client does not accept the server's key, this is no warning, because a new client
-/// learns the key in this way. Such failures have a limit of their own, so that they do not hide the failure of the
+/// learns the key in this way. Such failures have a separate limit, so that they do not suppress the failure of the
 /// client's next attempt.
 pub(crate) fn report(peer: SocketAddr, error: &TlsError) {
     let level = if matches!(error, TlsError::Refused) { Level::INFO } else { Level::WARN };

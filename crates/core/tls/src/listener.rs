@@ -17,7 +17,7 @@ use crate::metered::Metered;
 use crate::verify::{self, Allowed, AllowedClients};
 use crate::{Authority, Fingerprint, Identity, SecureStream, TlsError, moving};
 
-/// Number of round trips that a handshake may take, with retransmissions, and the maximum time for them.
+/// Number of round trips that a handshake may take, including retransmissions, and the maximum total time for them.
 const HANDSHAKE_TRIPS: u32 = 8;
 const MAX_TRIPS_TIME: Duration = Duration::from_secs(60);
 
@@ -64,7 +64,7 @@ impl HandshakeLimits {
 
 /// Accepts secure connections from clients whose keys are allowed.
 ///
-/// Handshakes proceed concurrently within [`HandshakeLimits`], which also limit the connections that
+/// Handshakes proceed concurrently within [`HandshakeLimits`], which also apply to connections that
 /// [`accept`](Self::accept) has not returned yet. A failed handshake is logged (`tracing`, target `longhaul::tls`) with
 /// the peer's address and the reason, within the limits of [`limiter`].
 pub struct SecureListener {
@@ -90,8 +90,8 @@ struct Acceptor {
 }
 
 impl SecureListener {
-    /// Creates a listener that presents `identity` and accepts clients for whose keys `allowed` returns true. `allowed`
-    /// is called during the handshake and must not block.
+    /// Creates a listener that presents `identity` and accepts clients if `allowed` returns true for their keys.
+    /// `allowed` is called during the handshake and must not block.
     ///
     /// # Errors
     /// Returns [`TlsError::Protocol`] if the identity cannot be used.
@@ -143,7 +143,8 @@ impl SecureListener {
 
     /// Returns the next connection of a client whose key is allowed.
     ///
-    /// Cancel safety: this method is cancel safe. Handshakes proceed while it is not called, but no new one begins.
+    /// Cancel safety: this method is cancel safe. Handshakes in progress continue even if it is not called, but no new
+    /// ones begin.
     ///
     /// # Errors
     /// Returns the errors of the listener's UDP socket. Failures of single connections are logged.

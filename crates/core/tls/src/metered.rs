@@ -1,4 +1,4 @@
-//! Streams from which at most a limited number of bytes can be read.
+//! Stream wrapper that limits the number of bytes read.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -40,7 +40,7 @@ impl Metered {
         self.left = None;
     }
 
-    /// Shuts down this direction after a failed handshake and discards what the peer still sends, because a reset
+    /// Shuts down this direction after a failed handshake and discards data that the peer still sends, because a reset
     /// caused by unread data could overtake the TLS alert. The connection is aborted if the peer does not close it in
     /// time.
     pub(crate) async fn finish(&mut self) {
@@ -50,7 +50,7 @@ impl Metered {
             while self.stream.read(&mut waste).await? > 0 {}
             self.stream.closed().await
         };
-        // The handshake has failed already, and its error is the one to report.
+        // The handshake has already failed, and that error is the one to report.
         let _ = tokio::time::timeout(FAREWELL, farewell).await;
     }
 }

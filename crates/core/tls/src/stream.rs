@@ -18,8 +18,8 @@ use crate::{Fingerprint, TlsError, moving};
 /// An encrypted connection to a peer with a known key.
 ///
 /// Written data may stay in a buffer until [`flush`](AsyncWriteExt::flush). If the peer, or an attacker, ends the
-/// connection without TLS's `close_notify`, reads fail with `UnexpectedEof`; other failures of TLS are found by
-/// [`tls_error`](crate::tls_error).
+/// connection without TLS's `close_notify`, reads fail with `UnexpectedEof`; for other failures of TLS,
+/// [`tls_error`](crate::tls_error) returns the cause.
 pub struct SecureStream {
     tls: TlsStream<Metered>,
     peer: Fingerprint,
@@ -90,7 +90,7 @@ impl SecureStream {
     }
 
     /// Returns 32 bytes that only the two ends of this connection can derive, for a protocol that is bound to the
-    /// connection (RFC 8446, section 7.5). Each such protocol uses a `label` of its own.
+    /// connection (RFC 8446, section 7.5). Each such protocol must use its own `label`.
     ///
     /// # Errors
     /// Returns [`TlsError::Protocol`] if the TLS library refuses.

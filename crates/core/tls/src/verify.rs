@@ -1,4 +1,4 @@
-//! Verification of the peer's certificate: only its key counts, unless an authority has signed it.
+//! Verification of the peer's certificate: only its key counts, unless an authority has signed the certificate.
 
 use std::fmt;
 use std::sync::Arc;
@@ -81,7 +81,7 @@ pub(crate) enum Grounds {
     Authority,
 }
 
-/// Returns why a client may connect, or `None` if it may not.
+/// Returns the reason why a client may connect, or `None` if it may not.
 pub(crate) fn may_connect(
     allowed: &Allowed,
     authority: Option<&Authority>,
@@ -113,7 +113,8 @@ fn refused(error: KeyError) -> Error {
     Error::InvalidCertificate(CertificateError::Other(OtherError(Arc::new(error))))
 }
 
-/// The methods that both kinds of verifiers have: signatures are those of TLS 1.3, because TLS 1.2 is never negotiated.
+/// Signature methods shared by both verifiers. Only TLS 1.3 signatures are supported, because TLS 1.2 is never
+/// negotiated.
 macro_rules! ed25519_signatures {
     () => {
         fn verify_tls12_signature(

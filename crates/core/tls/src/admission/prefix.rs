@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Address prefix. A prefix of full length is a single address.
+/// Address prefix. A full-length prefix is a single address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Prefix {
     address: IpAddr,
@@ -14,7 +14,7 @@ impl Prefix {
     #[must_use]
     pub fn contains(&self, peer: IpAddr) -> bool {
         let ((ours, width), (theirs, other)) = (number(self.address), number(peer.to_canonical()));
-        // A shift by the whole width (prefix length 0) yields `None`: all addresses match.
+        // For prefix length 0, the shift by the whole width yields `None`: all addresses match.
         width == other && (ours ^ theirs).checked_shr(self.rest(width)).unwrap_or(0) == 0
     }
 
