@@ -14,7 +14,7 @@ pub struct ClockPair {
     pub realtime: Duration,
 }
 
-/// Largest difference between the clocks that is attributed to slewing.
+/// Largest difference between the movements of both clocks that is attributed to slewing.
 ///
 /// If the wall clock moves by more than this relative to the monotonic clock between two batches, it was stepped. A
 /// timestamp before or after the permitted range is clamped if it is outside by at most this, and discarded otherwise.

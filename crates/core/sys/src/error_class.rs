@@ -9,7 +9,7 @@ pub enum ErrorClass {
     /// informed. (`EMSGSIZE`)
     MessageTooLarge,
     /// The host is short of memory or queue space, and the datagram is lost. Retry after a delay: readiness does not
-    /// depend on this shortage, so waiting for writability would spin or hang. (`ENOBUFS`, `ENOMEM`)
+    /// depend on this shortage, so waiting for writability would cause a busy loop or a hang. (`ENOBUFS`, `ENOMEM`)
     NoBuffers,
     /// The datagram cannot be sent to this address at present: there is no route, the interface is down, a firewall
     /// forbids it, the source address was removed, the socket could not be connected again, or the address is invalid as

@@ -18,7 +18,8 @@ use std::net::{IpAddr, SocketAddr};
 
 pub use error_class::ErrorClass;
 
-/// Returns IPv4-mapped IPv6 addresses, as IPv4 peers of an IPv6 socket have them, as IPv4 addresses, and others unchanged.
+/// Converts IPv4-mapped IPv6 addresses, which an IPv6 socket reports for IPv4 peers, to IPv4 addresses, and returns
+/// other addresses unchanged.
 #[must_use]
 pub fn canonical(address: SocketAddr) -> SocketAddr {
     match address.ip().to_canonical() {

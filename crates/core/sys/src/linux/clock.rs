@@ -24,7 +24,7 @@ pub fn realtime_now() -> Duration {
 /// Returns both clocks, for a [`ClockMap`](crate::clock::ClockMap).
 ///
 /// The wall clock is read between two readings of the monotonic clock. If these are more than 20 us apart because the
-/// thread was interrupted, the clocks are read again, up to three times in all. This takes about 80 ns.
+/// thread was interrupted, the clocks are read again, up to three times in total. This takes about 80 ns.
 #[must_use]
 pub fn clock_pair() -> ClockPair {
     let mut before = monotonic_now();

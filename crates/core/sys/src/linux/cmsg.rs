@@ -19,18 +19,20 @@ const INT: usize = space(size_of::<libc::c_int>());
 const PKTINFO4: usize = space(size_of::<libc::in_pktinfo>());
 const PKTINFO6: usize = space(size_of::<libc::in6_pktinfo>());
 
-/// Bytes for the messages that may be sent together: TOS or traffic class, source address, segment size.
+/// Space in bytes for the control messages that may be sent together: TOS or traffic class, source address, segment
+/// size.
 const SEND_ROOM: usize = (INT + PKTINFO6 + INT).next_multiple_of(128);
 
-/// Bytes for the messages enabled by `options`: timestamp, drops, segment size, TOS, TTL, and destination address,
-/// which a dual-stack socket may report in both forms.
+/// Space in bytes for the control messages enabled by `options`: timestamp, drops, segment size, TOS, TTL, and
+/// destination address, which a dual-stack socket may report in both forms.
 const RECV_ROOM: usize = (TIMESTAMP + 4 * INT + PKTINFO6 + PKTINFO4).next_multiple_of(128);
 
 pub(super) type SendControl = Filled<SEND_ROOM>;
 pub(super) type RecvControl = Filled<RECV_ROOM>;
 
 impl<const ROOM: usize> Filled<ROOM> {
-    /// Appends a message. [`SEND_ROOM`] suffices for one message of each kind that is used; further ones are omitted.
+    /// Appends a message. [`SEND_ROOM`] suffices for one message of each kind that is used; further messages are
+    /// omitted.
     pub(super) fn push(&mut self, level: i32, kind: i32, data: &[u8]) {
         let end = self.len + space(data.len());
         let Some(room) = self.bytes.get_mut(self.len..end) else {

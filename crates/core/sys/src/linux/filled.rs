@@ -1,6 +1,6 @@
-//! Memory for what the kernel reads or writes.
+//! Memory for data that the kernel reads or writes.
 
-/// An aligned array, of which the first `len` bytes are in use.
+/// Aligned array of which the first `len` bytes are in use.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(8))]
 pub(super) struct Filled<const ROOM: usize> {
@@ -23,7 +23,7 @@ impl<const ROOM: usize> Filled<ROOM> {
         &mut self.bytes
     }
 
-    /// Sets the length that the kernel reports, which it may have cut.
+    /// Sets the length as reported by the kernel, limited to the size of the array.
     pub(super) fn set_len(&mut self, len: usize) {
         self.len = len.min(ROOM);
     }

@@ -42,7 +42,7 @@ const EXACT: i32 = 1 << 16;
 /// options that the kernel supports.
 pub(super) fn set_up(fd: BorrowedFd<'_>, v6: bool, is_wildcard: bool) -> Features {
     let on = |level, name| set_option(fd, level, name, 1).is_ok();
-    // On an IPv6 socket, the IPv4 options apply to IPv4-mapped peers. IPv6-only sockets accept them, too.
+    // On an IPv6 socket, the IPv4 options apply to IPv4-mapped peers. IPv6-only sockets also accept them.
     let both = |v4_name, v6_name| on(IPPROTO_IP, v4_name) & (!v6 || on(IPPROTO_IPV6, v6_name));
     // IPV6_RECVPKTINFO applies to IPv4-mapped peers as well.
     let dst_ip = if v6 { (IPPROTO_IPV6, libc::IPV6_RECVPKTINFO) } else { (IPPROTO_IP, libc::IP_PKTINFO) };

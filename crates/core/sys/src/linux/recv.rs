@@ -23,8 +23,8 @@ pub const MAX_RECV_BATCH: usize = MAX_BATCH;
 /// Coalesced datagrams have the same peer, TOS, TTL, and size, except that the last one may be shorter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Meta {
-    /// Source address. It is an IPv4 address for an IPv4 peer of an IPv6 socket. A forged source port may be zero, to
-    /// which no reply can be sent.
+    /// Source address. It is an IPv4 address for an IPv4 peer of an IPv6 socket. A forged source port may be zero; no
+    /// reply can be sent to it.
     pub addr: SocketAddr,
     /// Destination address. It is the socket's own address if the socket is bound to one. Otherwise, it is reported by
     /// the kernel, or `None` if the kernel does not report it.
@@ -37,8 +37,8 @@ pub struct Meta {
     pub tos: Option<u8>,
     /// TTL or hop limit on arrival. `None` if not reported by the kernel.
     pub ttl: Option<u8>,
-    /// Time at which the kernel received the message (the first of coalesced datagrams), by `CLOCK_REALTIME` since the
-    /// Unix epoch, for [`ClockMap`](crate::clock::ClockMap). `None` if not reported by the kernel.
+    /// Time at which the kernel received the message (for coalesced datagrams, the first of them), on `CLOCK_REALTIME`
+    /// since the Unix epoch, for [`ClockMap`](crate::clock::ClockMap). `None` if not reported by the kernel.
     pub timestamp: Option<Duration>,
     /// Whether the buffer was too small. The last datagram was truncated and is not part of the message.
     pub truncated: bool,
@@ -71,8 +71,8 @@ pub struct RecvBatch {
 }
 
 impl RecvBatch {
-    /// Creates a batch for up to `messages` (1 to [`MAX_RECV_BATCH`]) messages, with buffers from `pool`, which are
-    /// taken from the pool by the first receive.
+    /// Creates a batch for up to `messages` (1 to [`MAX_RECV_BATCH`]) messages, with buffers that the first receive
+    /// takes from `pool`.
     #[must_use]
     pub fn new(pool: &RecvPool, messages: usize) -> Self {
         let messages = messages.clamp(1, MAX_RECV_BATCH);
@@ -131,7 +131,7 @@ impl Received<'_> {
 impl UdpSocket {
     /// Receives as many messages as have arrived and fit into `batch`. Returns their number, which is at least one.
     ///
-    /// The previous messages of `batch` are replaced; bytes taken from them stay valid.
+    /// The previous messages of `batch` are replaced; bytes taken from them remain valid.
     ///
     /// # Errors
     /// Returns the unchanged system error, which [`ErrorClass`](super::ErrorClass) classifies. `batch` is then empty.

@@ -86,7 +86,7 @@ impl UdpSocket {
     /// # Errors
     /// Returns the unchanged system error, which [`ErrorClass`] classifies, or `InvalidInput` for more than
     /// [`MAX_SLICES`] slices. In general, nothing was sent in this case. If the datagrams are sent one by one, the
-    /// error may also be that of a later datagram; the rest of the batch is then not sent.
+    /// error may also belong to a later datagram; the rest of the batch is then not sent.
     pub fn send(&self, transmit: &Transmit<'_>) -> io::Result<()> {
         check(transmit)?;
         let Some(size) = transmit.gso() else {
