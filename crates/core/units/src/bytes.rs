@@ -34,7 +34,7 @@ impl Bytes {
         Self::from_f64(self.as_f64() * factor)
     }
 
-    /// Returns the (fractional) number of segments of `mss` bytes. An `mss` of zero is taken as one byte.
+    /// Returns the (fractional) number of segments of `mss` bytes. An `mss` of zero counts as one byte.
     #[must_use]
     pub fn segments(self, mss: Self) -> f64 {
         self.as_f64() / mss.0.max(1) as f64

@@ -6,10 +6,11 @@
 //! * [`CheshireCodec`] parses and emits this format.
 //! * [`Options`] are the options of RFC 9293, RFC 7323, RFC 2018 and RFC 5482 and seven experimental ones (RFC 6994).
 //! * [`shim`] converts datagrams to ordinary TCP segments for a kernel or a capture file, and back.
-//! * [`pcap`] has the headers of capture files.
-//! * [`probe`] has the path measurement datagrams, which share the UDP port with the segments.
+//! * [`pcap`] contains the headers of capture files.
+//! * [`probe`] contains the path measurement datagrams, which share the UDP port with the segments.
 //!
-//! `docs/wire.md` specifies every byte and has the test vectors. No function allocates, and none panics on any input.
+//! `docs/wire.md` specifies every byte and contains the test vectors. No function allocates, and none panics on any
+//! input.
 //!
 //! ```
 //! use longhaul_wire::{CheshireCodec, Codec, Flags, Header, Segment, Timestamps};

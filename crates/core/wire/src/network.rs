@@ -2,10 +2,10 @@
 //!
 //! Quick-Start (RFC 4782), RCP and XCP need routers that read and write a header. IP options cannot be sent from a UDP
 //! socket, so the header is carried in a TCP option, [`NetworkOption`], which the routers of an emulated path find and
-//! edit in place ([`edit_forward`]). Ordinary routers ignore it, and a sender must not take their silence for approval.
-//! Therefore, each router that processes the header increments [`Forward::stamps`]. The receiver compares this count to
-//! the hop count, the difference between the sent and the received TTL ([`Forward::feedback`]). If there are fewer
-//! stamps than hops, or none, the request is denied.
+//! edit in place ([`edit_forward`]). Ordinary routers ignore it, and a sender must not interpret their silence as
+//! approval. Therefore, each router that processes the header increments [`Forward::stamps`]. The receiver compares
+//! this count to the hop count, the difference between the sent and the received TTL ([`Forward::feedback`]). If there
+//! are fewer stamps than hops, or none, the request is denied.
 
 use crate::codec::{options_bytes_mut, put};
 use crate::options::ExId;

@@ -134,7 +134,7 @@ impl AckRate {
     /// Requests an immediate ACK for the segment that carries this option. The rate does not change.
     pub const AT_ONCE: Self = Self(0);
 
-    /// Requests one ACK per `segments` full-sized segments. Values above 127 are taken as 127. Zero is
+    /// Requests one ACK per `segments` full-sized segments. Values above 127 are treated as 127. Zero is
     /// [`AckRate::AT_ONCE`].
     #[must_use]
     pub const fn each(segments: u8) -> Self {

@@ -80,8 +80,8 @@ impl Probe {
 
     /// Returns the first 4 bytes of the nonce from a quote of at least 8 bytes of the probe.
     ///
-    /// Fewer bytes are a valid quote, too: RFC 792 requires only 8 bytes after the IP header, which are the UDP header.
-    /// RFC 1812, section 4.3.2.3 and RFC 4443, section 2.4 require as many bytes as fit.
+    /// A shorter quote is also valid: RFC 792 requires only 8 bytes after the IP header, which are the UDP header. RFC
+    /// 1812, section 4.3.2.3 and RFC 4443, section 2.4 require as many bytes as fit.
     #[must_use]
     pub fn quoted_nonce(quote: &[u8]) -> Option<u32> {
         let &[kind, _, _, _, a, b, c, d] = quote.first_chunk::<8>()?;

@@ -37,7 +37,7 @@ pub fn size(bytes: u64) -> String {
     format!("{number:.decimals$} {}", unit.unwrap_or(&""))
 }
 
-/// Formats a number of seconds as people say it, in at most two units: `4 min 32 s`.
+/// Formats a number of seconds in at most two units: `4 min 32 s`.
 #[must_use]
 pub fn duration(seconds: f64) -> String {
     const UNITS: [(&str, u64); 4] = [("days", 86_400), ("h", 3600), ("min", 60), ("s", 1)];

@@ -1,4 +1,4 @@
-//! Iterator over an option list as kinds and bodies.
+//! Iterator over the kinds and bodies of an option list.
 
 use crate::ParseError;
 
