@@ -1,13 +1,13 @@
-//! TCP endpoint of one UDP socket: demultiplexing by address, a listener, TIME-WAIT, and answers to segments without
-//! a connection.
+//! TCP endpoint of one UDP socket: demultiplexing by address, a listener, TIME-WAIT, and replies to segments that
+//! belong to no connection.
 //!
 //! # Driving it
 //!
 //! The caller passes each receive batch to [`handle_datagram`](Endpoint::handle_datagram), calls
-//! [`handle_timeout`](Endpoint::handle_timeout) at the time that [`poll_timeout`](Endpoint::poll_timeout) returned,
-//! and runs application calls through [`drive`](Endpoint::drive). After any of them, it calls
+//! [`handle_timeout`](Endpoint::handle_timeout) at the time that [`poll_timeout`](Endpoint::poll_timeout) returned, and
+//! runs application calls through [`drive`](Endpoint::drive). After any of them, it calls
 //! [`poll_transmit`](Endpoint::poll_transmit) until it returns `None`, and then [`poll_event`](Endpoint::poll_event)
-//! until it returns `None`. Connections send in turn, one batch each.
+//! until it returns `None`. Connections take turns to send, one batch each.
 //!
 //! The effect of unverified addresses is bounded: no answer is larger than the segment it answers, a SYN-ACK is sent
 //! at most three times unless the SYN is repeated, and beyond the backlog SYNs are answered with stateless SYN
@@ -90,7 +90,7 @@ pub enum EndpointEvent {
 pub struct Destination {
     /// Addresses of the path.
     pub tuple: Tuple,
-    /// The connection, or `None` for an answer that belongs to none, all bytes of which are in
+    /// The connection, or `None` for a reply that belongs to no connection; all bytes of such a reply are in
     /// [`Batch::headers`](crate::Batch::headers).
     pub connection: Option<ConnId>,
 }
@@ -109,7 +109,7 @@ pub struct DatagramMeta {
 }
 
 impl DatagramMeta {
-    /// Returns the metadata of a single datagram from `remote` to a socket with one address.
+    /// Returns the metadata of a single datagram from `remote`, received on a socket with one address.
     #[must_use]
     pub fn new(remote: SocketAddr, len: usize) -> Self {
         let local = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
@@ -121,19 +121,19 @@ impl DatagramMeta {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct EndpointStats {
-    /// Datagrams that could not be parsed.
+    /// Number of datagrams that could not be parsed.
     pub malformed: u64,
     /// SYN cookies sent.
     pub cookies_sent: u64,
-    /// Connections opened by a returned SYN cookie.
+    /// Number of connections opened by a returned SYN cookie.
     pub cookies_accepted: u64,
     /// Segments without a connection.
     pub stray: u64,
-    /// RSTs sent in answer to such segments.
+    /// Number of RSTs sent in reply to such segments.
     pub resets_sent: u64,
-    /// SYNs and returned cookies dropped because of a limit.
+    /// Number of SYNs and returned cookies dropped because of a limit.
     pub refused: u64,
-    /// Path measurement probes answered.
+    /// Number of path measurement probes answered.
     pub probes_answered: u64,
 }
 
@@ -161,7 +161,8 @@ pub struct Endpoint {
     buckets: Buckets,
     memory: usize,
     stats: EndpointStats,
-    /// The shortest patience of the connections that received something since it was taken.
+    /// The smallest patience of the connections that have received data since
+    /// [`take_read_patience`](Self::take_read_patience) was last called.
     read_patience: Option<Span>,
     now: Time,
 }
@@ -222,9 +223,9 @@ impl Endpoint {
     }
 
     /// Prepares for the endpoint to be dropped: connections that did not finish sending get a RST, which
-    /// [`poll_transmit`](Self::poll_transmit) returns. If the FIN was sent, or only the peer's window keeps it, there is
-    /// no RST: the peer can do without our last acknowledgment, and a RST could make it discard unread data. If data has
-    /// not been sent, the peer would wait forever, so it gets a RST, and so does a peer whose data is discarded.
+    /// [`poll_transmit`](Self::poll_transmit) returns. There is no RST if the FIN was sent, or only the peer's window
+    /// holds it back: the peer does not need our last acknowledgment, and a RST could make it discard unread data. If
+    /// data is unsent, the peer would wait forever, so it gets a RST, as does a peer whose data is discarded.
     pub fn abandon(&mut self, now: Time) {
         self.unlisten(now);
         let ours = |state| matches!(state, State::FinWait1 | State::Closing | State::LastAck | State::TimeWait);
@@ -257,7 +258,7 @@ impl Endpoint {
         }
     }
 
-    /// Opens a connection. Returns `None` if there already is one between these addresses, if they are not valid
+    /// Opens a connection. Returns `None` if there already is one between these addresses, if they are not the valid
     /// addresses of two hosts ([`Tuple::joins_two_hosts`]), or if the maximum number of connections is reached.
     pub fn connect(&mut self, now: Time, tuple: Tuple, config: Arc<Config>) -> Option<ConnId> {
         let now = self.advance(now);
@@ -299,7 +300,7 @@ impl Endpoint {
         Some(self.slots.of(id)?.tuple)
     }
 
-    /// Lets the application act on a connection; returns `None` if the endpoint has forgotten it.
+    /// Runs an application call on a connection; returns `None` if the endpoint has forgotten it.
     pub fn drive<R>(&mut self, now: Time, id: ConnId, act: impl FnOnce(&mut Connection) -> R) -> Option<R> {
         let now = self.advance(now);
         let connection = self.connection_mut(id)?;
@@ -331,7 +332,7 @@ impl Endpoint {
         self.is_empty() && self.time_wait.records.is_empty()
     }
 
-    /// Returns whether there is no connection (TIME-WAIT records may remain).
+    /// Returns whether there are no connections; TIME-WAIT records may remain.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.slots.len() == 0
@@ -405,7 +406,7 @@ impl Endpoint {
         least.filter(|least| seq::later(*least, iss)).unwrap_or(iss)
     }
 
-    /// Adds a connection, which the limits have admitted: with its share if the peer opened it.
+    /// Adds a connection that the limits have admitted, with the `share` of its peer's address if the peer opened it.
     fn insert(&mut self, tuple: Tuple, mut connection: Connection, share: Option<Arc<Share>>) -> ConnId {
         connection.opening().recall(self.now, tuple.remote.ip());
         if share.is_some() {

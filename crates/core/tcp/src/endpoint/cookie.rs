@@ -112,7 +112,7 @@ pub(super) fn open(keys: &Keys, tuple: &Tuple, ack: &Header, now: Time) -> Optio
     let parity = u64::from(options & parity_bit != 0);
     let current = slot_of(now);
     let slot = if current & 1 == parity { current } else { current.checked_sub(1)? };
-    // The MAC covers the width, so that a cookie of one kind cannot pass for one of the other.
+    // The MAC covers the width, so that a cookie of one width cannot pass for one of the other.
     let expected = keys.cookie(tuple, peer_isn, slot, (width, options)) << width | options;
     // All bits are compared at once, so that the timing does not depend on which of them differ.
     let wrong_stamp = stamp.map_or(0, |t| t.echo ^ keys.cookie_stamp(tuple, peer_isn, slot, options));

@@ -47,7 +47,7 @@ impl Directory {
         }
     }
 
-    /// Locks the part that has entries with `hash`. Its bits 32 to 35 are not those that the hash table uses.
+    /// Locks the part that contains entries with `hash`. It uses bits 32 to 35, which the hash table does not use.
     fn part(&self, hash: u64) -> Option<MutexGuard<'_, Part>> {
         let part = self.parts.get((hash >> 32) as usize % PARTS)?;
         Some(part.lock().unwrap_or_else(PoisonError::into_inner))

@@ -1,4 +1,4 @@
-//! Counters and addresses of connections that the endpoints on several sockets have in common.
+//! Counters and addresses of connections shared by the endpoints on several sockets.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -17,7 +17,7 @@ use crate::keys::Keys;
 #[derive(Clone)]
 pub struct EndpointGroup(Arc<Group>);
 
-/// Counters that all endpoints of a group change.
+/// Counters shared and changed by all endpoints of a group.
 #[derive(Debug, Default)]
 pub(super) struct Counts {
     /// Number of connections, without TIME-WAIT records.
@@ -47,7 +47,7 @@ impl Count {
         let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |value| Some(value.saturating_sub(less)));
     }
 
-    /// Replaces a part of `old` by one of `new`.
+    /// Replaces the amount `old` in a sum by `new`.
     fn replace(&self, old: usize, new: usize) {
         match new.checked_sub(old) {
             Some(0) => {}
@@ -73,12 +73,12 @@ pub(super) struct Share {
     memory: Count,
 }
 
-/// An endpoint's part in its group.
+/// An endpoint's membership in its group.
 #[derive(Debug)]
 pub(super) struct Membership {
     group: EndpointGroup,
     pub(super) shared: bool,
-    /// The number of the endpoint in the directory, if it is there.
+    /// Number of the endpoint in the directory, if it is registered there.
     pub(super) index: Option<u32>,
     /// Memory of this endpoint that is contained in the group's sum.
     published: usize,
@@ -130,7 +130,7 @@ impl Membership {
         self.counts().live.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
     }
 
-    /// Counts a passive open, like [`open`](Self::open), also for the peer's address.
+    /// Counts a passive open like [`open`](Self::open), and also counts it for the peer's address.
     pub(super) fn open_from(&self, address: IpAddr, limit: usize, limit_per_address: usize) -> Option<Arc<Share>> {
         let mut addresses = self.group.addresses();
         let key = prefix(address);
@@ -143,7 +143,7 @@ impl Membership {
         Some(Arc::clone(share))
     }
 
-    /// Ends the count of a connection from `address`, which has `charged` bytes of its share.
+    /// Removes a connection from `address` from the counts, and its `charged` bytes from the share of that address.
     pub(super) fn close(&self, address: IpAddr, share: Option<&Share>, charged: usize) {
         self.counts().live.subtract(1);
         let Some(share) = share else { return };
@@ -166,14 +166,14 @@ impl Membership {
         &self.group.0.counts
     }
 
-    /// Returns the memory of all endpoints in bytes, if this one has `own` bytes. That of others is known up to one
-    /// [`UNIT`] each.
+    /// Returns the memory of all endpoints in bytes, given that this endpoint uses `own` bytes. For every other
+    /// endpoint, the result is accurate to one [`UNIT`].
     pub(super) fn memory(&self, own: usize) -> usize {
         self.counts().memory.get().saturating_sub(self.published).saturating_add(own)
     }
 
     /// Adds a change of this endpoint's memory to the sum of the group, unless it is small: the endpoints run on
-    /// several cores, and each write to a shared counter costs all of them.
+    /// several cores, and each write to a shared counter slows down all of them.
     pub(super) fn publish(&mut self, own: usize) {
         if self.shared && own.abs_diff(self.published) >= UNIT {
             self.publish_all(own);
@@ -247,7 +247,7 @@ impl Share {
     }
 }
 
-/// Returns the address that a peer's connections are counted by.
+/// Returns the address or prefix under which a peer's connections are counted.
 fn prefix(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() & !u128::from(u64::MAX)).into(),

@@ -13,9 +13,9 @@ use crate::{Endpoint, EndpointConfig, Tuple};
 impl Endpoint {
     /// Creates an endpoint without connections. The limits of `config` apply to all endpoints of `group` together.
     ///
-    /// If the endpoints have the same address, `index` is the number of this one in the directory of the group, and all
-    /// must have the same secret. With `None`, the endpoint is not in the directory: endpoints with different addresses
-    /// may have a connection to the same peer each.
+    /// If all endpoints of the group have the same address, `index` is the number of this endpoint in the directory of
+    /// the group, and all must use the same secret. With `None`, the endpoint is not in the directory: endpoints with
+    /// different addresses may each have a connection to the same peer.
     #[must_use]
     pub fn in_group(config: EndpointConfig, now: Time, group: EndpointGroup, index: Option<u32>) -> Self {
         Self::with(config, now, Membership::new(group, index))
@@ -38,7 +38,7 @@ impl Endpoint {
         self.listener.is_some()
     }
 
-    /// Replaces the limits, for another listener on the same socket. Connections above a new limit stay until they
+    /// Replaces the limits, for another listener on the same socket. Connections above a new limit are kept until they
     /// end. The secret, the number of TIME-WAIT records and the initial sequence number for tests are kept.
     pub fn set_limits(&mut self, config: &EndpointConfig) {
         let EndpointConfig { secret, max_time_wait, initial_sequence, .. } = self.config;
@@ -60,7 +60,7 @@ impl Endpoint {
         self.membership.open_from(tuple.remote.ip(), self.config.max_connections, self.config.max_per_address)
     }
 
-    /// Updates the memory of a connection, and the pressure on it.
+    /// Updates the memory accounting of a connection, and the memory pressure on it.
     pub(super) fn charge(&mut self, index: u32) {
         let Some(slot) = self.slots.get_mut(index) else { return };
         let memory = slot.connection.status().memory();
@@ -72,7 +72,7 @@ impl Endpoint {
         slot.connection.set_pressure(all.max(its));
     }
 
-    /// Ends the counts of a connection that is forgotten.
+    /// Removes a connection that is being forgotten from all counts.
     pub(super) fn discharge(&mut self, slot: &Slot) {
         self.memory = self.memory.saturating_sub(slot.memory);
         self.membership.publish(self.memory);
@@ -94,7 +94,7 @@ impl Slot {
     }
 }
 
-/// The other endpoints of the group go on without this one.
+/// The other endpoints of the group continue without this one.
 impl Drop for Endpoint {
     fn drop(&mut self) {
         if !self.membership.shared {

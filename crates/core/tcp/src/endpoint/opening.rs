@@ -1,4 +1,4 @@
-//! Segments without a connection: passive opens, returned SYN cookies, and resets; and the observers of connections.
+//! Segments that belong to no connection: passive opens, returned SYN cookies, and resets. Also installs observers.
 
 use std::sync::Arc;
 
@@ -16,8 +16,9 @@ use crate::{
 
 #[expect(clippy::multiple_inherent_impl, reason = "one file per task")]
 impl Endpoint {
-    /// Returns whether the connection in a slot gives up its addresses: it has ended, as by a reset, but not been
-    /// reaped yet, or the application still holds it in TIME-WAIT and `syn` opens another one (RFC 6191).
+    /// Returns whether the connection in a slot gives up its addresses. This is the case if it has ended, for example
+    /// by a reset, but has not been reaped, or if the application still holds it in TIME-WAIT and `syn` opens a new
+    /// connection (RFC 6191).
     pub(super) fn yields(&mut self, index: u32, syn: &Header) -> bool {
         let Some(slot) = self.slots.get(index) else { return false };
         if slot.connection.status().is_drained() {
@@ -47,8 +48,8 @@ impl Endpoint {
     }
 
     /// Handles an ACK that does not belong to the handshake of the half-open connection in a slot, while cookies are
-    /// outstanding: the peer may answer a cookie that it got before its repeated SYN opened the connection. Returns `None`
-    /// for any other segment, and otherwise whether the connection gives up its addresses.
+    /// outstanding: the peer may be returning a cookie that it received before its repeated SYN opened the connection.
+    /// Returns `None` for any other segment, and otherwise whether the connection gives up its addresses.
     pub(super) fn meets_half_open(&mut self, now: Time, meta: &DatagramMeta, index: u32, ack: &Header) -> Option<bool> {
         self.slots.get(index).filter(|slot| slot.connection.status().is_other_handshake(ack))?;
         if !self.may_return_cookie(now, ack) {
@@ -63,7 +64,7 @@ impl Endpoint {
         Some(returns)
     }
 
-    /// Returns whether cookies are outstanding, and a segment may return one.
+    /// Returns whether cookies are outstanding, so that the segment may return one.
     fn may_return_cookie(&self, now: Time, ack: &Header) -> bool {
         let is_plain = ack.flags.contains(Flags::ACK) && !ack.flags.intersects(Flags::SYN | Flags::RST);
         is_plain && self.listener.is_some() && self.membership.cookies_until().is_some_and(|until| now <= until)
@@ -139,8 +140,8 @@ impl Endpoint {
     ) {
         let syn = segment.header;
         let Some(listener) = self.listener.as_ref() else { return };
-        // A reused pair gets no cookie: its initial sequence number has to be beyond that of the previous connection,
-        // and a late ACK of that connection could return the cookie.
+        // A reused pair of addresses gets no cookie: its initial sequence number must be beyond that of the previous
+        // connection, and a late ACK of that connection could return the cookie.
         let many = self.config.always_cookies || self.membership.counts().pending.get() >= self.config.backlog;
         if many && previous.is_none() && !self.is_full_for(&meta.tuple) {
             self.send_cookie(now, meta.tuple, syn);
@@ -193,7 +194,7 @@ impl Endpoint {
     /// cannot concern a cookie.
     ///
     /// While cookies are outstanding, an ACK without a valid one is dropped and not answered with a RST: the peer's
-    /// first ACK may have been lost or dropped for lack of room, and its later segments do not match the cookie.
+    /// first ACK may have been lost or dropped for lack of room, and its later segments no longer match the cookie.
     pub(super) fn open_by_cookie(&mut self, now: Time, meta: &DatagramMeta, ack: &Header) -> Option<Option<u32>> {
         let listener = self.listener.as_ref().filter(|_| self.may_return_cookie(now, ack))?;
         let Some(what) = cookie::open(&self.keys, &meta.tuple, ack, now) else { return Some(None) };
@@ -235,7 +236,7 @@ impl Endpoint {
         }
     }
 
-    /// Queues an answer that belongs to no connection, or drops it if the queue is full.
+    /// Queues a reply that belongs to no connection, or drops it if the queue is full.
     pub(super) fn answer(&mut self, tuple: Tuple, header: Header) {
         const LIMIT: usize = 4096;
         if self.answers.len() < LIMIT {
@@ -257,7 +258,7 @@ impl Endpoint {
     }
 
     /// Sets the factory of observers for connections that peers open. It applies to connections whose SYN arrives
-    /// later; they are observed from their SYN on.
+    /// later; these connections are observed from the SYN on.
     pub fn observe_incoming(&mut self, observers: Option<Box<dyn IncomingObservers>>) {
         self.incoming_observers = observers;
     }

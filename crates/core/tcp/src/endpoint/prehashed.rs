@@ -1,8 +1,8 @@
-//! Hash tables whose keys are keyed hashes already.
+//! Hash tables whose keys are already keyed hashes.
 
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// Hasher of keys of the type `u64` that are hashes already.
+/// Hasher of keys of type `u64` that are already hashes.
 pub(super) type Prehashed = BuildHasherDefault<Hashed>;
 
 #[derive(Debug, Default)]

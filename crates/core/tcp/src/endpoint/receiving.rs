@@ -7,7 +7,8 @@ use longhaul_wire::{CheshireCodec, Codec, Header, ParseError};
 use crate::connection::Train;
 use crate::{Connection, ConnectionEvent, DatagramMeta, Endpoint, Payload, SegmentRecord, add};
 
-/// Connections of an endpoint up to which each may be asked for its round-trip time before the socket is left unread.
+/// Maximum number of connections for which the shortest round-trip time is determined before the driver may delay a
+/// read.
 const MAX_PATIENT: usize = 256;
 
 #[expect(clippy::multiple_inherent_impl, reason = "one file per task")]
@@ -17,7 +18,7 @@ impl Endpoint {
     pub fn handle_datagram(&mut self, now: Time, meta: &DatagramMeta, datagrams: &[u8], shared: Option<&Bytes>) {
         let now = self.advance(now);
         let mut slot = self.find_slot(&meta.tuple);
-        // The header of the last segment, if others may follow it in a train, and its encoding.
+        // The header of the last segment, if it may begin a train, and its encoding.
         let mut leader: Option<(Header, &[u8])> = None;
         let mut trains = shared;
         let mut rest = datagrams;
@@ -34,7 +35,7 @@ impl Endpoint {
                         rest = rest.get(train.count.saturating_mul(meta.stride)..).unwrap_or_default();
                         continue;
                     }
-                    // If one is refused, those within it would be as well: do not look for them.
+                    // If one train is refused, the trains within it would be refused as well, so do not look for them.
                     trains = trains.filter(|_| train.count <= 1);
                 }
                 let payload = payload_of(datagram, encoded.len(), shared);
@@ -48,7 +49,7 @@ impl Endpoint {
                 Ok(parsed) => parsed,
                 Err(error) => {
                     if self.reflect(now, meta, datagram) {
-                        // Probes measure the time there and back.
+                        // Probes measure the round-trip time, so they must not be delayed.
                         self.read_patience = Some(Span::ZERO);
                     } else {
                         self.drop_malformed(now, slot, datagram.len(), error);
@@ -64,8 +65,8 @@ impl Endpoint {
         self.finish_batch(now, slot);
     }
 
-    /// Handles one datagram whose payload is stored apart from its header and kept by reference, so that a simulation
-    /// need not copy them together. `header` contains all bytes before the payload.
+    /// Handles one datagram whose payload is stored separately from its header and kept by reference, so that a
+    /// simulation need not copy them together. `header` contains all bytes before the payload.
     pub fn handle_parts(&mut self, now: Time, meta: &DatagramMeta, header: &[u8], payload: &Bytes) {
         let len = header.len().saturating_add(payload.len());
         match CheshireCodec::parse(header) {
@@ -75,15 +76,16 @@ impl Endpoint {
                 let (slot, _) = self.take_segment(now, meta, slot, (&parsed, len), Payload::shared(payload, payload));
                 self.finish_batch(now, slot);
             }
-            // The header is damaged: its data offset points elsewhere than to the payload.
+            // The header is damaged: its data offset does not point to the payload.
             _ => self.handle_datagram(now, meta, &[header, payload].concat(), None),
         }
     }
 
-    /// Returns for how long the driver may leave the socket unread after what it has received since the last call: zero
-    /// unless all of it belongs to connections on which data streams in, and at most a 64th of the shortest round-trip time
-    /// of all connections. Reading several datagrams at once costs less, and delays ACKs by a small part of the round-trip
-    /// time. A driver may pause for longer where it sees that the sender does not wait for it, but not where this is zero.
+    /// Returns how long the driver may leave the socket unread, given the data received since the last call. The result
+    /// is zero unless all data belongs to connections that receive a stream, and otherwise at most 1/64 of the shortest
+    /// round-trip time of all connections. Reading several datagrams at once takes less CPU time, and delays ACKs by a
+    /// small fraction of the round-trip time. A driver may pause for longer if it knows that the sender is not waiting,
+    /// but not if this is zero.
     pub fn take_read_patience(&mut self) -> Span {
         let patience = self.read_patience.take().unwrap_or(Span::ZERO);
         if patience.is_zero() || self.slots.len() > MAX_PATIENT {
@@ -92,8 +94,8 @@ impl Endpoint {
         self.slots.live().filter_map(|slot| slot.connection.status().tolerable_delay()).fold(patience, Span::min)
     }
 
-    /// Passes a segment, from a datagram of the given length, to the connection in `slot`, or else to the one that it
-    /// belongs to or opens; returns the slot of that connection, and whether others may follow the segment in a train.
+    /// Passes a segment, from a datagram of the given length, to the connection in `slot`, or else to the connection
+    /// that it belongs to or opens. Returns the slot of that connection, and whether the segment may begin a train.
     fn take_segment(
         &mut self,
         now: Time,
@@ -143,8 +145,9 @@ impl Endpoint {
     }
 }
 
-/// Returns the train with which `datagrams` begins: those of `stride` bytes whose headers are `encoded`, except for the
-/// sequence numbers, which increase by the length of the payload from `seq` on. It is empty if the first one is shorter.
+/// Returns the train at the start of `datagrams`: datagrams of `stride` bytes whose headers equal `encoded`, except for
+/// the sequence numbers, which increase from `seq` by the length of the payload. The train is empty if the first
+/// datagram is shorter.
 fn train_at<'a>(datagrams: &'a [u8], stride: usize, encoded: &[u8], buffer: &'a Bytes, seq: u32) -> Train<'a> {
     let payload = stride.saturating_sub(encoded.len());
     let follows = |(datagram, seq): &(&[u8], u32)| CheshireCodec::continuation(encoded, datagram) == Some(*seq);
@@ -154,7 +157,7 @@ fn train_at<'a>(datagrams: &'a [u8], stride: usize, encoded: &[u8], buffer: &'a 
     Train { buffer, part, count, payload: payload as u16, header: encoded.len() as u16 }
 }
 
-/// Returns the part of a datagram from `offset` on, as a part of `shared` if that contains the datagram.
+/// Returns the part of a datagram from `offset` on, as a slice of `shared` if `shared` contains the datagram.
 fn payload_of<'a>(datagram: &'a [u8], offset: usize, shared: Option<&'a Bytes>) -> Payload<'a> {
     let bytes = datagram.get(offset..).unwrap_or_default();
     shared.map_or(Payload::copied(bytes), |shared| Payload::shared(bytes, shared))

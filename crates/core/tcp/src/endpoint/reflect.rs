@@ -1,4 +1,4 @@
-//! Stateless answers to path measurement probes (`docs/wire.md`, "Probes"), which report the arrival time of each
+//! Stateless replies to path measurement probes (`docs/wire.md`, "Probes"), which report the arrival time of each
 //! probe.
 
 use std::collections::VecDeque;
@@ -13,17 +13,17 @@ use crate::{Batch, DatagramMeta, Destination, Endpoint, SegmentRef, add};
 /// probes fills the queue, further probes are dropped, as by a full queue on the path.
 const LIMIT: usize = 2048;
 
-/// Queue of answers to probes.
+/// Queue of replies to probes.
 #[derive(Debug, Default)]
 pub(super) struct Reflector {
     queue: VecDeque<(Tuple, [u8; ANSWER_LEN])>,
-    /// Whether answers that belong to no connection went first the last time. The order alternates, so that neither they
-    /// nor the data of connections starve under a flood.
+    /// Whether replies that belong to no connection were sent first in the last turn. The order alternates, so that
+    /// neither these replies nor the data of connections starve under a flood.
     went_first: bool,
 }
 
 impl Reflector {
-    /// Returns whether answers that belong to no connection go before connections this time.
+    /// Returns whether answers that belong to no connection are sent before the data of connections in this turn.
     pub(super) fn goes_first(&mut self) -> bool {
         self.went_first = !self.went_first;
         self.went_first
@@ -47,7 +47,7 @@ impl Reflector {
 
 #[expect(clippy::multiple_inherent_impl, reason = "one file per task")]
 impl Endpoint {
-    /// Answers a datagram if it is a probe and probes are to be answered; returns whether this is so.
+    /// Answers a datagram if it is a probe and probes are enabled. Returns whether it did.
     pub(super) fn reflect(&mut self, now: Time, meta: &DatagramMeta, datagram: &[u8]) -> bool {
         let Some(probe) = Probe::parse(datagram).filter(|_| self.config.reflect && meta.tuple.joins_two_hosts()) else {
             return false;

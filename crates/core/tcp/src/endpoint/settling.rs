@@ -19,7 +19,8 @@ impl Endpoint {
         self.settle_events(index);
     }
 
-    /// Updates timer, memory and pressure of a connection that has nothing to send, and forgets it if it is over.
+    /// Updates timer, memory and pressure of a connection that has nothing to send, and forgets the connection if it is
+    /// over.
     pub(super) fn settle_idle(&mut self, index: u32) {
         self.settle_sent(index);
         self.reap(index);
@@ -95,7 +96,7 @@ impl Endpoint {
 
 #[expect(clippy::multiple_inherent_impl, reason = "its place in the endpoint")]
 impl Slot {
-    /// Updates the metrics cache once; anything that happens later says nothing about the path.
+    /// Updates the metrics cache once; later events provide no information about the path.
     fn learn_path(&mut self, now: Time) {
         let Some(cache) = self.path_cache.take_if(|_| self.connection.status().has_seen_its_path()) else { return };
         self.update(&cache, now, self.tuple.remote.ip());

@@ -11,7 +11,7 @@ pub(super) struct Slot {
     pub(super) id: ConnId,
     pub(super) tuple: Tuple,
     pub(super) connection: Connection,
-    /// Its place among the slots in use.
+    /// Position among the slots in use.
     place: u32,
     /// Whether the slot is in the queue of connections that may have data to send.
     pub(super) queued: bool,
@@ -19,7 +19,7 @@ pub(super) struct Slot {
     pub(super) held: bool,
     /// Whether this is a passive open that the application has not accepted yet.
     pub(super) pending: bool,
-    /// The connections of the peer's address, if the peer opened this one.
+    /// Per-address count of the peer's connections, if the peer opened this connection.
     pub(super) share: Option<Arc<Share>>,
     pub(super) memory: usize,
     /// Memory charged to the peer's address.
@@ -30,7 +30,7 @@ pub(super) struct Slot {
     pub(super) anchor: Option<Box<Anchor>>,
 }
 
-/// The slots, of which some are free.
+/// Slots of connections, some of which are free.
 #[derive(Default)]
 pub(super) struct Slots {
     all: Vec<Option<Box<Slot>>>,
@@ -71,12 +71,12 @@ impl Slots {
         self.all.iter().filter_map(Option::as_deref)
     }
 
-    /// Iterates over the connections in any order, without a look at the free slots.
+    /// Iterates over the connections in any order, without visiting free slots.
     pub(super) fn live(&self) -> impl Iterator<Item = &Slot> {
         self.live.iter().filter_map(|index| self.get(*index))
     }
 
-    /// Adds a connection, with its share if the peer opened it.
+    /// Adds a connection, with the `share` of its peer's address if the peer opened it.
     pub(super) fn insert(&mut self, tuple: Tuple, connection: Connection, share: Option<Arc<Share>>) -> ConnId {
         let id = self.free.pop().unwrap_or(ConnId { slot: self.all.len() as u32, generation: 0 });
         let path_cache = connection.config.path_cache.clone();

@@ -7,7 +7,7 @@ const BURST: u16 = 16;
 const REFILL: Span = Span::from_millis(20);
 
 /// Token buckets, one per group of addresses. The assignment of addresses to groups is secret, so that an attacker
-/// cannot infer answers to others from a shared limit (CVE-2016-5696).
+/// cannot infer replies to other hosts from a shared limit (CVE-2016-5696).
 #[derive(Debug)]
 pub(super) struct Buckets(Vec<(Time, u16)>);
 

@@ -7,10 +7,10 @@ use super::prehashed::Prehashed;
 use crate::keys::Keys;
 use crate::{ConnId, Endpoint, Tuple};
 
-/// Slots by keyed hashes of the addresses, of 64 bits; a slot has the addresses themselves, so that an entry has 16
-/// bytes instead of 56. If the hashes of two connections collide, which has a probability of 2^-64 for each pair and cannot
-/// be provoked without the key, the older one is no longer found. The last result is cached, because datagrams arrive
-/// in trains; this saves most of them the hash.
+/// Slots by a keyed 64-bit hash of the addresses. The slot itself contains the addresses, so that an entry takes 16
+/// bytes instead of 56. If the hashes of two connections collide, the older connection is no longer found; the
+/// probability is 2^-64 per pair, and a collision cannot be provoked without the key. The last result is cached,
+/// because datagrams arrive in trains; most of them then need no hash.
 #[derive(Debug)]
 pub(super) struct Table {
     keys: Keys,

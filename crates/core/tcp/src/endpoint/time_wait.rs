@@ -8,7 +8,7 @@ use longhaul_wire::{Flags, Header, Timestamps};
 use crate::keys::Keys;
 use crate::{TimestampClock, Tuple, seq};
 
-/// Window field of the answers.
+/// Window field of the replies.
 const WINDOW: u16 = u16::MAX;
 
 #[derive(Clone, Copy, Debug)]
@@ -19,11 +19,11 @@ pub(crate) struct TimeWaitRecord {
     pub(crate) clock: TimestampClock,
     pub(crate) expires: Time,
     pub(crate) lasts: Span,
-    /// Time of the last answer, for the rate limit.
+    /// Time of the last reply, for the rate limit.
     pub(crate) answered_at: Option<Time>,
 }
 
-/// Action for a segment that matches a record.
+/// Action on a segment that matches a record.
 #[derive(Debug)]
 pub(super) enum Verdict {
     /// Send this ACK.
@@ -37,7 +37,7 @@ pub(super) enum Verdict {
 #[derive(Debug)]
 pub(super) struct TimeWait {
     pub(super) records: HashMap<Tuple, TimeWaitRecord, Keys>,
-    /// The records by their time of expiry, each once.
+    /// Records by expiry time; each record appears once.
     pub(super) order: BTreeSet<(Time, Tuple)>,
     limit: usize,
 }
@@ -73,9 +73,9 @@ impl TimeWait {
         }
     }
 
-    /// Handles a segment for a connection in TIME-WAIT; returns `None` if there is no record. Only a listener may
-    /// open a new connection with the same addresses: `listening` tells whether there is one, and whether it uses
-    /// timestamps.
+    /// Handles a segment for a connection in TIME-WAIT; returns `None` if there is no record. Only a listener may open
+    /// a new connection with the same addresses: `listening` is `None` without a listener, and otherwise states whether
+    /// it uses timestamps.
     pub(super) fn handle(
         &mut self,
         now: Time,
@@ -102,8 +102,8 @@ impl TimeWait {
             record.expires = now + record.lasts;
             self.order.insert((record.expires, *tuple));
         }
-        // Answer a FIN each time, and anything else that is unacceptable at most twice per second (RFC 9293, section
-        // 3.10.7.4, first step; RFC 5961, section 7).
+        // Answer every FIN, and any other unacceptable segment at most twice per second (RFC 9293, section 3.10.7.4,
+        // first step; RFC 5961, section 7).
         let acceptable = header.seq.wrapping_sub(record.rcv_nxt) < u32::from(WINDOW);
         let worth = fin || payload > 0 || header.flags.contains(Flags::SYN) || !acceptable;
         let recently = record.answered_at.is_some_and(|at| now - at < Span::from_millis(500));
@@ -121,7 +121,7 @@ impl TimeWait {
 impl TimeWaitRecord {
     /// Returns whether a SYN may open a new connection in place of the old one (RFC 6191, section 2). The SYN is no
     /// duplicate from the old connection if its timestamp is later, or, if timestamps do not decide, if its sequence
-    /// number is beyond the old connection's. `timestamps` tells whether the new connection would use timestamps.
+    /// number is beyond the old connection's. `timestamps` states whether the new connection would use timestamps.
     pub(super) fn yields_to(&self, syn: &Header, timestamps: bool) -> bool {
         let stamp = syn.options.timestamps.filter(|_| timestamps);
         match (self.ts_recent, stamp) {

@@ -1,4 +1,4 @@
-//! Transmit path: batches of all connections in turn.
+//! Transmit path: batches of all connections, in turn.
 
 use longhaul_units::Time;
 
@@ -30,9 +30,9 @@ impl Endpoint {
                 slot.queued = false;
                 self.settle_sent(index);
             } else {
-                // Queue the connection again, so that the others send their batches first.
+                // Queue the connection again, so that other connections send their batches first.
                 self.queue.push_back(index);
-                // A writer may go on before all of its data has been sent.
+                // A writer may continue before all of its data has been sent.
                 self.settle_events(index);
             }
             return Some(destination);
@@ -49,7 +49,7 @@ impl Endpoint {
         Some(Destination { tuple, connection: None })
     }
 
-    /// Returns whether no other connection than `id` may have something to send.
+    /// Returns whether `id` is the only connection that may have something to send.
     #[must_use]
     pub fn has_only(&self, id: ConnId) -> bool {
         self.answers.is_empty() && self.queue.iter().all(|slot| *slot == id.slot)
@@ -63,7 +63,7 @@ impl Endpoint {
     }
 
     /// Appends the slices of a batch, headers and payload, to `out`, and returns their total length. If data of the
-    /// batch was acknowledged in the meantime, that is less than [`Batch::len`], and the batch must not be sent.
+    /// batch was acknowledged in the meantime, the total is less than [`Batch::len`], and the batch must not be sent.
     pub fn frames<'a>(&'a mut self, id: ConnId, batch: &'a Batch, out: &mut impl Extend<&'a [u8]>) -> usize {
         self.connection_mut(id).map_or(0, |connection| connection.frames(batch, out))
     }
