@@ -68,7 +68,7 @@ impl Batch {
         Bytes(self.len.saturating_sub(self.headers.len()) as u64)
     }
 
-    /// Returns each segment with its encoded header.
+    /// Iterates over the segments with their encoded headers.
     pub fn parts(&self) -> impl Iterator<Item = (&SegmentRef, &[u8])> {
         let mut headers = self.headers.as_slice();
         self.segments.iter().map(move |segment| {

@@ -33,8 +33,8 @@ pub struct Config {
     /// disabled.
     pub max_plpmtu: u16,
     /// Whether to gather small writes while a segment shorter than the MSS is unacknowledged: the Nagle algorithm (RFC
-    /// 9293, section 3.7.4) as Minshall changed it (draft-minshall-nagle-01), so that the end of a long message need
-    /// not wait.
+    /// 9293, section 3.7.4) with Minshall's modification (draft-minshall-nagle-01), so that the end of a long message
+    /// need not wait.
     pub nagle: bool,
     /// Whether to offer SACK (RFC 2018).
     pub sack: bool,
@@ -44,15 +44,15 @@ pub struct Config {
     pub window_scaling: bool,
     /// Whether to offer longhaul's experimental options to the peer.
     pub extensions: bool,
-    /// Whether to ask the peer to report the arrival times of our segments even if the congestion controller does
-    /// not use them. The request is part of the SYN, so an accepted connection gets reports only if the peer asked
-    /// for them, too. A peer's request is always answered unless `extensions` is off.
+    /// Whether to ask the peer to report the arrival times of our segments even if the congestion controller does not
+    /// use them. The request is part of the SYN, so an accepted connection gets reports only if the peer also asked for
+    /// them. A peer's request is always granted unless `extensions` is off.
     pub arrival_times: bool,
     /// Whether to measure the capacity of the narrow link with flipped pairs of segments (TCPProbe: Gerla et al.,
-    /// PFLDnet 2006, section 2.3) even if the congestion controller does not use it. At most one pair is sent per
-    /// round trip. This requires a peer that supports SACK; arrival times make it more accurate.
+    /// PFLDnet 2006, section 2.3) even if the congestion controller does not use the result. At most one pair is sent
+    /// per round trip. This requires a peer that supports SACK; arrival times make it more accurate.
     pub probe_pairs: bool,
-    /// Whether the routers of the path answer network feedback requests. Unless it is set, Quick-Start, RCP and XCP
+    /// Whether the routers on the path answer network feedback requests. If this is not set, Quick-Start, RCP and XCP
     /// send no requests. Routers on the internet do not answer (`docs/wire.md`, "Network feedback").
     pub routers_answer: bool,
     /// TTL or hop limit of outgoing segments, as set on the socket. Receivers use it to count the routers that did
@@ -62,7 +62,7 @@ pub struct Config {
     pub ecn: bool,
     /// Keep-alive probes on an idle connection (RFC 9293, section 3.8.4); `None` disables them.
     pub keep_alive: Option<KeepAlive>,
-    /// User timeout: the connection is closed if data stays unacknowledged for this long (RFC 9293, section 3.8.3;
+    /// User timeout: the connection is closed if data remains unacknowledged for this long (RFC 9293, section 3.8.3;
     /// RFC 5482). `None` applies R2 instead.
     pub user_timeout: Option<Span>,
     /// Whether to send the user timeout option and to adopt the peer's (ENABLED in RFC 5482). Without `user_timeout`, it
@@ -99,16 +99,16 @@ pub struct Config {
     pub max_pacing_rate: Rate,
     /// Maximum congestion window in bytes.
     pub max_cwnd: u64,
-    /// What a clock that hosts share is ahead of the endpoint's clock
+    /// Offset of a clock shared by several hosts ahead of the endpoint's clock
     /// ([`BuildParams::shared_clock`](longhaul_cc::BuildParams::shared_clock)).
     pub shared_clock: Option<Span>,
     /// Per-destination metrics cache (RFC 9040): seeds new connections from earlier ones to the same host.
     pub path_cache: Option<PathCache>,
 }
 
-/// Minimum time before the first keep-alive probe and between two probes. A probe is a segment outside the
-/// receiver's window. Receivers limit how often they answer those (RFC 5961, section 7): longhaul and common stacks
-/// answer two per second, so faster probes would take a living peer for dead. Linux accepts whole seconds only.
+/// Minimum time before the first keep-alive probe and between two probes. A probe is a segment outside the receiver's
+/// window. Receivers limit how often they answer those (RFC 5961, section 7): longhaul and common stacks answer two per
+/// second, so faster probes would make a live peer appear dead. Linux accepts whole seconds only.
 pub const MIN_KEEP_ALIVE: Span = Span::from_secs(1);
 
 /// Keep-alive probes on an idle connection. Times below [`MIN_KEEP_ALIVE`] are raised to it.
@@ -199,11 +199,12 @@ pub struct EndpointConfig {
     /// Maximum number of connections opened by one peer address, which is one IPv4 address or one IPv6 /64 prefix;
     /// further SYNs from it are dropped.
     pub max_per_address: usize,
-    /// Maximum memory, in bytes, of all connections together, with the receive buffers in which unread data lies. Above it,
-    /// receive windows stop growing and SYNs are dropped. The default is 4 GiB, or 1 GiB with a 32-bit address space.
+    /// Maximum memory, in bytes, of all connections together, including the receive buffers that contain unread data.
+    /// Above it, receive windows stop growing and SYNs are dropped. The default is 4 GiB, or 1 GiB with a 32-bit
+    /// address space.
     pub max_memory: usize,
-    /// Maximum memory, in bytes, of all connections opened by one peer address, so that one address cannot use up
-    /// the memory of all others. Above it, their receive windows stop growing; further connections are not refused.
+    /// Maximum memory, in bytes, of all connections opened by one peer address, so that one address cannot use up the
+    /// memory for all others. Above it, their receive windows stop growing; further connections are not refused.
     pub max_memory_per_address: usize,
     /// Maximum number of TIME-WAIT records. The oldest is evicted; a late duplicate may then reach a new connection
     /// (RFC 1337).
@@ -220,7 +221,7 @@ pub struct EndpointConfig {
     pub initial_sequence: Option<u32>,
 }
 
-/// Default of [`EndpointConfig::max_memory`]: 4 GiB, or 1 GiB where the address space has 4.
+/// Default of [`EndpointConfig::max_memory`]: 4 GiB, or 1 GiB with an address space of 4 GiB.
 const MAX_MEMORY: usize = if usize::BITS < 64 { 1 << 30 } else { (1_u64 << 32) as usize };
 
 impl EndpointConfig {

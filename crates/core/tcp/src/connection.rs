@@ -15,7 +15,7 @@
 //! * A view of its [`Status`].
 //!
 //! `now` must not decrease; an earlier value is treated as the latest one seen. The connection does not read a clock,
-//! does not allocate per packet on the common path, and does not panic on anything a peer sends.
+//! does not allocate per packet on the common path, and does not panic on any input from a peer.
 
 use std::fmt;
 use std::sync::Arc;
@@ -116,7 +116,7 @@ pub(crate) struct Negotiated {
     pub(crate) scaled_window: bool,
     /// Whether the peer's whole receive window is known in the first round trip.
     pub(crate) whole_window: bool,
-    /// Whether either side may request a different ACK frequency of the other.
+    /// Whether either side may request a different ACK frequency from the other.
     pub(crate) ack_rate: bool,
 }
 
@@ -126,8 +126,8 @@ impl Negotiated {
         if self.timestamps { 12 + ext.data_options() } else { ext.data_options() }
     }
 
-    /// Returns the shift of the window field in our SYN or SYN-ACK. A SYN's is never scaled (RFC 7323, section 2.2), a
-    /// SYN-ACK's is if the peer requested it.
+    /// Returns the shift of the window field in our SYN or SYN-ACK. The window of a SYN is never scaled (RFC 7323,
+    /// section 2.2); that of a SYN-ACK is scaled if the peer requested it.
     fn syn_shift(self) -> u8 {
         if self.scaled_window { self.recv_shift } else { 0 }
     }
@@ -158,7 +158,7 @@ pub struct Connection {
     pub(crate) observers: Observers,
 }
 
-/// Shows views by the state of their connection, since what they borrow holds data.
+/// Implements `Debug` for views by showing the state of their connection only, because the borrowed parts contain data.
 macro_rules! debug_by_state {
     ($($view:ident)*) => {$(
         impl fmt::Debug for $view<'_> {
@@ -195,7 +195,7 @@ impl Connection {
         }
     }
 
-    /// Returns everything, the data in the buffers included, for comparisons in tests.
+    /// Returns the complete contents, including the data in the buffers, for comparisons in tests.
     #[doc(hidden)]
     pub fn contents(&self) -> impl fmt::Debug {
         let Self { config, life, negotiated, numbers, snd, rcv, rtt, loss, .. } = self;
@@ -233,7 +233,7 @@ impl Connection {
         self.timers.stop_all();
         self.rcv.acks.close();
         self.watch().report_state(old);
-        // If a RST has to be sent, it is the last event but one.
+        // If a RST has to be sent, it is the last output but one.
         if self.life.is_drained() {
             self.watch().end();
         }
@@ -307,8 +307,9 @@ impl Connection {
     }
 
     /// Closes this side for reading. If there is unread data, or data arrives later, the peer receives a RST, which
-    /// tells it that the data was lost (RFC 9293, section 3.6.1). The RST follows the acknowledgment of what is queued,
-    /// because many stacks discard unread data when a RST arrives. Nothing more can be written then.
+    /// tells it that the data was lost (RFC 9293, section 3.6.1). The RST is sent after the queued data has been
+    /// acknowledged, because many stacks discard unread data when a RST arrives. After this call, nothing more can be
+    /// written.
     pub fn close_read(&mut self) {
         if self.rcv.closed {
             return;
@@ -325,7 +326,7 @@ impl Connection {
     pub fn orphan(&mut self) {
         self.life.orphaned = true;
         self.observers.report(self.timers.now, || ConnectionEvent::Released);
-        // No FIN follows discarded data, because it would tell the peer that all is well. Only `shutdown` sends one.
+        // No FIN follows discarded data, because it would indicate success to the peer. Only `shutdown` sends one.
         self.close_read();
         if !self.life.resets {
             self.shutdown();
@@ -341,9 +342,9 @@ impl Connection {
         }
     }
 
-    /// Discards what has arrived, and sends a RST: at once if nothing is queued, else once that is acknowledged. Until then,
-    /// arriving data is dropped without an acknowledgment. A peer that acknowledges nothing new for the time of
-    /// [`fin_wait2_timeout`](crate::Config::fin_wait2_timeout) gets the RST then.
+    /// Discards received data, and sends a RST: at once if nothing is queued, otherwise once the queued data is
+    /// acknowledged. Until then, arriving data is dropped without an acknowledgment. A peer that acknowledges nothing
+    /// new for the time of [`fin_wait2_timeout`](crate::Config::fin_wait2_timeout) gets the RST then.
     pub(super) fn reset_after_queued(&mut self, now: Time) {
         self.life.resets = true;
         // The room of the discarded data is not offered again.
@@ -371,8 +372,8 @@ impl Connection {
         self.life.pressure = pressure;
     }
 
-    /// Shares with this connection what connections to the same host have found: its part of their congestion windows
-    /// (RFC 9040, section 7). Ignored while data is in flight, before the handshake has completed, and by most controllers.
+    /// Gives this connection its share of the congestion windows of connections to the same host (RFC 9040, section 7).
+    /// Ignored while data is in flight, before the handshake has completed, and by most controllers.
     pub fn share_window(&mut self, now: Time, window: Bytes) {
         if self.state() == State::Established && !self.snd.has_outstanding() {
             self.control_loop().tell(&PathEvent::Shared { now, window });
@@ -395,7 +396,7 @@ impl Connection {
         }
         self.peer.arm_keep_alive(now, &self.config, self.life.state, &mut self.timers);
         if self.life.state.is_synchronized() {
-            // During the handshake the timer is that of the SYN.
+            // During the handshake, the timer belongs to the SYN.
             self.arm_retransmission(now);
         }
         if self.cc.sending.made().is_some() {

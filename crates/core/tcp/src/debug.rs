@@ -1,6 +1,7 @@
-//! `Debug` output of types that hold data, keys or a number of entries that is not bounded.
+//! `Debug` output of types that hold data, keys or an unbounded number of entries.
 //!
-//! Applications write what contains these types to their logs: the output has at most 1 kB, and neither data nor keys.
+//! Applications log values that contain these types, so the output is at most 1 kB long and contains neither data nor
+//! keys.
 
 use std::fmt::{Debug, Formatter, Result};
 

@@ -8,7 +8,7 @@ use siphasher::sip::{SipHasher13, SipHasher24};
 
 use crate::Tuple;
 
-/// Keyed hashes under one secret, with one domain per use.
+/// Keyed hashes under one secret, with a separate domain for each use.
 #[derive(Clone)]
 pub(crate) struct Keys {
     key: [u8; 16],

@@ -70,7 +70,7 @@ pub enum ConnectionEvent<'a> {
     SegmentSent {
         /// The segment.
         segment: SegmentRecord<'a>,
-        /// Whether all of its sequence space was sent before.
+        /// Whether all of its sequence space had been sent before.
         retransmission: bool,
     },
     /// A segment was received and is processed next. [`Detail::Segments`].
@@ -79,7 +79,7 @@ pub enum ConnectionEvent<'a> {
     DatagramDropped {
         /// UDP payload in bytes.
         len: usize,
-        /// Why it is invalid.
+        /// Reason why it is invalid.
         error: ParseError,
     },
     /// A received segment was not accepted.
@@ -179,7 +179,7 @@ named! {
         OutsideWindow = "outside_window",
         /// It acknowledges data that was never sent, or too old data (RFC 5961, section 5.2).
         Acknowledgment = "acknowledgment",
-        /// There was no memory for its data.
+        /// No memory was available for its data.
         NoMemory = "no_memory",
     }
 }

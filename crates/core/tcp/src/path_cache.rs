@@ -26,8 +26,8 @@ pub struct PathCacheConfig {
 }
 
 impl Default for PathCacheConfig {
-    /// 4,096 entries, which take about 1 MB, and an age of 1 hour, as in Linux (`TCP_METRICS_TIMEOUT`) and FreeBSD
-    /// (`net.inet.tcp.hostcache.expire`).
+    /// Returns a capacity of 4,096 entries, which take about 1 MB, and an age of 1 hour, as in Linux
+    /// (`TCP_METRICS_TIMEOUT`) and FreeBSD (`net.inet.tcp.hostcache.expire`).
     fn default() -> Self {
         Self { capacity: 4096, max_age: Span::from_secs(3600) }
     }
@@ -105,7 +105,7 @@ pub(crate) enum Taken {
     Damaged,
     /// It was too old and has been removed.
     TooOld,
-    /// The saved path. No other connection gets it until it is [returned](PathCache::give_back).
+    /// The saved path. It is not available to other connections until it is [returned](PathCache::give_back).
     CheckedOut(Learnt<SavedPath>),
 }
 
@@ -137,8 +137,8 @@ impl PathCache {
         (known != PathMetrics::default()).then_some(known)
     }
 
-    /// Checks out the saved path: no other connection gets it until the caller stores one again. An impossible or too
-    /// old one is removed.
+    /// Checks out the saved path: it is not available to other connections until the caller stores one again. An
+    /// impossible or expired saved path is removed.
     pub(crate) fn take_saved(&self, now: Time, remote: IpAddr, congestion: &str) -> Taken {
         let key = key(remote, congestion);
         let Some(saved) = self.lock().by_key.get_mut(&key).and_then(|entry| entry.saved.take()) else {
@@ -160,8 +160,8 @@ impl PathCache {
         self.update(remote, congestion, |old| Entry { saved: old.saved.or(Some(checked_out)), ..old });
     }
 
-    /// Stores metrics of the path to `remote` at `now` for the congestion controller of this name, as a connection
-    /// does at its end: they are merged into the entry. For applications that know the path from other sources.
+    /// Stores metrics of the path to `remote` at `now` for the congestion controller of this name, as a connection does
+    /// at its end, by merging them into the entry. Intended for applications that know the path from other sources.
     pub fn seed(&self, now: Time, remote: IpAddr, congestion: &str, metrics: &PathMetrics) {
         if *metrics == PathMetrics::default() {
             return;
@@ -196,7 +196,7 @@ impl PathCache {
         self.len() == 0
     }
 
-    /// Removes all entries; for applications that know that the network has changed.
+    /// Removes all entries. Intended for applications that know that the network has changed.
     pub fn clear(&self) {
         *self.lock() = Entries::default();
     }
@@ -249,7 +249,7 @@ impl Entries {
         Some(entry)
     }
 
-    /// Adds an entry that is not there, and makes room for it by removing the least recently updated ones.
+    /// Adds a new entry, and makes room for it by removing the least recently updated ones.
     fn insert(&mut self, key: Key, entry: Entry, capacity: usize) {
         while self.by_key.len() >= capacity.max(1)
             && let Some((_, oldest)) = self.by_turn.pop_first()
@@ -264,8 +264,8 @@ impl Entries {
 }
 
 impl Rtt {
-    /// Merges the stored values with new ones. They determine a timeout before the first sample, where too long is
-    /// better than too short, so they increase at once and decrease with the gain of RFC 6298, 1/8.
+    /// Merges the stored values with new ones. They determine a timeout before the first sample, for which too long a
+    /// value is better than too short, so they increase at once and decrease with the gain of RFC 6298, 1/8.
     fn after(self, new: Self) -> Self {
         let towards = |old: Span, new: Span| if new >= old { new } else { old - (old - new) / 8 };
         Self { srtt: towards(self.srtt, new.srtt), rttvar: towards(self.rttvar, new.rttvar) }

@@ -15,13 +15,13 @@ mod piece;
 pub use chunks::Chunks;
 use piece::StreamPart;
 
-/// In-order data shorter than this is copied into blocks, so that a peer that sends single bytes does not pin a
-/// receive buffer with each of them.
+/// In-order data shorter than this is copied into blocks, so that a peer that sends single bytes does not pin a receive
+/// buffer with each byte.
 const GATHER_BELOW: usize = 512;
-/// Size of such a block. The first block is smaller, and none is kept once all data is read, because most
+/// Size of such a block. The first block is smaller, and no block is kept once all data is read, because most
 /// connections of a server are idle.
 const GATHER_BLOCK: usize = 2 << 10;
-/// Out-of-order data shorter than this is copied: it may be kept for long, and a slice pins the whole receive
+/// Out-of-order data shorter than this is copied: it may be kept for a long time, and a slice pins the whole receive
 /// buffer it belongs to. If every second segment is lost, slices would pin twice the window.
 const COPY_BELOW: usize = 16 << 10;
 /// Minimum memory charged for uncopied out-of-order data: a receive buffer holds one UDP datagram or one batch of
@@ -47,7 +47,7 @@ pub(crate) struct Limits {
     pub(crate) memory: usize,
 }
 
-/// A receive buffer that in-order data is kept in.
+/// Receive buffer that contains in-order data.
 #[derive(Clone, Copy, Debug)]
 struct Pin {
     /// Its address, which is unique while the data is kept.
@@ -91,7 +91,7 @@ pub(crate) struct Reassembly {
     pins: VecDeque<Pin>,
     pinned: usize,
     pin_cost: usize,
-    /// Disjoint out-of-order data by offset.
+    /// Disjoint pieces of out-of-order data, by offset.
     chunks: BTreeMap<u64, Bytes>,
     /// Ranges covered by `chunks`, from start to end: disjoint, not adjacent, all beyond `next`.
     ranges: BTreeMap<u64, u64>,
@@ -111,7 +111,8 @@ impl Reclaim for Reassembly {
 }
 
 impl Reassembly {
-    /// Frees memory that recent load did not need. Returns whether the buffer is empty, and sets what is kept of it then.
+    /// Frees memory that recent load did not need. Returns whether the buffer is empty, and stores the values to keep
+    /// in that case.
     pub(crate) fn rest(&mut self, kept: &mut u64) -> bool {
         *kept = self.next;
         self.ready.shrink_to_fit();
@@ -127,7 +128,7 @@ impl Reassembly {
         self.length().saturating_sub(self.pinned).saturating_add(self.pin_cost).saturating_add(pins)
     }
 
-    /// Returns the same, but with the length of data instead of the receive buffers that it is in.
+    /// Like [`memory`](Self::memory), but counts the length of the data instead of the receive buffers that contain it.
     fn length(&self) -> usize {
         let parts = [
             self.unread.saturating_sub(self.tail.len()),
@@ -139,8 +140,8 @@ impl Reassembly {
         parts.into_iter().fold(0, usize::saturating_add)
     }
 
-    /// Counts `buffer`, in which the last `bytes` in-order bytes have arrived, until they have been read. Data that has been
-    /// copied out of it does not keep it.
+    /// Counts `buffer`, which contains the last `bytes` in-order bytes, until they have been read. Data that has been
+    /// copied does not keep the buffer.
     pub(crate) fn pin(&mut self, buffer: &Bytes, bytes: usize) {
         if bytes < GATHER_BELOW {
             return;
@@ -157,7 +158,7 @@ impl Reassembly {
         self.pins.push_back(Pin { buffer, end: self.next, bytes, cost });
     }
 
-    /// Forgets the receive buffers whose data has been read.
+    /// Stops counting the receive buffers whose data has been read.
     fn unpin(&mut self) {
         let read = self.next.saturating_sub(self.unread as u64);
         while let Some(first) = self.pins.front().copied().filter(|first| first.end <= read) {
@@ -277,7 +278,7 @@ impl Reassembly {
             self.chunk_bytes = self.chunk_bytes.saturating_add(holes.cost);
             self.ranges.insert(merged.start, merged.end);
         }
-        // The range of the newest segment becomes the first one to report (RFC 2018, section 4).
+        // The range of the newest segment is reported first (RFC 2018, section 4).
         self.recent.retain(|at| !merged.contains(at));
         if self.recent.is_full() {
             self.recent.pop();
@@ -377,7 +378,7 @@ impl Reassembly {
         read
     }
 
-    /// Returns the bytes that the next [`read`](Self::read) would return at most, without consuming them.
+    /// Returns the bytes available to the next [`read`](Self::read), without consuming them.
     pub(crate) fn front(&mut self) -> Option<Bytes> {
         self.first().map(|front| front.share_front())
     }
@@ -415,7 +416,7 @@ impl Reassembly {
         read
     }
 
-    /// Returns whether there is nothing to be read, in order or not.
+    /// Returns whether there is no data, in order or out of order.
     pub(crate) fn is_empty(&self) -> bool {
         self.unread == 0 && self.out_of_order == 0
     }

@@ -79,26 +79,26 @@ impl RttEstimator {
     }
 
     /// Handles an acknowledgment of new data. Before the first sample, the back-off is kept: if the first RTO is
-    /// shorter than the round-trip time, every segment is retransmitted, and only a longer RTO leaves one that may
-    /// be timed (Karn's algorithm; RFC 6298, section 5). After the first sample, any progress ends the back-off.
-    /// RFC 6298 waits for a sample here, too; but with 50 % loss and no timestamps hardly any segment is sent only
-    /// once, and the RTO would stay at its maximum.
+    /// shorter than the round-trip time, every segment is retransmitted, and only with a longer RTO can one of them be
+    /// timed (Karn's algorithm; RFC 6298, section 5). After the first sample, any progress ends the back-off. RFC 6298
+    /// also waits for a sample here, but with 50 % loss and no timestamps, hardly any segment is sent only once, and
+    /// the RTO would stay at its maximum.
     pub(crate) fn on_progress(&mut self) {
         if self.srtt.is_some() {
             self.backoff = 0;
         }
     }
 
-    /// Raises the initial RTO because the handshake gave no sample: the SYN timer expired, or the time of the
-    /// SYN-ACK was not kept (SYN cookie). SRTT, from which the pacing rate is derived, waits for the first sample.
+    /// Raises the initial RTO because the handshake gave no sample: the SYN timer expired, or the time of the SYN-ACK
+    /// was not kept (SYN cookie). SRTT, from which the pacing rate is derived, is only set by the first sample.
     pub(crate) fn start_cautiously(&mut self) {
         self.backoff = 0;
         self.initial = CAUTIOUS_RTO;
     }
 
-    /// Applies the SRTT and RTTVAR of earlier connections to the host. If they call for more than the initial RTO
-    /// of 1 s (RFC 6298, section 2.1), the RTO before the first sample is longer, but at most 3 s, so that a bad
-    /// phase of one connection cannot delay later handshakes for long. They never shorten the RTO.
+    /// Applies the SRTT and RTTVAR of earlier connections to the host. If they imply more than the initial RTO of 1 s
+    /// (RFC 6298, section 2.1), the RTO before the first sample is longer, but at most 3 s, so that a bad phase of one
+    /// connection cannot delay later handshakes for long. They never shorten the RTO.
     pub(crate) fn expect(&mut self, srtt: Span, rttvar: Span) {
         let expected = srtt + GRANULARITY.max(rttvar * 4);
         self.initial = self.initial.max(expected.min(CAUTIOUS_RTO));

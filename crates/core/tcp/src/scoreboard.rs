@@ -86,12 +86,12 @@ impl Record {
         self.flags & RETRANSMITTED != 0
     }
 
-    /// Returns whether the segment is a path MTU probe, whose loss is no sign of congestion (RFC 8899, section 3).
+    /// Returns whether the segment is a path MTU probe, whose loss does not indicate congestion (RFC 8899, section 3).
     pub(crate) fn is_mtu_probe(&self) -> bool {
         self.flags & PROBE != 0
     }
 
-    /// Returns whether the sender swapped the segment with its successor; its late arrival is no reordering then.
+    /// Returns whether the sender swapped the segment with its successor; its late arrival is then not reordering.
     pub(crate) fn is_flipped(&self) -> bool {
         self.flags & FLIPPED != 0
     }
@@ -118,7 +118,7 @@ pub(crate) struct Burst {
     pub(crate) sent_at: Time,
     /// Bytes delivered when the burst was sent.
     pub(crate) delivered: u64,
-    /// Time of the newest delivery by then.
+    /// Time of the newest delivery at the time of the snapshot.
     pub(crate) delivered_at: Time,
     /// Send time of the first segment of that sampling interval.
     pub(crate) first_sent_at: Time,
@@ -165,7 +165,7 @@ pub(crate) struct Scoreboard {
 
 #[expect(clippy::multiple_inherent_impl, reason = "one file per operation")]
 impl Scoreboard {
-    /// What is kept before the first transmission.
+    /// State before the first transmission.
     pub(crate) const UNUSED: (u64, u64) = (0, FIRST);
 
     #[cfg(any(test, feature = "_internals"))]
@@ -173,7 +173,7 @@ impl Scoreboard {
         Self::from_kept(&Self::UNUSED)
     }
 
-    /// Returns whether it is empty, and sets what is kept of it then.
+    /// Returns whether it is empty, and stores the values to keep in that case.
     pub(crate) fn rest(&mut self, kept: &mut (u64, u64)) -> bool {
         *kept = (self.next_tx, self.head);
         self.is_empty()
@@ -312,7 +312,8 @@ impl Scoreboard {
         }
     }
 
-    /// Records that a lost segment (or any one that is not SACKed, for a probe) was retransmitted in the current burst.
+    /// Records that a lost segment (or, for a probe, any segment that is not SACKed) was retransmitted in the current
+    /// burst.
     pub(crate) fn retransmit(&mut self, index: u64) -> TxId {
         let record = *self.record(index);
         debug_assert!(!record.is_sacked(), "the list has only segments in flight");
@@ -452,7 +453,7 @@ impl Scoreboard {
         true
     }
 
-    /// Unmarks all lost segments that were not retransmitted yet (the congestion response was spurious).
+    /// Clears the lost mark of all segments that have not been retransmitted (the congestion response was spurious).
     pub(crate) fn forgive(&mut self) {
         let lost = self.lost.ones(self.head, self.tail);
         self.lost.bits.fill(0);

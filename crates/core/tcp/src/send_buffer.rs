@@ -14,17 +14,17 @@ mod piece;
 pub(crate) use piece::Layout;
 use piece::{Cells, Data, Piece};
 
-/// Sizes of the first and the largest block for copied data. Each block is twice as large as the one before, so that
-/// an idle connection uses little memory and a fast one allocates rarely. A block is freed as a whole, so that larger ones
-/// would keep acknowledged data for longer, and leave the processor's caches before they are used again.
+/// Sizes of the first and the largest block for copied data. Each block is twice as large as the one before, so that an
+/// idle connection uses little memory and a fast one allocates rarely. A block is freed as a whole, so that larger
+/// blocks would keep acknowledged data for longer and leave the processor's caches before they are reused.
 const BLOCK_MIN: usize = 512;
 const BLOCK_MAX: usize = 64 << 10;
 /// [`SendBuffer::write_chunk`] keeps data of at least this length by reference and copies shorter data, for which a
 /// copy costs no more than the bookkeeping for a separate piece.
 const KEEP_FROM: usize = 4 << 10;
 /// Maximum size of the empty blocks kept for later writes, or the peak amount of data since [`rest`](Reclaim::rest) if
-/// that is larger. A sender whose window empties and fills again in every round trip need not allocate, and fault in
-/// pages, each time.
+/// that is larger. A sender whose window empties and fills again in every round trip need not allocate and fault in
+/// pages each time.
 const SPARE_MIN: usize = 16 << 10;
 
 /// Data written by the application from SND.UNA on. It is kept until cumulatively acknowledged, as RFC 2018, section
@@ -75,7 +75,8 @@ impl Reclaimable<SendBuffer> {
 
 #[expect(clippy::multiple_inherent_impl, reason = "batches have their file")]
 impl SendBuffer {
-    /// Frees memory that recent load did not need. Returns whether the buffer is empty, and sets what is kept of it then.
+    /// Frees memory that recent load did not need. Returns whether the buffer is empty, and stores the values to keep
+    /// in that case.
     pub(crate) fn rest(&mut self, kept: &mut (usize, u64)) -> bool {
         *kept = (self.capacity, self.start);
         self.peak = self.len();
@@ -120,8 +121,8 @@ impl SendBuffer {
         taken
     }
 
-    /// Takes the first chunk of `data`, or as much of it as fits into the buffer and into `room` bytes, and returns its length
-    /// and whether it was copied. At least 4 KiB of [`Bytes`](bytes::Bytes) are not.
+    /// Takes the first chunk of `data`, or as much of it as fits into the buffer and into `room` bytes, and returns its
+    /// length and whether it was copied. Chunks of at least 4 KiB are not copied if they are [`Bytes`](bytes::Bytes).
     pub(crate) fn write_chunk(&mut self, data: &mut impl Buf, room: usize, layout: Layout, next: u64) -> (usize, bool) {
         let chunk = data.chunk();
         let (at, room) = (chunk.as_ptr(), room.min(self.free()));
@@ -133,7 +134,7 @@ impl SendBuffer {
         }
         let len = part.len();
         let mut kept = data.copy_to_bytes(len);
-        // The application's `Buf` may return another length than it should.
+        // The application's `Buf` may return a wrong length.
         kept.truncate(len);
         let (len, is_copy) = (kept.len(), kept.as_ptr() != at);
         self.push(len, Data::Kept(kept));
@@ -205,7 +206,7 @@ impl SendBuffer {
 
     /// Returns the piece for the next byte, with room for at least one; `wanted` bytes are about to follow.
     fn tail(&mut self, wanted: usize, layout: Layout, next: u64) -> &mut Piece {
-        // Gaps for headers pay off from two segments on.
+        // Gaps for headers are worthwhile for two or more segments.
         let lays = wanted >= 2 * usize::from(layout.payload) && layout.stride() <= BLOCK_MAX / 2;
         let goes_on = self.pieces.back().is_some_and(|piece| {
             let room = piece.room();
@@ -225,7 +226,7 @@ impl SendBuffer {
 
     fn push(&mut self, len: usize, data: Data) {
         if self.pieces.back().is_some_and(|piece| piece.room() > 0) {
-            // The rest of the block stays unused. Small blocks limit the waste if this happens at every small write.
+            // The rest of the block remains unused. Small blocks limit the waste if this happens at every small write.
             self.block = BLOCK_MIN;
         }
         let piece = Piece { start: self.end, len, data };

@@ -8,9 +8,9 @@ const VALID_MILLIS: Span = Span::from_secs(24 * 86_400);
 const VALID_MICROS: Span = Span::from_micros(1 << 30);
 
 /// Clock for TSval. A connection that offers microseconds takes its first value from a clock of microseconds that all
-/// connections between its addresses share, and goes on in microseconds once both ends have agreed on them. Its values are
-/// then those of the shared clock, so that PAWS tells segments of earlier connections from its own. Otherwise, ticks are
-/// milliseconds.
+/// connections between its addresses share, and continues in microseconds once both ends have agreed on them. Its
+/// values are then those of the shared clock, so that PAWS can distinguish segments of earlier connections. Otherwise,
+/// ticks are milliseconds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TimestampClock {
     /// The value at `start`.
@@ -20,8 +20,8 @@ pub(crate) struct TimestampClock {
 }
 
 impl TimestampClock {
-    /// Creates the clock of a connection that starts at `start` and offers microseconds or not. `offset` is a keyed hash
-    /// of its addresses (RFC 7323, section 5.4), which hides the uptime.
+    /// Creates the clock of a connection that starts at `start` and may offer microseconds. `offset` is a keyed hash of
+    /// its addresses (RFC 7323, section 5.4), which hides the uptime.
     pub(crate) fn new(offset: u32, start: Time, offers_micros: bool) -> Self {
         let tick = if offers_micros { 1_000 } else { 1_000_000 };
         Self::starting_with(offset.wrapping_add((start.as_nanos() / tick) as u32), start)
@@ -46,7 +46,7 @@ impl TimestampClock {
         (ticks <= u32::MAX / 2).then(|| self.tick() * u64::from(ticks))
     }
 
-    /// Returns how long TS.Recent stays comparable (PAWS).
+    /// Returns how long TS.Recent remains valid (PAWS).
     pub(crate) fn validity(&self) -> Span {
         if self.micros { VALID_MICROS } else { VALID_MILLIS }
     }

@@ -8,9 +8,9 @@ use longhaul_wire::{CheshireCodec, Codec, Header};
 
 use crate::Batch;
 
-/// Data segments at the start of a connection that are acknowledged every second segment (or as `ack_every` says),
-/// even in the middle of a receive batch. The sender's slow start, RTT samples and dispersion measurements need these
-/// ACKs.
+/// Data segments at the start of a connection that are acknowledged every second segment (or as often as `ack_every`
+/// requires), even in the middle of a receive batch. The sender's slow start, RTT samples and dispersion measurements
+/// need these ACKs.
 pub(super) const INITIAL_ACKS: u32 = 128;
 
 /// Data segments for which an ACK frequency requested by the peer applies.
@@ -26,18 +26,18 @@ pub(super) const MAX_ACK_DELAY: Span = Span::from_millis(499);
 /// Maximum number of ACKs in the queue. Beyond it, one ACK acknowledges everything.
 pub(super) const QUEUE_LIMIT: usize = 256;
 
-/// SACK blocks that may change before one ACK: it has room for three beside timestamps.
+/// Number of SACK blocks that may change before an ACK is sent: an ACK with timestamps has room for three.
 const MAX_CHANGED_BLOCKS: u32 = 3;
 
-/// Segment size from which a segment counts as full-sized, although larger ones were received (RFC 9293, section
-/// 3.7.1: the default MSS).
+/// Segment size from which a segment counts as full-sized, even if larger ones were received (RFC 9293, section 3.7.1:
+/// the default MSS).
 const FULL_SIZE: usize = 536;
 
 #[derive(Debug, Default)]
 pub(super) struct AckSchedule {
     /// An ACK must be sent, with the next data segment or alone.
     pub(super) due: bool,
-    /// Full-sized segments and segments of any size since the last ACK, and SACK blocks that they have changed.
+    /// Full-sized segments and segments of any size since the last ACK, and SACK blocks changed by them.
     unacked_full: u32,
     unacked: u32,
     changed_blocks: u32,
@@ -64,7 +64,7 @@ pub(super) struct AckSchedule {
     challenged_at: Option<Time>,
 }
 
-/// Where a received data segment lies.
+/// Position of a received data segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     /// In order; it fills no hole.
@@ -81,9 +81,10 @@ impl AckSchedule {
         Self { initial_acks: INITIAL_ACKS, requested_every: 1, requested_left: quick.into(), ..Self::default() }
     }
 
-    /// Returns whether to acknowledge a data segment at once, in an ACK of its own, and not at the end of the receive batch, if
-    /// at all (RFC 9293, section 3.8.6.3; RFC 5681, section 4.2): if it is out of order or fills a hole. It has `len` bytes
-    /// within the window. `own` is the number of segments per ACK without a request of the peer.
+    /// Returns whether to acknowledge a data segment at once, in a separate ACK, instead of at the end of the receive
+    /// batch. This is the case if it is out of order or fills a hole (RFC 9293, section 3.8.6.3; RFC 5681, section
+    /// 4.2). The segment has `len` bytes within the window. `own` is the number of segments per ACK if the peer
+    /// requests none.
     pub(super) fn on_data(&mut self, len: usize, place: Place, own: u32, sack: bool) -> bool {
         self.count(1, len);
         let is_early = self.is_early_ack_due(own, place == Place::Next);
@@ -94,13 +95,12 @@ impl AckSchedule {
             self.changed_blocks = self.changed_blocks.saturating_add(1);
         }
         self.due = true;
-        // A duplicate must be reported in an ACK of its own. Without SACK every duplicate ACK counts.
+        // A duplicate must be reported in a separate ACK. Without SACK, every duplicate ACK counts.
         let alone = self.dsack.is_some() || self.probe_echo.is_some() || !sack;
         alone || self.changed_blocks >= MAX_CHANGED_BLOCKS
     }
 
-    /// Counts data segments with `len` bytes each: all that is to be recorded of those for which it
-    /// [only counts](Self::only_counts).
+    /// Counts data segments with `len` bytes each. Segments that [only count](Self::only_counts) need no other record.
     pub(super) fn count(&mut self, segments: usize, len: usize) {
         let segments = u32::try_from(segments).unwrap_or(u32::MAX);
         self.peer_segment = self.peer_segment.max(len.min(1 << 16));
@@ -110,7 +110,7 @@ impl AckSchedule {
         }
     }
 
-    /// Returns whether an ACK of data in order is due at the end of a receive batch at the earliest.
+    /// Returns whether an ACK of data in order is due no earlier than the end of a receive batch.
     pub(super) fn only_counts(&self) -> bool {
         !self.immediate && self.requested_left == 0 && self.initial_acks == 0
     }
@@ -143,15 +143,15 @@ impl AckSchedule {
         if self.requested_left > 0 { self.requested_every } else { own }
     }
 
-    /// Returns the number of SACK blocks that the next ACK has to report: those that have changed since the last one, one
-    /// more if it covers several segments, because it may get lost, and the D-SACK block.
+    /// Returns the number of SACK blocks that the next ACK has to report: those that have changed since the last one,
+    /// one more if the ACK covers several segments, because it may be lost, and the D-SACK block.
     pub(super) fn blocks_due(&self) -> usize {
         let repeated = u32::from(self.unacked > 2);
         let duplicate = u32::from(self.dsack.is_some());
         self.changed_blocks.saturating_add(repeated).saturating_add(duplicate) as usize
     }
 
-    /// Returns whether the peer gets an ACK per segment, or nearly so: at the start, and at its request.
+    /// Returns whether the peer gets an ACK per segment, or nearly so: at the start, and at the peer's request.
     pub(super) fn is_each_acknowledged(&self, own: u32) -> bool {
         self.initial_acks > 0 || self.every(own) == 1
     }
@@ -180,7 +180,7 @@ impl AckSchedule {
         }
     }
 
-    /// Returns whether a challenge ACK may be sent at `now`, and records that it is.
+    /// Returns whether a challenge ACK may be sent at `now`, and records it if so.
     pub(super) fn may_challenge(&mut self, now: Time) -> bool {
         let may = self.challenged_at.is_none_or(|at| now - at >= CHALLENGE_INTERVAL);
         if may {
@@ -189,7 +189,7 @@ impl AckSchedule {
         may
     }
 
-    /// Resets what an ACK up to `next` reports that is sent at this moment.
+    /// Resets the state reported by an ACK up to `next` that is being sent.
     pub(super) fn on_ack_sent(&mut self, next: u64) {
         self.due = false;
         (self.unacked_full, self.unacked, self.changed_blocks) = (0, 0, 0);
@@ -219,8 +219,8 @@ impl AckSchedule {
         self.unacked > 0 || self.has_any()
     }
 
-    /// Returns whether the ACK that is due reports something that data segments do not carry: SACK blocks, a duplicate, or a
-    /// probe echo. `holes` means that out-of-order data has arrived.
+    /// Returns whether the ACK that is due reports information that data segments do not carry: SACK blocks, a
+    /// duplicate, or a probe echo. `holes` means that out-of-order data has arrived.
     pub(super) fn needs_pure_ack(&self, holes: bool) -> bool {
         self.due && (holes || self.dsack.is_some() || self.probe_echo.is_some())
     }

@@ -49,7 +49,7 @@ impl Connection {
         self.after_window_change(segment.now, update);
     }
 
-    /// Processes what the segment acknowledges.
+    /// Processes the acknowledgments of a segment.
     fn process_acknowledgments(&mut self, segment: &Incoming<'_>, before: PriorState) {
         let (now, at, una_advanced) = (segment.now, segment.received_at(), before.una_advanced);
         // Read the arrival times that the peer reports, and update the scoreboard.
@@ -129,7 +129,7 @@ impl Connection {
                 // The peer accepted the octet but still has no room.
                 self.timers.arm(Timer::Persist, now + self.snd.persist.interval(self.rtt.base_rto()));
             }
-            // A peer that answers is not given up because of its closed window (RFC 9293, MUST-37).
+            // A connection is not aborted because of a closed window while the peer answers (RFC 9293, MUST-37).
             self.peer.stalled_since = None;
             self.peer.arm_user_timeout(now, &self.snd, self.config.user_timeout, &mut self.timers);
             return;
@@ -139,7 +139,7 @@ impl Connection {
         }
         let before = std::mem::take(&mut self.snd.persist);
         if update.opened && self.rtt.backoff > 0 {
-            // The timer was backed off while the closed window made the peer drop what was sent.
+            // The timer was backed off while the closed window made the peer drop the data.
             self.rtt.backoff = 0;
             self.timers.stop(Timer::Rto);
             self.loss.repeat_front(&mut self.snd);
@@ -175,7 +175,7 @@ impl<'a> Acking<'a> {
         arrivals.read(segment.now, segment.header, self.numbers, segment.ack, self.snd.nxt)
     }
 
-    /// Updates the scoreboard from the cumulative ACK and the SACK blocks (RFC 2018), and returns what they deliver.
+    /// Updates the scoreboard from the cumulative ACK and the SACK blocks (RFC 2018), and returns the delivered data.
     fn deliver(&mut self, segment: &Incoming<'_>, before: PriorState, reports: &Reports) -> Delivery {
         let mut delivery = Delivery::default();
         let (passed, nxt) = (self.snd.board.passed_bytes, self.snd.nxt);
@@ -185,14 +185,15 @@ impl<'a> Acking<'a> {
         let attribution = Attribution { at, ack, echo: segment.echo(), clock, min_rtt, asked_at };
         let each =
             self.cc.sending.made().is_some_and(|sending| sending.segments.is_some() && sending.control.each_segment);
-        // A window probe is not ECN-capable, so that its arrival says nothing.
+        // A window probe is not ECN-capable, so that its arrival does not show whether the path passes ECN-capable
+        // segments.
         let is_ect = self.ext.ecn_check.codepoint(self.cc.control.ecn, self.negotiated.ecn) != Ecn::NotEct
             && !self.snd.persist.in_flight;
         let takes_records = self.ext.takes_records;
         let (ecn_check, extensions) = self.ext.on_delivery();
         let mut ecn_check = is_ect.then_some(ecn_check);
         let (loss, mut segments) = (&mut *self.loss, self.cc.segments_mut());
-        // Segments of a run add nothing that its first and last segment do not show, unless one of them is looked for.
+        // Only the first and last segment of a run provide information, unless a segment within it is needed.
         let reported: ArrayVec<u64, { Arrivals::CAPACITY }> = reports.iter().map(|report| report.start).collect();
         let told = match each || asked_at.is_some() || takes_records {
             true => Told::All,
@@ -236,8 +237,8 @@ impl<'a> Acking<'a> {
         delivery
     }
 
-    /// Processes our own CE mark, and passes the ACK to the extensions. Returns the range of a D-SACK, if there is one, and
-    /// which part of the ACK concerns extensions. The connection has the age of `age`.
+    /// Processes our own CE mark, and passes the ACK to the extensions. Returns the range of a D-SACK, if there is one,
+    /// and the parts of the ACK that concern extensions. `age` is the age of the connection.
     fn claim(
         &mut self,
         segment: &Incoming<'_>,
@@ -272,7 +273,7 @@ impl<'a> Acking<'a> {
     }
 
     /// Returns the effects of the ACK on loss recovery. It is a duplicate ACK (RFC 5681, section 2) if it repeats
-    /// SND.UNA while data is in flight and has no other cause.
+    /// SND.UNA while data is in flight, without another cause.
     fn outcome(
         &self,
         segment: &Incoming<'_>,
@@ -319,7 +320,7 @@ impl<'a> Acking<'a> {
         };
         let rtt = (at - newest).max(Span::from_nanos(1));
         if rtt > MAX_RTO {
-            // A longer time without a retransmission is only possible if this host was suspended.
+            // So long a time without a retransmission is only possible if this host was suspended.
             return None;
         }
         self.rtt.observe(rtt);
@@ -328,10 +329,10 @@ impl<'a> Acking<'a> {
         Some(RttSample::new(rtt, newest))
     }
 
-    /// Processes ECE. Classic ECN permits one reduction per round trip, confirmed by CWR (RFC 3168, section 6.1.2).
-    /// CWR is sent on the next new data, so the ACK of the data in flight at the reduction still carries ECE. An
-    /// echo of our own CE mark is confirmed by CWR too but is no congestion signal; it may hide a mark by the network
-    /// for one round trip.
+    /// Processes ECE. Classic ECN permits one reduction per round trip, confirmed by CWR (RFC 3168, section 6.1.2). CWR
+    /// is sent on the next new data, so the ACK of the data in flight at the reduction still carries ECE. An echo of
+    /// our own CE mark is also confirmed by CWR, but is not a congestion signal; it may hide a mark by the network for
+    /// one round trip.
     fn take_congestion_echo(&mut self, segment: &Incoming<'_>) -> bool {
         let echo = self.negotiated.ecn && segment.has(Flags::ECE);
         let is_ours = self.ext.ecn_check.on_ack(self.snd.una, echo);

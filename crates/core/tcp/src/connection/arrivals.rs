@@ -1,4 +1,4 @@
-//! Arrival-times option: arrival times of the peer's data to be reported, and received reports on our data.
+//! Arrival-times option: arrival times of the peer's data, to be reported, and the peer's reports on our data.
 
 use arrayvec::ArrayVec;
 use longhaul_units::{Span, Time};
@@ -42,8 +42,8 @@ struct Newest {
     read_at: Time,
 }
 
-/// Keeps nothing: when the connection is idle, what was not reported belongs to data that a segment without reports has
-/// acknowledged.
+/// Keeps nothing: when the connection is idle, unreported arrivals belong to data that has been acknowledged without
+/// reports.
 impl Reclaim for ArrivalTimes {
     type Kept = ();
 
@@ -53,9 +53,9 @@ impl Reclaim for ArrivalTimes {
 }
 
 impl ArrivalTimes {
-    /// Records the arrival of a segment that starts at `start`. In a merged batch only the first segment has an
-    /// arrival time of its own. Only the newest merged batch is kept: gaps between merged batches are not meaningful,
-    /// and single arrivals need the room.
+    /// Records the arrival of a segment that starts at `start`. In a merged batch only the first segment has an arrival
+    /// time of its own. Only the newest merged batch is kept: gaps between merged batches are not meaningful, and the
+    /// space is needed for single arrivals.
     pub(super) fn note(&mut self, start: u64, at: Time, coalesced: bool) {
         let known = coalesced && self.batch == Some(at);
         self.batch = coalesced.then_some(at);
@@ -106,7 +106,7 @@ impl ArrivalTimes {
 
     /// Returns the time for a 31-bit tick count, which wraps every 137 s: the candidate nearest to the local time
     /// passed since the last report. Returns `None` for a time too far from that, because the peer's clock was set or
-    /// the report is false; later times count from the expected one.
+    /// the report is false; later times are then relative to the expected one.
     ///
     /// The first report is assigned the time of one hour, so that earlier times can be represented.
     fn unwrap_ticks(&mut self, now: Time, ticks: u32) -> Option<Time> {

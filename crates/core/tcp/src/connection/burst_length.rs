@@ -1,34 +1,36 @@
-//! Length of the bursts to which the sender joins segments (`docs/decisions/0049-moderation.md`).
+//! Length of the bursts into which the sender joins segments (`docs/decisions/0049-moderation.md`).
 
 use longhaul_units::Bytes;
 
-/// Segments of a burst that every path is expected to take (a queue of 10 packets does), and the maximum.
+/// Number of segments in a burst that every path is expected to accept (a queue of 10 packets does), and the maximum
+/// number.
 const FEW_SEGMENTS: u64 = 4;
 const MANY_SEGMENTS: u64 = 16;
-/// Maximum of bytes: what one offloaded send can carry.
+/// Maximum number of bytes: the capacity of one offloaded send.
 const MOST: Bytes = Bytes(65_536);
 const TRIAL_BURSTS: u64 = 4;
-/// Parts of a trial's data of which one may be lost, in addition to twice the losses of the round trip before.
+/// One in this many parts of a trial's data may be lost, in addition to twice the losses of the previous round trip.
 const TRIAL_PART: u64 = 10;
-/// A round trip has many losses if it loses more than one part in so many, and more than so many segments.
+/// A round trip has many losses if it loses more than one in this many parts of its data, and more than this many
+/// segments.
 const ROUND_PART: u64 = 50;
 const ROUND_SEGMENTS: u64 = 4;
-/// Round trips until the next trial: at first, and after many that failed.
+/// Round trips until the next trial: initially, and after many failed trials.
 const FIRST_WAIT: u32 = 4;
 const LONGEST_WAIT: u32 = 1024;
 
 /// Maximum length of bursts.
 ///
-/// A queue along the path that cannot take a burst drops its end. A greater length is therefore tried with few bursts,
-/// and used if the next round trip reports few losses. A round trip with many losses, or a timeout, ends the use of
-/// long bursts. The time until the next trial doubles with each failure, and halves each time that it has passed with
+/// If a queue on the path cannot hold a burst, it drops the end of the burst. A greater length is therefore tried with
+/// a few bursts, and used if the next round trip reports few losses. A round trip with many losses, or a timeout, ends
+/// the use of long bursts. The time until the next trial doubles with each failure, and halves whenever it passes with
 /// long bursts in use.
 #[derive(Debug)]
 pub(super) struct BurstLength {
     /// Maximum length in use, and maximum of the next trial, in segments.
     proven: u64,
     ceiling: u64,
-    /// Segments that the pacing rate releases in the time for which they may be joined.
+    /// Segments that the pacing rate releases in the time during which they may be joined.
     wanted: u64,
     step: TrialStep,
     wait: u32,
@@ -42,7 +44,7 @@ pub(super) struct BurstLength {
 enum TrialStep {
     /// Round trips until the next trial.
     Wait(u32),
-    /// Bursts of `tried` segments, of which `left` remain. The round trip before lost `lost_before` bytes.
+    /// Bursts of `tried` segments, of which `left` remain. The previous round trip lost `lost_before` bytes.
     Trial { tried: u64, left: u64, lost_before: u64 },
     /// The round trip that reports the losses of the trial.
     Verdict { tried: u64, lost_before: u64 },
@@ -73,7 +75,8 @@ impl BurstLength {
         wanted.min(mss * segments)
     }
 
-    /// Records a burst. Shorter ones, for which the window had no room, show nothing about the length under trial.
+    /// Records a burst. Shorter bursts, for which the window had no room, provide no information about the length under
+    /// trial.
     pub(super) const fn on_sent(&mut self, burst: Bytes) {
         if let TrialStep::Trial { tried, left, .. } = &mut self.step
             && burst.0 > (*tried - 1) * self.mss
@@ -101,7 +104,7 @@ impl BurstLength {
                 self.begin_trial(lost)
             }
             TrialStep::Trial { tried, left: 0, lost_before } => TrialStep::Verdict { tried, lost_before },
-            // The window had no room for all of its bursts.
+            // The window had no room for all bursts of the trial.
             TrialStep::Trial { tried, .. } if self.wanted >= tried => self.step,
             TrialStep::Trial { .. } => self.begin_trial(lost),
             TrialStep::Verdict { tried, lost_before } => {
@@ -126,7 +129,7 @@ impl BurstLength {
         }
     }
 
-    /// Ends the use of long bursts, and a trial.
+    /// Ends the use of long bursts, and any trial.
     pub(super) fn fall_back(&mut self) {
         let used = std::mem::replace(&mut self.proven, FEW_SEGMENTS);
         let blamed = match self.step {
@@ -139,7 +142,7 @@ impl BurstLength {
         self.step = TrialStep::Wait(self.wait);
     }
 
-    /// Prepares a trial of half of a length that failed, or of the maximum if half is in use.
+    /// Prepares a trial of half the length that failed, or of the maximum if half is already in use.
     fn fail(&mut self, segments: u64) {
         self.ceiling = if segments / 2 > self.proven { segments / 2 } else { MANY_SEGMENTS };
         self.wait = (self.wait * 2).min(LONGEST_WAIT);

@@ -13,7 +13,7 @@ const OVERTAKEN: Span = Span::from_secs(1);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Acceptability {
     Acceptable,
-    /// It is dropped without an answer.
+    /// The segment is dropped without an answer.
     Ignored,
     Rejected(Rejection),
 }
@@ -59,10 +59,10 @@ impl Checks<'_> {
         plausible && (!self.negotiated.timestamps || header.options.timestamps.is_some_and(echoed))
     }
 
-    /// Returns whether an unacceptable segment acknowledges data or changes the window: it repeats recent data, or was sent
-    /// before the peer knew that we have received the octet with which it probed our window. If both ends have sent more
-    /// than the other accepts, for instance after a middlebox has rewritten a window, only retransmissions carry
-    /// acknowledgments that either can use (RFC 9293, appendix A.2).
+    /// Returns whether an unacceptable segment acknowledges data or changes the window: it repeats recent data, or was
+    /// sent before the peer knew that we have received the octet with which it probed our window. If both ends have
+    /// sent more than the other accepts, for instance after a middlebox has rewritten a window, only retransmissions
+    /// carry acknowledgments that either end can use (RFC 9293, appendix A.2).
     pub(super) fn acknowledges_although_old(&self, segment: &Incoming<'_>) -> bool {
         let header = segment.header;
         let has_news = || {
@@ -78,8 +78,8 @@ impl Checks<'_> {
             && has_news()
     }
 
-    /// Returns whether a segment of a train, at `start`, leaves the send window unchanged. It does not if a segment beyond
-    /// the first one has arrived before, with another window, and this is beyond that one.
+    /// Returns whether a segment of a train, at `start`, leaves the send window unchanged. It does not if a segment
+    /// beyond the first one has already arrived with a different window, and this segment is beyond that one.
     pub(super) fn keeps_window(&self, header: &Header, start: u64) -> bool {
         let window = u64::from(header.window) << self.negotiated.send_shift;
         self.acknowledged_by(header).is_none_or(|ack| self.snd.keeps_window(start, ack, window))

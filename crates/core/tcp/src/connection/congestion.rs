@@ -2,8 +2,8 @@
 //! pacer, delivery-rate samples, round-trip counting, the time spent under each send limit, and cached metrics of the
 //! path.
 //!
-//! Most of that state concerns sending only. After an idle period it is dropped, if the controller can be replaced by a new
-//! one, and made anew when it is needed, so that idle connections are small ([`Origin`]).
+//! Most of that state concerns sending only. If the controller can be replaced by a new one, this state is dropped
+//! after an idle period and created again when it is needed, so that idle connections take little memory ([`Origin`]).
 
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
@@ -29,7 +29,7 @@ pub(super) struct SegmentLists {
 
 #[derive(Debug)]
 pub(super) struct CongestionDriver {
-    /// What controls sending.
+    /// State that controls sending.
     pub(super) sending: Reclaimable<SendControl>,
     pub(super) rate: RateSampler,
     pub(super) history: PathHistory,
@@ -38,7 +38,7 @@ pub(super) struct CongestionDriver {
     pub(super) handshake_lossy: bool,
 }
 
-/// What makes another [`SendControl`] of a controller that can be replaced by a new one.
+/// Information from which another [`SendControl`] is created if the controller can be replaced by a new one.
 #[derive(Debug)]
 pub(super) struct Origin {
     pub(super) config: Arc<Config>,
@@ -49,14 +49,14 @@ pub(super) struct Origin {
     is_altered: bool,
     /// When the connection was established, and what was granted to the controller.
     pub(super) established: Option<(Time, Granted)>,
-    /// The path when the last one was dropped.
+    /// The path at the time when the last `SendControl` was dropped.
     path: Option<Box<Path>>,
 }
 
 #[derive(Debug)]
 pub(super) struct SendControl {
     pub(super) controller: Box<dyn Controller>,
-    /// The controller's latest answer, bounded by the configured ceilings and on short paths.
+    /// The controller's latest decision, limited by the configured maxima and on short paths.
     pub(super) control: Control,
     /// Whether the window is smaller than the controller's because the path is short.
     is_bounded: bool,
@@ -76,20 +76,20 @@ pub(super) struct Pacing {
     pub(super) srtt: Option<Span>,
     pub(super) min_rtt: Option<Span>,
     pub(super) recovering: bool,
-    /// The time for which segments may be joined.
+    /// Time within which segments may be joined.
     pub(super) patience: Span,
 }
 
-/// Burst on a path with the lowest RTT, the RTT that halves it, and the number of halvings from which on the pacer's
-/// own quantum is used.
+/// Burst on a path with the lowest RTT, the RTT that halves it, and the number of halvings after which the pacer's own
+/// quantum is used.
 const SHORT_PATH_BURST: Bytes = Bytes(256 << 10);
 const HALVED_EACH: Span = Span::from_micros(128);
 const MAX_HALVINGS: u64 = 4;
-/// Bytes that may be in flight on such a path in addition to its bandwidth-delay product.
+/// Number of bytes that may be in flight on such a path in addition to its bandwidth-delay product.
 const SHORT_PATH_WINDOW: Bytes = Bytes(1 << 20);
 /// Rate of the fastest common network card, from which the bandwidth-delay product is computed.
 const FASTEST: Rate = Rate::from_bits_per_sec(100_000_000_000);
-/// Smoothed RTT from which on such a path is not treated as short: the route has changed, or a slow link has a queue.
+/// Smoothed RTT at which such a path is no longer treated as short: the route has changed, or a slow link has a queue.
 const LONG_PATH: Span = Span::from_millis(16);
 
 impl Pacing {
@@ -101,9 +101,9 @@ impl Pacing {
         (halvings < MAX_HALVINGS).then(|| Bytes(SHORT_PATH_BURST.0 >> halvings))
     }
 
-    /// Returns the largest window on a path within a host or rack. Where such a path takes long, a host is busy, and more
-    /// in flight only waits there: it leaves the processor's caches, and overflows the buffer of the peer's socket. Linux's
-    /// TCP limits what waits in its own host in a similar way (`tcp_limit_output_bytes`).
+    /// Returns the largest window on a path within a host or rack. If such a path has a long RTT, a host is busy, and
+    /// more data in flight would only wait there: it would leave the processor's caches and overflow the buffer of the
+    /// peer's socket. Linux's TCP limits the data waiting in its own host in a similar way (`tcp_limit_output_bytes`).
     fn window(self) -> Option<Bytes> {
         let rtt = self.min_rtt.filter(|rtt| *rtt < HALVED_EACH * MAX_HALVINGS)?;
         self.srtt.is_none_or(|srtt| srtt < LONG_PATH).then(|| SHORT_PATH_WINDOW + FASTEST.bytes_in(rtt))
@@ -124,13 +124,13 @@ impl CongestionDriver {
         }
     }
 
-    /// Returns the lists of segments for the next ACK event, if the controller requested them. Without a controller, nothing is
-    /// outstanding that could be acknowledged or lost.
+    /// Returns the lists of segments for the next ACK event, if the controller requested them. Without a controller, no
+    /// outstanding data could be acknowledged or lost.
     pub(super) fn segments_mut(&mut self) -> Option<&mut SegmentLists> {
         self.sending.made_mut()?.segments.as_deref_mut()
     }
 
-    /// Passes what controls sending to `read`. If it was dropped, it remains so.
+    /// Passes the send control to `read`. If it was dropped, it is not created.
     pub(super) fn peek<T>(&self, read: impl FnOnce(&SendControl) -> T) -> T {
         match self.sending.made() {
             Some(sending) => read(sending),
@@ -138,7 +138,7 @@ impl CongestionDriver {
         }
     }
 
-    /// Drops what controls sending over `path` if that is dispensable after an idle period of `idle`.
+    /// Drops the send control for `path` if it is dispensable after an idle period of `idle`.
     pub(super) fn drop_if_dispensable(&mut self, config: &Arc<Config>, path: &Path, idle: Span) {
         self.sending.rest(|sending, origin| {
             let is_dispensable = !origin.is_altered && sending.controller.is_dispensable(idle);
@@ -163,12 +163,12 @@ impl CongestionDriver {
         path
     }
 
-    /// Returns the room that the congestion window leaves, in bytes.
+    /// Returns the unused part of the congestion window, in bytes.
     pub(super) fn room(&self, snd: &Sender, loss: &Loss) -> u64 {
         self.control.cwnd.0.saturating_sub(loss.pipe(&snd.board))
     }
 
-    /// Returns how many bytes wait to be sent, or sent again, and fit into the congestion window.
+    /// Returns how many bytes wait for transmission or retransmission and fit into the congestion window.
     pub(super) fn waiting_bytes(&self, snd: &Sender, loss: &Loss) -> u64 {
         (snd.unsent() + snd.board.lost_bytes).min(self.room(snd, loss))
     }
@@ -176,7 +176,7 @@ impl CongestionDriver {
     pub(super) fn rebuild(&mut self, config: &Config, params: &BuildParams) {
         self.controller = config.congestion.build(params);
         self.control = self.controller.control();
-        // It is kept, because it was built for a known path.
+        // The controller is kept, because it was built for a known path.
         self.sending.kept.is_altered = true;
     }
 
@@ -192,8 +192,8 @@ impl CongestionDriver {
         self.limits.current = limit;
     }
 
-    /// Returns whether the controller's window limits the sender, or has in this round trip. It does not while a smaller one is
-    /// in force.
+    /// Returns whether the controller's window limits the sender, or has in this round trip. It does not while a
+    /// smaller window is in force.
     pub(super) fn is_cwnd_limited(&self, prior_in_flight: Bytes) -> bool {
         // RFC 7661, section 4.2: cwnd is validated if at least half of it is used. A pacer derived from cwnd does not
         // hold back more than that, but it can be the only limit after the RTT has decreased.
@@ -222,7 +222,7 @@ impl Reclaim for SendControl {
     fn from_kept(origin: &Origin) -> Self {
         let mut sending = Self::new(&origin.config, origin.mss, origin.created_at);
         if let (Some((now, granted)), Some(path)) = (origin.established, &origin.path) {
-            // Another controller of this choice was content with what was granted.
+            // An earlier instance of this controller accepted the same grants.
             let _ = sending.start(&granted, path);
             sending.controller.on_event(&PathEvent::Established { now, granted }, path);
             let (mss, srtt, min_rtt) = (path.mss, path.srtt, path.min_rtt);
@@ -264,8 +264,8 @@ impl SendControl {
         self.controller.on_granted(granted, path)
     }
 
-    /// Reads the controller's answer, bounds it and sets the pacer. Must follow every event that is reported to the
-    /// controller.
+    /// Reads the controller's decision, limits it and configures the pacer. Must follow every event that is reported to
+    /// the controller.
     pub(super) fn refresh(&mut self, now: Time, config: &Config, pacing: Pacing) {
         self.control = self.controller.control();
         let mss = pacing.mss;
@@ -296,10 +296,10 @@ impl SendControl {
     /// Returns the pacing rate if the controller leaves it to the transport: 2 cwnd/SRTT in slow start, so that the
     /// window can double per round trip, and 1.2 cwnd/SRTT otherwise.
     ///
-    /// During recovery cwnd is the data in flight plus the data released by the last ACK. A pacing rate derived from
-    /// it would hold the released data back until the next ACK, which replaces the allowance: with little data in
-    /// flight, recovery would be stuck at two segments per round trip. Recovery is therefore paced by ssthresh, the
-    /// window after recovery.
+    /// During recovery cwnd is the data in flight plus the data released by the last ACK. A pacing rate derived from it
+    /// would delay the released data until the next ACK, which replaces the allowance: with little data in flight,
+    /// recovery would be stuck at two segments per round trip. Recovery is therefore paced by ssthresh, the window
+    /// after recovery.
     fn default_pace(&self, Pacing { srtt, recovering, .. }: Pacing) -> Option<Rate> {
         let srtt = srtt?.max(Span::from_micros(1));
         let cwnd = self.control.cwnd;

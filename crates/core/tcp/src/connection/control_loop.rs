@@ -1,4 +1,4 @@
-//! Control loop of congestion control: what the controller is told of the path, and what follows from its answer.
+//! Control loop of congestion control: reports on the path to the controller, and application of its decisions.
 
 use longhaul_cc::{Ack, Episode, Path, PathEvent, SegmentKind, SendLimit, Sent, Timeout, TxId};
 use longhaul_units::{Bytes, Span, Time};
@@ -17,7 +17,7 @@ impl ControlLoop<'_> {
         self.refresh();
     }
 
-    /// Applies the controller's answer. Must be called after every event that is reported to the controller.
+    /// Applies the controller's decision. Must be called after every event that is reported to the controller.
     pub(super) fn refresh(&mut self) {
         let mss = Bytes::from(self.pmtu.mss());
         let srtt = self.rtt.srtt;
@@ -44,7 +44,7 @@ impl ControlLoop<'_> {
         self.cc.set_limit(now, limit, self.loss.in_episode());
         let (pipe, cwnd) = (self.loss.pipe(&self.snd.board), self.cc.control.cwnd.0);
         // A full window limits the sender, even if the application has no more data: otherwise a window of one segment
-        // would never grow while each message is one segment.
+        // would never grow as long as each message is one segment.
         let is_full = pipe >= cwnd || pipe > 0 && cwnd <= u64::from(self.pmtu.mss());
         if limit == SendLimit::Cwnd || is_full {
             self.cc.rounds.limited = true;
@@ -55,8 +55,8 @@ impl ControlLoop<'_> {
         }
     }
 
-    /// Lets the pacer know that data wait for it, if they do. Beside other connections, the next poll comes later than at
-    /// once, and the pacer makes up for that.
+    /// Informs the pacer if data is waiting for it. With other connections, the next poll is delayed, and the pacer
+    /// compensates for the delay.
     pub(super) fn wait_for_pacer(&mut self, now: Time) {
         let want = self.cc.waiting_bytes(self.snd, self.loss);
         if want > 0 {
@@ -135,8 +135,8 @@ impl ControlLoop<'_> {
         self.tell(&event);
     }
 
-    /// Restarts after idleness `since` a time, if there was any: after more than one RTO without transmission, cwnd may not fit
-    /// the path (RFC 5681, section 4.1). Returns whether it does.
+    /// Restarts after an idle period that began at `since`: after more than one RTO without transmission, cwnd may not
+    /// fit the path (RFC 5681, section 4.1). Returns whether there was a restart.
     pub(super) fn restart_after_idleness(&mut self, now: Time, since: Option<Time>) -> bool {
         let idle = since.map(|since| now - since).filter(|idle| *idle > self.rtt.base_rto());
         if let Some(idle) = idle {

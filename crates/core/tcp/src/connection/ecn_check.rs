@@ -1,30 +1,30 @@
-//! Validation of the peer's ECN echoes: the sender occasionally sends a segment with CE itself and checks that the
-//! peer echoes the mark (RFC 3168, section 20.2). Loss episodes and long periods without losses give reason for a
-//! test. It also notices if the path drops ECN-capable segments.
+//! Validation of the peer's ECN echoes: the sender occasionally sends a segment with CE itself and checks that the peer
+//! echoes the mark (RFC 3168, section 20.2). Loss episodes and long periods without losses are reasons for a test. The
+//! module also detects a path that drops ECN-capable segments.
 
 use longhaul_cc::EcnMark;
 use longhaul_wire::Ecn;
 
 use crate::{EcnState, add};
 
-/// Round trips that count as one reason for a test, like a loss episode. A delay-based algorithm that receives no
-/// marks may compete with other flows without any loss: with tests after losses alone, Vegas keeps 15 % more
-/// throughput than without ECN.
+/// Number of round trips that count as one reason for a test, like a loss episode. A delay-based algorithm that
+/// receives no marks may compete with other flows without any loss: with tests after losses alone, Vegas keeps 15 %
+/// more throughput than without ECN.
 const QUIET_ROUNDS: u32 = 50;
 /// Upper bound of the number of reasons for a test. It starts at one and doubles with each echo, because RFC 3168
 /// recommends testing sparingly.
 const MOST: u32 = 24;
-/// Number of missing echoes after which ECN is not used any more. A single one may be due to a path that temporarily
+/// Number of missing echoes after which ECN is no longer used. A single one may be due to a path that temporarily
 /// clears marks, or to a path change.
 const MAX_MISSING: u64 = 2;
-/// Number of consecutive flights of which only retransmissions arrive, which are not ECN-capable, after which ECN is not
-/// used any more. In an outage, the loss of one flight says nothing; with 5 % of losses, one in 8,000 messages of one
-/// segment is lost for the third time in a row.
+/// Number of consecutive flights after which ECN is no longer used if only retransmissions arrive, which are not
+/// ECN-capable. A single lost flight may be due to an outage; with 5 % loss, the probability that three messages of one
+/// segment in a row are lost is 1 in 8,000.
 const MAX_DROPPED: u8 = 3;
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct EcnCheck {
-    /// Reasons for a test since the peer last echoed a mark of ours.
+    /// Reasons for a test since the peer last echoed one of our marks.
     reasons: u32,
     /// Round trips since the last one that counted as a reason.
     rounds: u32,
@@ -33,9 +33,9 @@ pub(super) struct EcnCheck {
     /// Segments that were marked, and marks that were not echoed.
     pub(super) marked: u64,
     pub(super) missing: u64,
-    /// The next flight whose loss counts begins at this offset.
+    /// Start offset of the next flight whose loss counts.
     next_flight: u64,
-    /// Flights of which only retransmissions have arrived, since the last ECN-capable segment arrived.
+    /// Number of flights since the last ECN-capable segment arrived of which only retransmissions have arrived.
     dropped: u8,
     /// ECN was not agreed on after all: a SYN or SYN-ACK without ECN setup was sent, or an earlier connection has found
     /// that the path drops ECN-capable segments.
@@ -50,9 +50,9 @@ struct EchoTest {
 }
 
 impl EcnCheck {
-    /// Counts a loss episode, which may be due to a path that drops instead of marking. Echoes in between do not
-    /// reset the count: otherwise occasional echoes would conceal missing ones. Peers that echo our marks are tested
-    /// ever less frequently.
+    /// Counts a loss episode, whose cause may be a path that drops packets instead of marking them. Echoes in between
+    /// do not reset the count: otherwise occasional echoes would conceal missing ones. Peers that echo our marks are
+    /// tested ever less frequently.
     pub(super) fn on_episode(&mut self) {
         self.reasons = self.reasons.saturating_add(1);
     }
@@ -90,8 +90,7 @@ impl EcnCheck {
     }
 
     /// Processes an ACK up to `una`. Returns whether its echo belongs to our own mark. An echo before the segment's
-    /// delivery belongs to a mark by the network. CWR in response to that may end our echo too, so the test is
-    /// void.
+    /// delivery belongs to a mark by the network. CWR in response to that may also end our echo, so the test is void.
     pub(super) fn on_ack(&mut self, una: u64, echo: bool) -> bool {
         let Some(asked) = self.asked else { return false };
         let delivered = asked.delivered || una >= asked.end;
@@ -109,9 +108,10 @@ impl EcnCheck {
         false
     }
 
-    /// Records the arrival of a segment that starts at `start`: the ECN-capable transmission, or a `retransmission`, while
-    /// data up to `nxt` has been sent. A path that drops ECN-capable segments passes only retransmissions (RFC 3168, section
-    /// 6.1.5). A flight counts if it was first sent after the loss of the one that counted before was repaired.
+    /// Records the arrival of a segment that starts at `start`: the ECN-capable transmission, or a `retransmission`,
+    /// while data up to `nxt` has been sent. A path that drops ECN-capable segments passes only retransmissions (RFC
+    /// 3168, section 6.1.5). A flight counts if it was first sent after the loss of the previously counted flight was
+    /// recovered.
     pub(super) fn on_arrival(&mut self, start: u64, retransmission: bool, nxt: u64) {
         if self.drops_ect() {
             return;
@@ -127,13 +127,13 @@ impl EcnCheck {
         self.dropped >= MAX_DROPPED
     }
 
-    /// Returns whether segments are not sent as ECN-capable any more: echoes were missing, ECN-capable segments do not
+    /// Returns whether segments are no longer sent as ECN-capable: echoes were missing, ECN-capable segments do not
     /// arrive, or ECN was [turned off](Self::turn_off).
     pub(super) const fn has_failed(&self) -> bool {
         self.missing >= MAX_MISSING || self.drops_ect() || self.is_off
     }
 
-    /// Returns the ECN field of new data segments, as the controller wants it, given whether ECN was `negotiated`.
+    /// Returns the ECN field of new data segments, as requested by the controller, given whether ECN was `negotiated`.
     pub(super) fn codepoint(&self, wanted: EcnMark, negotiated: bool) -> Ecn {
         match wanted {
             _ if !negotiated || self.has_failed() => Ecn::NotEct,

@@ -1,6 +1,7 @@
-//! Interface of extensions: what only some connections do besides TCP, with options, segments and samples of their own.
+//! Interface of extensions: features that only some connections use in addition to TCP, with their own options,
+//! segments and samples.
 //!
-//! The files of extensions lie in the folder `extension`. Most connections have none: each place that asks them is one
+//! The extensions are in the directory `extension`. Most connections have none, so each call of the extensions is one
 //! test of an empty list.
 
 use std::fmt::Debug;
@@ -33,42 +34,43 @@ use pairs::Pairs;
 use probes::Probes;
 use rc3::Rc3;
 
-/// What a connection does besides TCP. An extension is made for the handshake if it has options on the SYN, and after the
-/// handshake otherwise.
+/// Feature of a connection in addition to TCP. An extension with options on the SYN is created for the handshake, and
+/// any other one after the handshake.
 pub(super) trait Extension: Debug + Send {
-    /// Adds what was negotiated to `granted`. Returns whether the connection keeps the extension.
+    /// Adds the negotiated features to `granted`. Returns whether the connection keeps the extension.
     fn agree(&mut self, _negotiated: Negotiated, _granted: &mut Granted) -> bool {
         true
     }
 
-    /// Adds options to a header. Returns whether it has, so that the header must be trimmed to the available space.
+    /// Adds options to a header. Returns whether it added any, so that the header must be trimmed to the available
+    /// space.
     fn decorate(&mut self, _header: &mut Header, _carrier: Carrier<'_>) -> bool {
         false
     }
 
-    /// Reads the options of an acceptable segment, SYNs included, before what it acknowledges is processed. It has arrived in
-    /// the given state.
+    /// Reads the options of an acceptable segment, SYNs included, before its acknowledgments are processed. The segment
+    /// arrived in the given state.
     fn on_segment(&mut self, _segment: &Incoming<'_>, _state: State, _engine: &mut Engine<'_>) {}
 
-    /// Returns whether it is told of each segment that an ACK newly delivers.
+    /// Returns whether the extension is notified of each segment that an ACK newly delivers.
     fn takes_records(&self) -> bool {
         false
     }
 
     fn on_delivered(&mut self, _record: &Record) {}
 
-    /// Processes an ACK after the segments that it delivers, and adds to `claims` which part of it concerns the extension.
+    /// Processes an ACK after the segments that it delivers, and adds the parts that concern the extension to `claims`.
     fn on_ack(&mut self, _ack: &AckFacts<'_>, _snd: &mut Sender, _claims: &mut Claims) {}
 
     fn complete(&mut self, _event: &mut Ack<'_>) {}
 
-    /// Acts after an acceptable segment was processed. Returns whether there is something to
-    /// [complete](Self::complete) an event with, for which none may be under way.
+    /// Acts after an acceptable segment was processed. Returns whether the extension has data to
+    /// [complete](Self::complete) an event with; no other event may be in progress then.
     fn settle(&mut self, _engine: &mut Engine<'_>) -> bool {
         false
     }
 
-    /// Follows a new answer of the controller.
+    /// Applies a new decision of the controller.
     fn follow(&mut self, _now: Time, _control: &Control, _snd: &mut Sender) {}
 
     fn on_timeout(&mut self, _rtt: &RttEstimator) {}
@@ -83,17 +85,17 @@ pub(super) trait Extension: Debug + Send {
         false
     }
 
-    /// Sends the next new segment in place of TCP, if one is due that differs from TCP's.
+    /// Sends the next new segment in place of TCP if the extension needs a different one.
     fn send_new(&mut self, _out: &mut SendLoop<'_>, _fill: &mut Fill<'_>, _room: u64) -> Option<FillStep> {
         None
     }
 
-    /// Fills an empty batch with segments of its own.
+    /// Fills an empty batch with the extension's own segments.
     fn send(&mut self, _turn: Turn, _engine: &mut Engine<'_>, _out: &mut Outgoing<'_>) -> Filled {
         Filled::Nothing(None)
     }
 
-    /// Learns that a batch is sent whose segments have this TSval.
+    /// Notifies the extension of a sent batch whose segments have this TSval.
     fn on_batch(&mut self, _stamp: u32) {}
 
     /// Returns whether a pure ACK has to be sent, because data segments do not carry its options.
@@ -106,7 +108,7 @@ pub(super) trait Extension: Debug + Send {
         0
     }
 
-    /// Returns whether it sends segments only in answer to others.
+    /// Returns whether the extension sends segments only in response to others.
     fn is_passive(&self) -> bool {
         true
     }
@@ -118,12 +120,12 @@ pub(super) trait Extension: Debug + Send {
 pub(super) enum Carrier<'a> {
     Syn(SynRequest),
     SynAck(SynRequest),
-    /// All data segments of a batch, under this answer of the controller, with our TTL.
+    /// All data segments of a batch, with the controller's decision and our TTL.
     Data(&'a Control, u8),
     PureAck,
 }
 
-/// What an ACK says.
+/// Contents of an ACK that are relevant to extensions.
 pub(super) struct AckFacts<'a> {
     pub(super) segment: &'a Incoming<'a>,
     pub(super) sack: SackOption<'a>,
@@ -137,12 +139,13 @@ pub(super) struct AckFacts<'a> {
     pub(super) rto: Span,
 }
 
-/// Which part of an ACK concerns extensions.
+/// Parts of an ACK that concern extensions.
 #[derive(Debug, Default)]
 pub(super) struct Claims {
-    /// The ACK was, or may have been, triggered by something else than data of the window, so it is no duplicate ACK.
+    /// The ACK was, or may have been, triggered by something other than data within the window, so it is not a
+    /// duplicate ACK.
     pub(super) has_own_cause: bool,
-    /// The D-SACK is no sign of a spurious retransmission.
+    /// The D-SACK does not indicate a spurious retransmission.
     pub(super) owns_dsack: bool,
     /// The D-SACK is for data that the sender itself has reordered.
     pub(super) is_swapped: bool,
@@ -167,10 +170,10 @@ pub(super) struct Outgoing<'a> {
     pub(super) max_segments: usize,
 }
 
-/// What extensions have sent.
+/// Result of filling a batch by extensions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Filled {
-    /// Nothing. They want to be asked again at this time.
+    /// No segments. The extensions must be called again at this time.
     Nothing(Option<Time>),
     /// Data within the congestion window.
     InWindow,
@@ -180,16 +183,16 @@ pub(super) enum Filled {
     Held,
 }
 
-/// The extensions of a connection, and those options that any connection may have.
+/// The extensions of a connection, and the options that any connection may have.
 #[derive(Debug, Default)]
 pub(super) struct Extensions {
     pub(super) ecn_check: EcnCheck,
     /// State of the arrival-times option, if negotiated.
     pub(super) arrivals: Option<Reclaimable<ArrivalTimes>>,
     pub(super) list: List,
-    /// Whether one of them is told of each segment that an ACK newly delivers.
+    /// Whether any of them is notified of each segment that an ACK newly delivers.
     pub(super) takes_records: bool,
-    /// Whether one of them sends segments not only in answer to others.
+    /// Whether any of them sends segments other than in response to received ones.
     pub(super) is_active: bool,
 }
 
@@ -203,7 +206,7 @@ impl Extensions {
         }
     }
 
-    /// Returns the check of ECN, and the extensions that are told of each segment that an ACK delivers.
+    /// Returns the check of ECN, and the extensions that are notified of each segment that an ACK delivers.
     #[inline]
     pub(super) fn on_delivery(&mut self) -> (&mut EcnCheck, &mut [Box<dyn Extension>]) {
         (&mut self.ecn_check, if self.takes_records { &mut self.list } else { &mut [] })
@@ -228,7 +231,8 @@ impl Extensions {
         is_decorated
     }
 
-    /// Adds router feedback, because our SYN offers it or the peer's permits it. Nonces are drawn from the secret `seed`.
+    /// Adds router feedback, because our SYN offers it or the peer's SYN permits it. Nonces are drawn from the secret
+    /// `seed`.
     pub(super) fn add_network(&mut self, seed: u64) {
         self.list.push(Box::new(Network::new(seed)));
     }
@@ -269,8 +273,8 @@ pub(super) fn send_new(out: &mut SendLoop<'_>, fill: &mut Fill<'_>, room: u64) -
     step
 }
 
-/// Returns the kind of router feedback that our SYN offers: the one that the controller wants, if the application vouches for
-/// the routers.
+/// Returns the kind of router feedback that our SYN offers: the kind that the controller requests, if the application
+/// vouches for the routers.
 pub(super) fn offered_header(wants: &Demands, config: &Config) -> Option<NetworkHeaderKind> {
     wants.network_header.filter(|_| config.extensions && config.routers_answer)
 }
@@ -289,7 +293,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Reports samples that no ACK event has carried.
+    /// Reports samples that were not part of an ACK event.
     #[cold]
     pub(super) fn settle(&mut self, now: Time) {
         let mut list = mem::take(&mut self.ext.list);

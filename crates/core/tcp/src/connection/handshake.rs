@@ -17,7 +17,7 @@ const SYN_ACK_RETRIES: u32 = 2;
 /// attacker has to match this time as well (RFC 5927, section 5.2, treats ICMP errors as hints only).
 const REFUSAL_PAUSE: Span = Span::from_millis(100);
 
-/// What a new connection is made of.
+/// Inputs for a new connection.
 pub(crate) struct Start {
     pub(crate) config: Arc<Config>,
     /// Initial send sequence number.
@@ -37,7 +37,7 @@ pub(super) struct Handshake {
     retries: u32,
     /// The SYN was sent more than once, for any reason, or its send time is unknown.
     pub(super) repeated: bool,
-    /// The peer has answered the SYN, though not with a SYN-ACK: the path does not drop SYNs like it.
+    /// The peer has answered the SYN, though not with a SYN-ACK: the path does not drop such SYNs.
     arrived: bool,
     sent_at: Time,
     stamp: u32,
@@ -48,7 +48,7 @@ pub(super) struct Handshake {
     max_header_len: usize,
     /// The time at which the host first reported that the peer is unreachable or does not listen.
     refused_at: Option<Time>,
-    /// The next SYN is sent because of that report.
+    /// Whether the next SYN is sent because of that report.
     is_refusal_check: bool,
 }
 
@@ -66,8 +66,8 @@ impl Connection {
         conn
     }
 
-    /// Opens a connection passively in response to `syn`: a SYN-ACK is ready to be sent, unless a SYN cookie has been sent in
-    /// its place, from which `syn` is reconstructed. The ACK that carried the cookie must be handled next.
+    /// Opens a connection passively in response to `syn`: a SYN-ACK is ready to be sent, unless a SYN cookie was sent
+    /// instead, from which `syn` is reconstructed. The ACK that carried the cookie must be handled next.
     pub(crate) fn accept(start: Start, syn: &Header, meta: &SegmentMeta, is_by_cookie: bool) -> Self {
         let (now, seed) = (start.now, start.seed);
         let mut conn = Self::new(start);
@@ -97,8 +97,9 @@ impl Connection {
         }
         let (first, max_header_len) = (!handshake.repeated, handshake.max_header_len);
         if !first && !handshake.arrived {
-            // A path may drop an ECN-setup SYN or SYN-ACK: one that was perhaps lost is retransmitted without. After that, no
-            // data is sent as ECN-capable, whatever the peer has received (RFC 3168, sections 6.1.1 and 6.1.1.1).
+            // A path may drop an ECN-setup SYN or SYN-ACK: a SYN or SYN-ACK that may have been lost is retransmitted
+            // without ECN setup. After that, no data is sent as ECN-capable, whatever the peer has received (RFC 3168,
+            // sections 6.1.1 and 6.1.1.1).
             self.ext.ecn_check.is_off = true;
         }
         let mut header =
@@ -121,12 +122,12 @@ impl Connection {
         self.pmtu.options = self.negotiated.data_options(&self.ext);
         header.fit();
         if CheshireCodec::header_len(&header.options) > max_header_len {
-            // The SYN had no MSS option. The SYN-ACK has none either, and the peer uses the default (RFC 9293,
+            // The SYN had no MSS option. The SYN-ACK has none, either, and the peer uses the default (RFC 9293,
             // MUST-15).
             header.options.mss = None;
         }
         if self.negotiated.scaled_window && !header.options.scaled_window {
-            // There was no room for the option.
+            // The SYN-ACK had no room for the option.
             self.negotiated.scaled_window = false;
             header.window = self.rcv.syn_window(self.negotiated.syn_shift());
         }
@@ -201,7 +202,7 @@ impl Connection {
         self.enter(State::Established);
         self.timers.stop(Timer::Rto);
         self.timers.stop(Timer::User);
-        // Take an RTT sample, unless the acknowledged transmission is unknown (Karn's algorithm).
+        // Take an RTT sample, unless it is unknown which transmission was acknowledged (Karn's algorithm).
         let stamp = header.options.timestamps.filter(|_| self.negotiated.timestamps);
         let answered = handshake.answered(header.flags, stamp.map(|stamp| stamp.echo));
         // If the first SYN was answered, it was not lost, and the RTT is longer than the timeout.
@@ -293,8 +294,8 @@ impl Handshake {
     }
 
     /// Handles a host error that reports the peer as unreachable or not listening. It ends the attempt if it is
-    /// repeated for a SYN sent after the first report, because an earlier report concerns the first SYN or is forged.
-    /// A missing route is reported at the time of sending, a refusal one round trip later.
+    /// repeated for a SYN sent after the first report, because an earlier report may concern the first SYN or may be
+    /// forged. A missing route is reported at the time of sending, a refusal one round trip later.
     pub(super) fn on_refusal(&mut self, now: Time, error: HostError, timers: &mut Timers) -> Option<ConnectionError> {
         let Some(first) = self.refused_at else {
             (self.refused_at, self.is_refusal_check) = (Some(now), true);

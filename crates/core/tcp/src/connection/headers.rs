@@ -91,7 +91,7 @@ impl Headers<'_> {
         }
     }
 
-    /// Resets the state of delayed ACKs after data segments acknowledged everything, unless there is something to
+    /// Resets the state of delayed ACKs after data segments have acknowledged everything, unless there is something to
     /// report that only pure ACKs carry, or the peer may drop the segments because they lie beyond its window.
     pub(super) fn on_piggybacked_ack(&mut self) {
         let is_beyond = self.textless_offset() < self.snd.nxt;

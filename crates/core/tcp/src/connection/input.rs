@@ -67,9 +67,9 @@ impl Connection {
             self.handle_reset(&segment);
             return false;
         }
-        // Fourth: check the SYN bit (RFC 5961, section 4.2). In SYN-RECEIVED as well: a SYN that only has to hit the window
-        // would else remove a half-open connection, which otherwise takes a RST at RCV.NXT. That is how a peer that has
-        // restarted answers.
+        // Fourth: check the SYN bit (RFC 5961, section 4.2). This includes SYN-RECEIVED: otherwise, a SYN anywhere in
+        // the window would remove a half-open connection, for which a RST has to be at RCV.NXT. A peer that has
+        // restarted sends such a RST.
         if segment.has(Flags::SYN) && (self.life.state != State::SynReceived || segment.start != 0) {
             self.headers().challenge(now);
             return false;
@@ -235,7 +235,7 @@ impl Connection {
             return false;
         }
         if self.rcv.closed && segment.data_end() > self.rcv.data.next as i64 {
-            // The application will not read: the peer must learn that its data is lost (RFC 9293, section 3.6.1).
+            // The application will not read: the peer must be informed that its data is lost (RFC 9293, section 3.6.1).
             if !self.life.resets {
                 self.reset_after_queued(now);
             }
@@ -270,7 +270,7 @@ impl Connection {
         }
         if segment.has(Flags::ACK) && self.life.handshake.as_ref().is_some_and(|handshake| handshake.passive.is_some())
         {
-            // A peer whose SYN we have answered does not answer ours.
+            // A peer whose SYN we have answered does not answer our SYN.
             self.headers().challenge(segment.now);
             return false;
         }
@@ -317,11 +317,11 @@ impl Connection {
         true
     }
 
-    /// Handles a train as [`handle_next`](Self::handle_next) handles its segments; `header` is that of the first. Returns
-    /// `false` without a change if they have to be handled one by one: if something else needs to be checked, or if an ACK
-    /// may be due after one of them.
+    /// Handles a train as [`handle_next`](Self::handle_next) handles its segments; `header` is that of the first.
+    /// Returns `false` without a change if the segments have to be handled one by one because something else needs to
+    /// be checked, or if an ACK may be due after one of them.
     ///
-    /// The segment before has shown that the connection takes data, and has woken the reader.
+    /// The preceding segment has shown that the connection accepts data, and has woken the reader.
     pub(crate) fn handle_train(&mut self, now: Time, meta: &SegmentMeta, header: &Header, train: &Train<'_>) -> bool {
         let start = self.rcv.data.next;
         let payload = u64::from(train.payload);
@@ -360,12 +360,12 @@ impl Connection {
     }
 
     /// Handles a socket or ICMP error for packets to the peer. It is recorded but does not end the connection by
-    /// itself, because it may be transient (RFC 1122, section 4.2.3.9) or forged (RFC 5927, section 4). Two errors
-    /// take effect once confirmed. In SYN-SENT, an unreachable or refusing peer ends the attempt if the next SYN
-    /// fails in the same way; after a local error such as a filter that is being reloaded, the SYN is retransmitted as if
-    /// it had been lost. Later, a closed port ends the connection if three consecutive probes are refused and no
-    /// segment arrives from the peer meanwhile (RFC 1122, section 4.2.3.9: a hard error; RFC 5461, section 4.1,
-    /// describes the risk).
+    /// itself, because it may be transient (RFC 1122, section 4.2.3.9) or forged (RFC 5927, section 4). Two errors take
+    /// effect once confirmed. In SYN-SENT, an unreachable or refusing peer ends the attempt if the next SYN fails in
+    /// the same way; after a local error such as a filter that is being reloaded, the SYN is retransmitted as if it had
+    /// been lost. Later, a closed port ends the connection if three consecutive probes are refused and no segment
+    /// arrives from the peer in the meantime (RFC 1122, section 4.2.3.9: a hard error; RFC 5461, section 4.1, describes
+    /// the risk).
     pub fn handle_host_error(&mut self, now: Time, error: HostError) {
         let now = self.timers.advance(now);
         if self.life.state == State::Closed {
@@ -395,7 +395,7 @@ impl Connection {
 impl Engine<'_> {
     /// Answers an unacceptable segment with an ACK, unless it is a RST. Credible duplicates with data are each
     /// acknowledged at once, because the sender's spurious-loss detection and probes depend on it (RFC 2883). Other
-    /// answers are rate-limited like challenge ACKs, to prevent ACK loops and answers to forged segments (RFC 5961,
+    /// answers are rate-limited like challenge ACKs, to prevent ACK loops and replies to forged segments (RFC 5961,
     /// section 7).
     fn reject(&mut self, segment: &Incoming<'_>, reason: Rejection) {
         let now = segment.now;
@@ -424,7 +424,7 @@ impl Engine<'_> {
         self.headers().queue_ack(now);
     }
 
-    /// Advertises our user timeout, if enabled, because the advice is new or no segment without SYN has carried it. Data
+    /// Advertises our user timeout, if enabled, because the value is new or no segment without SYN has carried it. Data
     /// segments do not carry it, so that they have equal lengths.
     pub(super) fn announce_user_timeout(&mut self, now: Time) {
         let advice = self.peer.user_timeout.advice(self.config).filter(|_| self.life.state.is_synchronized());

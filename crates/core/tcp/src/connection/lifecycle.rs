@@ -38,7 +38,7 @@ pub enum Event {
     Closed,
 }
 
-/// Reason for which [`Reader::read`](super::Reader::read) or [`Writer::write`](super::Writer::write) did nothing.
+/// Reason why [`Reader::read`](super::Reader::read) or [`Writer::write`](super::Writer::write) did nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Blocked {
     /// There is nothing to read, or no room to write. An [`Event`] follows when that changes.
@@ -82,7 +82,7 @@ pub(super) struct Lifecycle {
     pub(super) created_at: Time,
     /// The application dropped the connection: nothing will be read.
     pub(super) orphaned: bool,
-    /// Data of the peer is discarded: a RST follows the queued data, once that is acknowledged.
+    /// Whether data from the peer is discarded: a RST is sent once the queued data is acknowledged.
     pub(super) resets: bool,
     pub(super) pressure: Pressure,
     /// When memory was last freed because the connection was idle.

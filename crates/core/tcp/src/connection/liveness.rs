@@ -21,12 +21,12 @@ pub(super) struct Liveness {
     pub(super) last_heard: Time,
     /// Keep-alive probes sent since then.
     keep_alive_probes: u32,
-    /// The last host error, and the number of all.
+    /// The last host error, and the number of host errors.
     pub(super) host_error: Option<(HostError, Time)>,
     pub(super) host_errors: u64,
     port_probe: Option<PortProbe>,
     pub(super) user_timeout: UserTimeout,
-    /// The time since which data has been outstanding without progress; the user timeout counts from here.
+    /// Time since which data has been outstanding without progress; start of the user timeout.
     pub(super) stalled_since: Option<Time>,
 }
 
@@ -63,8 +63,8 @@ impl Liveness {
         }
     }
 
-    /// Handles the keep-alive timer (RFC 9293, section 3.8.4). Returns whether to send a probe, or that the peer is gone.
-    /// Outstanding data serves as a probe, with a timer of its own.
+    /// Handles the keep-alive timer (RFC 9293, section 3.8.4). Returns whether to send a probe, or that the peer is
+    /// gone. Outstanding data serves as a probe, with its own timer.
     pub(super) fn on_keep_alive(
         &mut self,
         now: Time,
@@ -81,7 +81,7 @@ impl Liveness {
         Ok(!has_outstanding)
     }
 
-    /// Returns the time since which data has been outstanding without progress; if there was none before, `now`.
+    /// Returns the time since which data has been outstanding without progress, which is `now` if it was not before.
     pub(super) fn stall(&mut self, now: Time) -> Time {
         *self.stalled_since.get_or_insert(now)
     }
@@ -97,8 +97,8 @@ impl Liveness {
         }
     }
 
-    /// Lets an expired user timeout of length `limit` end at `until`. Called if the timer fires late, for example because this
-    /// host was suspended, so that the peer can answer once more before the connection is closed.
+    /// Extends an expired user timeout of length `limit` to `until`. Called if the timer fires late, for example
+    /// because this host was suspended, so that the peer has a chance to answer before the connection is closed.
     pub(super) fn extend_user_timeout(&mut self, until: Time, limit: Option<Span>, timers: &mut Timers) {
         if let (Some(since), Some(limit)) = (&mut self.stalled_since, limit) {
             *since = until - limit;
@@ -123,8 +123,8 @@ impl Liveness {
         }
     }
 
-    /// Handles the end of the waiting time for a probe's answer, of which the next is `base_rto`. Returns whether to send
-    /// another probe, or that the peer is gone.
+    /// Handles the end of the waiting time for a probe's answer, where `base_rto` is the next waiting time. Returns
+    /// whether to send another probe, or that the peer is gone.
     pub(super) fn on_probe_timeout(
         &mut self,
         now: Time,
@@ -147,7 +147,7 @@ impl Liveness {
     }
 }
 
-/// Returns the number of consecutive retransmissions, of a SYN or a window probe as well, that are unanswered.
+/// Returns the number of consecutive retransmissions, of a SYN or a window probe as well, without an answer.
 pub(super) fn unanswered(state: State, snd: &Sender, rtt: &RttEstimator) -> u32 {
     if matches!(state, State::Closed | State::TimeWait) {
         return 0;

@@ -27,8 +27,8 @@ const MAX_TIMEOUTS: u32 = 15;
 /// Maximum number of unanswered FIN retransmissions if both sides have closed and nothing else is unacknowledged, because
 /// a peer that closed and then exited does not answer. About 90 seconds at the minimum RTO.
 const MAX_FIN_TIMEOUTS: u32 = 8;
-/// Maximum number of consecutive timeouts of a connection that discards the peer's data, if the peer was heard since the
-/// last one: it discards ours as well.
+/// Maximum number of consecutive timeouts of a connection that discards the peer's data, if a segment from the peer has
+/// arrived since the last one: the peer also discards our data.
 const MAX_DISCARDED: u32 = 5;
 /// Minimum silence of the peer before R2 applies, at least 100 s (RFC 9293, section 3.8.3). It exceeds the longest
 /// RTO, so a peer that answers every retransmission is never considered silent.
@@ -46,7 +46,7 @@ pub(super) enum Phase {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Grant {
-    /// One retransmission bypasses cwnd and pacer.
+    /// Whether one retransmission bypasses cwnd and pacer.
     pub(super) forced: bool,
     /// Scoreboard index of a segment to send as tail loss probe, zero-window probe or outage probe.
     pub(super) probe: Option<u64>,
@@ -110,8 +110,8 @@ impl Loss {
         self.grant.probe.is_some() || (self.detection == Detection::Sack && self.in_episode())
     }
 
-    /// Handles a probe that filled a hole: like a lost segment that a tail loss probe retransmitted (RFC 8985, section
-    /// 7.4), it is reported to the controller as a loss.
+    /// Handles a probe that filled a hole: like a lost segment retransmitted by a tail loss probe (RFC 8985, section
+    /// 7.4), the hole is reported to the controller as a loss.
     pub(super) fn on_probe_filled_hole(&mut self) {
         if !self.in_episode() {
             self.tail.was_needed = true;
@@ -119,7 +119,7 @@ impl Loss {
     }
 
     /// Retransmits the first outstanding segment at once, regardless of cwnd and pacer. If it is SACKed, the peer has
-    /// discarded it or somebody has forged the report (RFC 2018, section 8): SACKed segments are never retransmitted.
+    /// discarded it or the report was forged (RFC 2018, section 8): SACKed segments are never retransmitted.
     pub(super) fn repeat_front(&mut self, snd: &mut Sender) {
         let Some((index, front)) = snd.board.front() else { return };
         if front.is_sacked() {
@@ -170,8 +170,9 @@ impl Loss {
         }
     }
 
-    /// Counts a retransmission timeout, and returns what it leads to. `resets` means that a RST follows the data in flight, and
-    /// `only_fin` that only our FIN is unacknowledged and the peer's has arrived. If it `may_give_up`, the peer is silent.
+    /// Counts a retransmission timeout, and returns the resulting action. `resets` means that a RST follows the data in
+    /// flight, and `only_fin` that only our FIN is unacknowledged and the peer's has arrived. If it `may_give_up`, the
+    /// peer is silent.
     pub(super) fn on_timeout(&mut self, resets: bool, only_fin: bool, may_give_up: bool) -> TimeoutStep {
         self.timeouts += 1;
         self.unanswered += 1;
@@ -179,8 +180,8 @@ impl Loss {
             () if resets && self.timeouts > MAX_DISCARDED && self.unanswered == 1 => TimeoutStep::Reset,
             // All data is acknowledged and the peer has closed: it has most likely exited.
             () if self.unanswered > MAX_FIN_TIMEOUTS && only_fin => TimeoutStep::End(None),
-            // A peer that still answers is not given up, even if its window is closed below the data in flight (RFC 9293,
-            // MUST-37).
+            // The connection is not aborted while the peer answers, even if its window is closed below the data in
+            // flight (RFC 9293, MUST-37).
             () if self.timeouts > MAX_TIMEOUTS && may_give_up => TimeoutStep::End(Some(ConnectionError::TimedOut)),
             () => TimeoutStep::Retransmit,
         }
@@ -192,7 +193,7 @@ impl Loss {
         self.outage = None;
     }
 
-    /// Returns the bytes by which new segments may exceed cwnd.
+    /// Returns the number of bytes by which new segments may exceed cwnd.
     pub(super) fn allowance(&self, mss: u16) -> u64 {
         u64::from(self.grant.extra) * u64::from(mss)
     }
@@ -255,7 +256,7 @@ pub(super) struct AckOutcome {
     pub(super) newly_sacked: u64,
     pub(super) duplicate: bool,
     pub(super) dsack: Option<(u64, u64)>,
-    /// The D-SACK is for data that the sender itself has reordered.
+    /// Whether the D-SACK is for data that the sender itself has reordered.
     pub(super) is_swapped: bool,
     pub(super) echo: Option<u32>,
     pub(super) proves_spurious: bool,

@@ -12,7 +12,7 @@ use crate::{PathCache, PathMetrics, SavedPathInfo, State};
 
 /// Number of round trips for which the window must have been the send limit before ssthresh is stored. RFC 9040,
 /// section 8, recommends caching for long connections only. Thirteen doublings lead from the initial window to 81,920
-/// segments, so an initial slow start is always shorter.
+/// segments, so an initial slow start always takes fewer round trips.
 const MIN_LIMITED_ROUNDS: u64 = 16;
 /// Minimum number of RTT samples for SRTT to be stored. Each sample has a weight of 1/8 (RFC 6298), so the first one,
 /// which initialized SRTT, has a weight of a third by then.
@@ -26,7 +26,7 @@ const MIN_LIMITED_RATIO: u64 = 3;
 /// Path metrics found by the connection for the cache, and those it started with.
 #[derive(Clone, Debug, Default)]
 pub(super) struct PathHistory {
-    /// What the cache has given out. Only with a cache and a controller that uses saved paths.
+    /// Metrics taken from the cache. Present only with a cache and a controller that uses saved paths.
     cached: Option<Box<Taken>>,
     /// ssthresh when the window last was the send limit.
     kept_ssthresh: Option<Bytes>,
@@ -57,7 +57,7 @@ impl PathHistory {
     }
 
     /// Keeps ssthresh when `next` replaces the window as the send limit. Later losses occur with less data in flight,
-    /// as at the end of the connection, and reduce ssthresh below the capacity of the path.
+    /// as at the end of the connection, and would reduce ssthresh below the capacity of the path.
     pub(super) fn keep_ssthresh(&mut self, control: &Control, limit: SendLimit, next: SendLimit, in_episode: bool) {
         if is_window(limit) && !is_window(next) {
             self.kept_ssthresh = settled_ssthresh(control, in_episode).or(self.kept_ssthresh);
@@ -175,7 +175,7 @@ impl Status<'_> {
     }
 
     /// Returns the checked-out metrics if they are still valid, and the metrics that the connection found, unless the
-    /// checked-out ones have a larger window.
+    /// checked-out metrics have a larger window.
     fn found_paths(&self) -> (Option<Learnt<SavedPath>>, Option<SavedPath>) {
         let is_lossless = self.0.stats.incidents().recoveries == 0;
         let kept = self.0.cc.kept_path(self.0.config.path_cache.as_ref(), self.0.timers.now, is_lossless);

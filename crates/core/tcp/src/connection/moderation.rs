@@ -3,18 +3,18 @@
 
 use longhaul_units::{Span, Time};
 
-/// Round-trip times with a quarter of the moderation at the start of a stream, and after a silence of one. Senders
-/// measure the path in that time.
+/// Number of round-trip times at the start of a stream, and after a silence of one round-trip time, in which moderation
+/// is reduced to a quarter. Senders measure the path during this time.
 const CAREFUL_ROUNDS: u64 = 4;
-/// Divisor of the round-trip time: at most this part of it passes while segments are joined.
+/// Divisor of the round-trip time: segments are joined for at most this fraction of it.
 pub(super) const PART: u64 = 64;
-/// Maximum of that time.
+/// Maximum time for which segments are joined.
 const MAX: Span = Span::from_millis(10);
 
-/// Stream of data segments in one direction.
+/// Flow of data segments in one direction.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Flow {
-    /// Times of the first segment since the last silence, and of the last one.
+    /// Times of the first segment since the last silence, and of the last segment.
     span: Option<(Time, Time)>,
 }
 

@@ -1,7 +1,7 @@
 //! Reports to the observers of a connection.
 //!
 //! Events are reported where they happen. Values that many places change, such as metrics and timers, are compared
-//! after each segment, timer and transmission. Without observers, each report is a test of one pointer.
+//! after each segment, timer and transmission. Without observers, each report costs the test of one pointer.
 
 use longhaul_units::Time;
 use longhaul_wire::{CheshireCodec, Codec, Header};
@@ -124,7 +124,7 @@ impl Observers {
         observation.observers.push(observer);
     }
 
-    /// Reports what has changed: phase, packet size, ECN, and in detail timers and metrics.
+    /// Reports what has changed: phase, packet size and ECN; with full detail also timers and metrics.
     fn compare(&mut self, now: Time, metrics: Metrics, plpmtu: u16, ecn: EcnState, timers: &Timers) {
         let timers = TRACKED.map(|(timer, _)| timers.get(timer));
         let Some(observation) = &mut self.0 else { return };

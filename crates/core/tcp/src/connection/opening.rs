@@ -1,4 +1,4 @@
-//! SYN and SYN-ACK: what this end offers, and what follows from the peer's (RFC 9293, section 3.10.7.3).
+//! SYN and SYN-ACK: the options that this end offers, and those negotiated with the peer (RFC 9293, section 3.10.7.3).
 
 use longhaul_cc::{AckFrequency, Demands};
 use longhaul_units::Time;
@@ -55,8 +55,7 @@ impl Opening<'_> {
         options.arrival_permitted = self.ext.arrivals.is_some();
         options.probe_permitted = negotiated.probe_echo;
         options.ack_rate_permitted = negotiated.ack_rate;
-        // Sent only if the SYN had the option, so that the answer to an unvalidated address is not longer than the
-        // SYN.
+        // Sent only if the SYN had the option, so that the reply to an unvalidated address is not longer than the SYN.
         options.user_timeout =
             self.peer.user_timeout.advice(self.config).filter(|_| self.peer.user_timeout.remote.is_some());
         self.rcv.on_ack_sent();
@@ -68,7 +67,7 @@ impl Opening<'_> {
         self.numbers.initial.irs = syn.seq;
         let options = &syn.options;
         let (config, is_active) = (&*self.config, self.life.state == State::SynSent);
-        // A request of the peer is granted. In an active open, extensions that our SYN did not request are ignored.
+        // A request from the peer is granted. In an active open, extensions that our SYN did not request are ignored.
         let requested = is_active.then(|| offered(&self.cc.wants(), config));
         let grants = |extension: fn(&Options) -> bool| {
             config.extensions && extension(options) && requested.as_ref().is_none_or(extension)

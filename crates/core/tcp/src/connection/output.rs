@@ -16,13 +16,13 @@ pub enum Due {
     Nothing,
     /// A batch, after which there may be more.
     Batch,
-    /// A batch, after which there is nothing until something happens.
+    /// A batch, after which there is nothing to send until the next event.
     LastBatch,
 }
 
 #[expect(clippy::multiple_inherent_impl, reason = "one file per phase")]
 impl Connection {
-    /// Fills `batch` with segments to be sent at `now`. Must be called until it returns that there are no more.
+    /// Fills `batch` with segments to be sent at `now`. Must be called until it reports that there are no more.
     /// `max_segments` is the limit of the socket's segmentation offload, or 1 without offload.
     pub fn poll_transmit(&mut self, now: Time, batch: &mut Batch, max_segments: usize) -> Due {
         let now = self.timers.advance(now);
@@ -41,9 +41,9 @@ impl Connection {
         due
     }
 
-    /// Appends the slices of a batch, headers and payload, to `out`, and returns their length in bytes. Headers are written next
-    /// to the payload where there is room, so that both are one slice, each time the batch is to be sent. If the length is
-    /// less than [`Batch::len`], payload was acknowledged since the batch was made, and the batch must not be sent.
+    /// Appends the slices of a batch, headers and payload, to `out`, and returns their length in bytes. Where there is
+    /// room, headers are written next to the payload on each send, so that both form one slice. If the length is less
+    /// than [`Batch::len`], payload was acknowledged since the batch was made, and the batch must not be sent.
     pub fn frames<'a>(&'a mut self, batch: &'a Batch, out: &mut impl Extend<&'a [u8]>) -> usize {
         self.snd.frames(batch, out)
     }
@@ -58,7 +58,7 @@ impl Connection {
         if self.life.state == State::Closed {
             return Due::Nothing;
         }
-        // ACKs that were queued before go first.
+        // ACKs queued earlier are sent first.
         if self.rcv.acks.queue.is_empty() && self.transmit_handshake(now, batch) {
             return Due::Batch;
         }
@@ -89,7 +89,7 @@ impl Connection {
         if !self.rcv.acks.due || !self.life.state.is_synchronized() {
             return Due::Nothing;
         }
-        // Everything else has been asked already.
+        // All other sources have already been tried.
         let header = self.headers().ack_header(now);
         batch.push(&header, 0, 0);
         self.stats.segments_out += 1;
@@ -111,7 +111,7 @@ impl Connection {
         }
         let edge = self.rcv.edge;
         let stop = self.fill(now, batch, max_segments);
-        // If the batch is full, the caller polls again at once; a delay until then is due to the processor.
+        // If the batch is full, the caller polls again at once; a delay until then is caused by the processor.
         self.control_loop().on_send_limit(now, stop.unwrap_or(SendLimit::Cpu));
         if batch.is_empty() {
             // The header was not sent, so the window in it was not advertised.
@@ -129,8 +129,8 @@ impl Connection {
             self.control_loop().wait_for_pacer(now);
             return Due::Batch;
         }
-        // If the pacer limits the next batch as well, that is for the next poll to note. A request of an ACK frequency that is
-        // repeated after this batch can wait for the next one.
+        // If the pacer also limits the next batch, the next poll records this. A repeated request for an ACK frequency
+        // can wait for the next batch.
         let want = Bytes(self.cc.waiting_bytes(&self.snd, &self.loss).max(1));
         let is_exhausted = !self.rcv.acks.has_any() && !self.ext.is_active && self.cc.pacer.ready(now, want).is_ok();
         if is_exhausted { Due::LastBatch } else { Due::Batch }

@@ -1,4 +1,4 @@
-//! Parts of a connection that each phase of processing borrows: which it reads, and which it changes.
+//! Parts of a connection that each processing phase borrows for reading and for writing.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ macro_rules! structs {
     };
 }
 
-/// Declares the methods of an owner of parts, the connection or [`Engine`], that lend them.
+/// Declares the methods of the connection or of [`Engine`] that lend its parts.
 macro_rules! lent_by {
     ($owner:ty: { $($(#[$doc:meta])* $lend:ident -> $phase:ident {
         reads: { $($read:ident: $read_type:ty),* }
@@ -43,34 +43,34 @@ macro_rules! phases {
 }
 
 phases! { [Connection]: {
-    /// The parts that are set before the first segment, offer options in a SYN and learn which of them are agreed on.
+    /// Parts that are set before the first segment, offer options in a SYN, and receive the result of the negotiation.
     opening -> Opening {
         reads: { life: Lifecycle }
         changes: { config: Arc<Config>, negotiated: Negotiated, numbers: Numbers, snd: Sender, rcv: Receiver, rtt: RttEstimator,
             cc: CongestionDriver, pmtu: Pmtu, ext: Extensions, peer: Liveness, timers: Timers }
     }
 
-    /// The parts that observers are told of.
+    /// Parts whose changes are reported to observers.
     watch -> Watch {
         reads: { life: Lifecycle, negotiated: Negotiated, numbers: Numbers, snd: Sender, rtt: RttEstimator, loss: Loss,
             cc: CongestionDriver, pmtu: Pmtu, ext: Extensions, timers: Timers, stats: Stats }
         changes: { observers: Observers }
     }
 
-    /// The parts that learn what an ACK delivers, and what it says about the path.
+    /// Parts that process the data delivered by an ACK and its information about the path.
     acking -> Acking {
         reads: { negotiated: Negotiated, numbers: Numbers, pmtu: Pmtu }
         changes: { snd: Sender, rtt: RttEstimator, loss: Loss, cc: CongestionDriver, ext: Extensions }
     }
 
-    /// The parts that find losses, and those that learn of them.
+    /// Parts that detect losses, and those notified of losses.
     recovery -> Recovery {
         reads: { negotiated: Negotiated, numbers: Numbers, rtt: RttEstimator }
         changes: { snd: Sender, loss: Loss, cc: CongestionDriver, pmtu: Pmtu, ext: Extensions, timers: Timers, stats: Stats,
             observers: Observers }
     }
 
-    /// All parts but the state machine, which it reads.
+    /// All parts except the state machine, which is read only.
     engine -> Engine {
         reads: { config: Arc<Config>, life: Lifecycle, negotiated: Negotiated, numbers: Numbers }
         changes: { snd: Sender, rcv: Receiver, rtt: RttEstimator, loss: Loss, cc: CongestionDriver, pmtu: Pmtu,
@@ -84,26 +84,26 @@ phases! { [Connection] [Engine<'_>]: {
         changes: { }
     }
 
-    /// The parts that the controller reads, and those that its answer changes.
+    /// Parts that the controller reads, and those that its decision changes.
     control_loop -> ControlLoop {
         reads: { config: Arc<Config>, rtt: RttEstimator, pmtu: Pmtu }
         changes: { snd: Sender, loss: Loss, cc: CongestionDriver, ext: Extensions, timers: Timers }
     }
 
-    /// The parts that take the text of a segment and the marks on it.
+    /// Parts that process the text of a segment and its ECN marks.
     receiving -> Receiving {
         reads: { negotiated: Negotiated, numbers: Numbers }
         changes: { rcv: Receiver, stats: Stats }
     }
 
-    /// The parts that a header shows, and those that change when an ACK is made.
+    /// Parts that determine a header, and those that change when an ACK is built.
     headers -> Headers {
         reads: { negotiated: Negotiated, numbers: Numbers, snd: Sender, pmtu: Pmtu }
         changes: { rcv: Receiver, ext: Extensions, timers: Timers, stats: Stats }
     }
 
-    /// The parts that decide on the next segment, and those that record it. What decides on a header is not among them: all
-    /// segments of a batch have the same template.
+    /// Parts that select the next segment, and those that record it. Parts that determine headers are not included,
+    /// because all segments of a batch use the same header template.
     send_loop -> SendLoop {
         reads: { config: Arc<Config>, negotiated: Negotiated, numbers: Numbers, rtt: RttEstimator }
         changes: { snd: Sender, loss: Loss, cc: CongestionDriver, pmtu: Pmtu, ext: Extensions, timers: Timers, stats: Stats }

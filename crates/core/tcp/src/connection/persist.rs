@@ -1,14 +1,14 @@
 //! Persist timer: zero-window probes (RFC 9293, section 3.8.6.1; RFC 1122, section 4.2.2.17) and the override timeout
 //! of silly-window avoidance (RFC 9293, section 3.8.6.2.1).
 //!
-//! A probe is the next octet of new data, sent beyond the right edge of the window, or the FIN if all data is sent. While
-//! it is unacknowledged, it is retransmitted from the scoreboard without being marked lost, because a missing answer is no
-//! sign of congestion. The retransmission timer is stopped meanwhile.
+//! A probe is the next octet of new data, sent beyond the right edge of the window, or the FIN if all data is sent.
+//! While it is unacknowledged, it is retransmitted from the scoreboard without being marked lost, because a missing
+//! answer does not indicate congestion. The retransmission timer is stopped meanwhile.
 
 use longhaul_units::{Span, Time};
 
 /// Longest interval between probes: the smallest upper bound of the RTO that RFC 6298, section 2.5, permits. A lost
-/// window update is noticed no sooner than the next probe.
+/// window update is not detected before the next probe.
 const MAX_INTERVAL: Span = Span::from_secs(60);
 /// Time without an answer after which the connection is closed if no user timeout is set. It is well above the 100 s
 /// that RFC 9293, section 3.8.3, requires of R2.
@@ -19,11 +19,11 @@ const GIVE_UP_PROBES: u32 = 4;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Persist {
-    /// One octet of new data, or the FIN, may be sent beyond the window.
+    /// Whether one octet of new data, or the FIN, may be sent beyond the window.
     pub(super) due: bool,
     pub(super) in_flight: bool,
     pub(super) sent: u32,
-    /// Probes since the last segment from the peer.
+    /// Number of probes since the last segment from the peer.
     pub(super) unanswered: u32,
     /// The time of the last data transmission before the window closed, if the window was probed.
     pub(super) idle_since: Option<Time>,

@@ -15,7 +15,7 @@ use longhaul_units::{Span, Time};
 use crate::Config;
 use crate::send_buffer::Layout;
 
-/// Bytes of UDP payload for our fixed header: sequence, acknowledgment, flags and window.
+/// Length in bytes of our fixed header in the UDP payload: sequence, acknowledgment, flags and window.
 const HEADER: u16 = 12;
 /// MAX_PROBES (RFC 8899, section 5.1.2).
 const MAX_PROBES: u8 = 3;
@@ -43,7 +43,7 @@ const COMMON_MTUS: [u16; 10] = [1280, 1400, 1420, 1440, 1476, 1480, 1492, ETHERN
 const RESOLUTION: u16 = 20;
 const RESOLUTION_PART: u16 = 32;
 
-/// Path MTU discovery, and the sizes of segments that follow from it and from what the peer accepts.
+/// Path MTU discovery, and the segment sizes that result from it and from the peer's limits.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Pmtu {
     /// The peer's MSS, and the number of option bytes on each data segment.
@@ -195,8 +195,8 @@ impl Pmtu {
         }
     }
 
-    /// Sets the number of recovery episodes of the connection. If one began after a lost probe was sent, the probe
-    /// may have been lost to congestion, and its refusal is undone (RFC 4821, section 7.6.4).
+    /// Sets the number of recovery episodes of the connection. If one began after a lost probe was sent, the probe may
+    /// have been lost to congestion, so its refusal is undone (RFC 4821, section 7.6.4).
     pub(super) fn note_episodes(&mut self, episodes: u64) {
         self.episodes = episodes;
         let Some(before) = self.before.filter(|before| before.episodes < episodes) else { return };
@@ -238,7 +238,7 @@ impl Pmtu {
             return false;
         }
         self.reduced_at = in_a_row;
-        // Restart the search below the size that is not delivered any more.
+        // Restart the search below the size that is no longer delivered.
         self.probe = None;
         self.before = None;
         self.next_at = None;

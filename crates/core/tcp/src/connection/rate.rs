@@ -5,7 +5,7 @@ use longhaul_units::{Bytes, Rate, Span, Time};
 
 use crate::Burst;
 
-/// Delivery-rate sampler: state for a snapshot per transmission and a sample per ACK.
+/// Delivery-rate sampler: state for one snapshot per transmission and one sample per ACK.
 #[derive(Clone, Debug)]
 pub(super) struct RateSampler {
     pub(super) delivered: u64,

@@ -13,7 +13,7 @@ use crate::{Config, seq};
 /// In-order data that is accepted under hard memory pressure.
 const SMALL: usize = 16 << 10;
 
-/// Receive side. What arrives and how it is acknowledged share RCV.NXT and the holes.
+/// Receive side. Data reception and acknowledgment share RCV.NXT and the holes.
 #[derive(Debug, Default)]
 pub(super) struct Receiver {
     pub(super) data: Reclaimable<Reassembly>,
@@ -30,7 +30,7 @@ pub(super) struct Receiver {
     pub(super) ts_recent: u32,
     ts_recent_at: Option<Time>,
     fin: Option<u64>,
-    /// The application will not read any more: arriving data triggers a RST (RFC 9293, section 3.6.1).
+    /// Whether the application will no longer read: arriving data triggers a RST (RFC 9293, section 3.6.1).
     pub(super) closed: bool,
     /// Start of the current measurement for auto-tuning: time, and the offset read by then.
     tune_since: Time,
@@ -79,12 +79,12 @@ impl Receiver {
         let edge = (self.edge as i64).max(next);
         let within = |offset: i64| next <= offset && offset < edge;
         match (end.saturating_sub(start), edge.saturating_sub(next)) {
-            // The ACKs and RSTs of a sender may follow the octet with which it has probed our closed window. Such a RST is
-            // answered with a challenge ACK.
+            // The ACKs and RSTs of a sender may come after the octet with which it has probed our closed window. Such a
+            // RST is answered with a challenge ACK.
             (0, 0) => start == next || start == next + 1,
             // A sender that has filled the window sends pure ACKs at its right edge. If both sides have filled the
-            // other's window, dropping these ACKs would stop both directions until the first retransmission. Linux
-            // and others accept them too. A RST must lie within the window.
+            // other's window, dropping these ACKs would stop both directions until the first retransmission. Linux and
+            // other stacks also accept them. A RST must lie within the window.
             (0, _) => within(start) || (start == edge && !rst),
             // With a closed window, ACKs and RSTs are still accepted (RFC 9293, section 3.10.7.4).
             (_, 0) => start == next,
@@ -118,8 +118,8 @@ impl Receiver {
         self.data.insert(start, data, Limits { ranges, memory })
     }
 
-    /// Records the end of the peer's stream at `end`. Returns `false` if it is known already or contradicts what has
-    /// arrived or was offered. A FIN beyond a hole takes effect when the hole is filled.
+    /// Records the end of the peer's stream at `end`. Returns `false` if the end is already known or contradicts
+    /// received data or the offered window. A FIN beyond a hole takes effect when the hole is filled.
     pub(super) fn record_fin(&mut self, end: i64) -> bool {
         let arrived = self.data.ranges().next_back().map_or(self.data.next, |range| range.end);
         let records = self.fin.is_none() && (arrived as i64..=self.edge as i64).contains(&end);
@@ -179,11 +179,11 @@ impl Receiver {
 
     /// Returns the window field to send with shift `shift`, and updates the right edge below which data is accepted.
     ///
-    /// The edge advances by at least one segment or half the buffer (RFC 9293, section 3.8.6.2.2) and never moves
-    /// left. The advertised edge may be lower by less than a unit: after a segment whose length is not a multiple of
-    /// the unit, the old edge cannot be expressed. The window is rounded up if the result ends less than a unit
-    /// beyond the buffer, else down, as RFC 7323, section 2.4, foresees; a receiver with a bounded buffer cannot
-    /// avoid this.
+    /// The edge advances by at least one segment or half the buffer (RFC 9293, section 3.8.6.2.2) and never moves left.
+    /// The advertised edge may be lower by less than a unit: after a segment whose length is not a multiple of the
+    /// unit, the old edge cannot be expressed. The window is rounded up if the result ends less than a unit beyond the
+    /// buffer, otherwise down, as RFC 7323, section 2.4, anticipates; a receiver with a bounded buffer cannot avoid
+    /// this.
     pub(super) fn offer_window(&mut self, shift: u8, mss: u16) -> u16 {
         let next = self.next();
         let unit = 1u64 << shift;
@@ -202,13 +202,13 @@ impl Receiver {
     pub(super) fn wants_update(&self, shift: u8, mss: u16) -> bool {
         let open = self.edge.saturating_sub(self.next());
         let gain = self.gain(shift);
-        // A nearly closed window is updated for two segments. A wider one is also updated by the ACKs of arriving
+        // A nearly closed window is updated for two segments. A wider window is also updated by the ACKs of arriving
         // data.
         gain >= (self.capacity / 2).min(u64::from(mss) * 2).max(1)
             && (open < u64::from(mss) * 2 || gain >= self.capacity / 4)
     }
 
-    /// Records the age of the timestamp that in-order data echoes: a round trip and the time that the sender waited.
+    /// Records the age of the timestamp that in-order data echoes: one round trip plus the time that the sender waited.
     pub(super) fn round_trip(&mut self, age: Option<Span>) {
         let Some(age) = age else { return };
         self.round_trip = Some(self.round_trip.map_or(age, |least| least.min(age)));

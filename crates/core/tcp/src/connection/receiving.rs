@@ -12,10 +12,10 @@ pub(super) enum Text {
     Outside,
     Refused,
     Taken {
-        /// Its bytes within the window, and where it lies.
+        /// Number of its bytes within the window, and its position.
         arrived: (usize, Place),
         is_readable: bool,
-        /// It is in order, no part of it is a duplicate, and it fills no hole.
+        /// Whether it is in order, has no duplicate part, and fills no hole.
         is_whole: bool,
     },
 }

@@ -1,19 +1,19 @@
-//! Parts of a connection that need memory only while data is on its way.
+//! Parts of a connection that need memory only while data is in flight.
 
 use std::cell::OnceCell;
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 
-/// A part that can be made of a few values.
+/// Part that can be created from a few values.
 pub(crate) trait Reclaim {
     type Kept: fmt::Debug;
 
     fn from_kept(kept: &Self::Kept) -> Self;
 }
 
-/// A part that is dropped while the connection is idle, and made anew when it is used.
+/// Part that is dropped while the connection is idle, and created again on use.
 pub(crate) struct Reclaimable<T: Reclaim> {
-    /// In force while there is no part.
+    /// Values from which the part is created while it is absent.
     pub(crate) kept: T::Kept,
     part: OnceCell<Box<T>>,
 }
@@ -23,7 +23,7 @@ impl<T: Reclaim> Reclaimable<T> {
         Self { kept, part: OnceCell::new() }
     }
 
-    /// Returns the part if there is one. Other accesses make a dropped part anew.
+    /// Returns the part if it exists. Other accesses create a dropped part again.
     #[inline]
     pub(crate) fn made(&self) -> Option<&T> {
         self.part.get().map(|part| &**part)
@@ -34,8 +34,8 @@ impl<T: Reclaim> Reclaimable<T> {
         self.part.get_mut().map(|part| &mut **part)
     }
 
-    /// Lets the part free memory that recent load did not need. If `rest` returns that it is dispensable, and has set what is
-    /// kept of it, it is dropped.
+    /// Lets the part free memory that recent load did not need. The part is dropped if `rest` reports that it is
+    /// dispensable and has stored the values to keep.
     pub(crate) fn rest(&mut self, rest: impl FnOnce(&mut T, &mut T::Kept) -> bool) {
         if self.part.get_mut().is_some_and(|part| rest(part, &mut self.kept)) {
             self.part.take();

@@ -8,8 +8,8 @@ use longhaul_wire::{Ecn, Flags, Header};
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
 pub struct SegmentMeta {
-    /// The time at which the kernel received it, on the clock of `now`. It serves for RTT and dispersion, and never
-    /// as `now`.
+    /// The time at which the kernel received it, on the clock of `now`. It is used for RTT and dispersion, and never as
+    /// `now`.
     pub rx_time: Option<Time>,
     /// Whether receive offload merged the segment with others.
     pub coalesced: bool,
@@ -34,13 +34,13 @@ pub struct Payload<'a> {
 }
 
 impl<'a> Payload<'a> {
-    /// Returns a payload whose bytes are copied if they are kept.
+    /// Creates a payload whose bytes are copied if they are kept.
     #[must_use]
     pub const fn copied(bytes: &'a [u8]) -> Self {
         Self { bytes, shared: None }
     }
 
-    /// Returns a payload within `shared`, which is kept by reference.
+    /// Creates a payload within `shared`, which is kept by reference.
     #[must_use]
     pub const fn shared(bytes: &'a [u8], shared: &'a Bytes) -> Self {
         Self { bytes, shared: Some(shared) }
@@ -111,12 +111,12 @@ impl Incoming<'_> {
     }
 }
 
-/// Segments that follow one another without a gap, with payloads of the same length, as they lie in a receive buffer after
-/// receive offload. They cost less than others, because most of what they say has been checked with the first.
+/// Segments that follow one another without a gap, with payloads of the same length, as receive offload leaves them in
+/// a receive buffer. They take less processing than other segments, because most checks are done once for the first.
 #[derive(Debug)]
 pub(crate) struct Train<'a> {
     pub(crate) buffer: &'a Bytes,
-    /// The part of it from the first payload to the end of the last.
+    /// The part of the buffer from the first payload to the end of the last.
     pub(crate) part: &'a [u8],
     pub(crate) count: usize,
     /// Bytes of each payload, and of the header before it.

@@ -18,7 +18,7 @@ impl SendLoop<'_> {
             }
             let room = self.cc.room(self.snd, self.loss);
             if fill.budget == 0 {
-                // A quantum that a late wake-up missed travels in the same batch.
+                // A quantum missed by a late wake-up is sent in the same batch.
                 let want = self.cc.waiting_bytes(self.snd, self.loss);
                 fill.budget = self.cc.pacer.more(fill.batch.payload_len(), Bytes(want)).0;
                 if fill.budget == 0 {
@@ -29,7 +29,7 @@ impl SendLoop<'_> {
             let room_for_new = room.max(self.loss.allowance(self.pmtu.mss()));
             let step = match self.next_retransmission(room) {
                 Some(index) => self.retransmit_segment(fill, index),
-                // Lost data waits for the congestion window, and there is no new data.
+                // Lost data is waiting for the congestion window, and there is no new data.
                 None if self.snd.board.lost_bytes > 0 && self.snd.unsent() == 0 => FillStep::Stop(SendLimit::Cwnd),
                 None if self.ext.list.is_empty() => self.transmit_new(fill, room_for_new, 0, |_, _| {}),
                 None => match extension::send_new(self, fill, room_for_new) {
@@ -62,7 +62,8 @@ impl SendLoop<'_> {
                 return Some(index);
             }
             self.resegment_to_mss(index);
-            // A tail loss probe is the last piece of the segment (RFC 8985, section 7.3), a probe of an outage the first.
+            // A tail loss probe retransmits the last piece of the segment (RFC 8985, section 7.3), and an outage probe
+            // the first.
             let (board, in_episode) = (&self.snd.board, self.loss.in_episode());
             let after = board.index_at_or_after(record.end());
             return Some(if in_episode { board.index_at_or_after(record.start) } else { after.saturating_sub(1) });
@@ -112,7 +113,7 @@ impl SendLoop<'_> {
         if ends { Flags::PSH } else { Flags::NONE }
     }
 
-    /// Sends a new segment, to whose header `decorate` adds `extra` bytes of options, given where its data ends.
+    /// Sends a new segment, to whose header `decorate` adds `extra` bytes of options, given the end of its data.
     pub(super) fn transmit_new(
         &mut self,
         fill: &mut Fill<'_>,
@@ -176,8 +177,8 @@ impl SendLoop<'_> {
         }
         if unsent == 0 {
             return match self.snd.has_unsent_fin() {
-                // A bare FIN has no data that counts against cwnd; the connection ends a round trip sooner. It takes a
-                // number of the peer's window, however.
+                // A bare FIN has no data that counts against cwnd, and the connection ends one round trip earlier. It
+                // does occupy a sequence number of the peer's window.
                 true if window > 0 => Ok(Choice { len: 0, mtu_probe: false }),
                 true => Err(SendLimit::PeerWindow),
                 false if self.snd.buffer.free() == 0 => Err(SendLimit::SendBuffer),
@@ -192,7 +193,7 @@ impl SendLoop<'_> {
         if room < len {
             return Err(SendLimit::Cwnd);
         }
-        // The header of this batch may lack options that others have.
+        // The header of this batch may lack options that other headers have.
         let options = (fill.header_len - CheshireCodec::HEADER_LEN) as u16;
         if let Some(probe) = self.pmtu.probe_payload(fill.now, options).filter(|_| extra == 0) {
             // Enough data must follow the probe for its loss to be detected at once.
@@ -239,12 +240,12 @@ impl SendLoop<'_> {
         if may_ask { Ecn::Ce } else { usual }
     }
 
-    /// Sends more segments like the last one of the batch, which was a plain one of new data, as far as nothing else
-    /// can be due before them. Returns their payload bytes.
+    /// Sends more segments like the last one of the batch, a plain segment of new data, as long as nothing else can be
+    /// due before them. Returns their payload bytes.
     ///
-    /// What decides on a segment changes only with its number while no ACK is processed: less data, less room in both
-    /// windows, a smaller budget of the pacer. The last segment of the queued data is not part of a series, since it may
-    /// be short, or carry PSH and FIN.
+    /// Between ACKs, the conditions for sending a segment change only with the number of segments: less data, less room
+    /// in both windows, a smaller pacing budget. The last segment of the queued data is not part of a series, since it
+    /// may be short, or carry PSH and FIN.
     pub(super) fn transmit_series(&mut self, fill: &mut Fill<'_>) -> u64 {
         let (len, pipe) = (self.pmtu.mss(), self.loss.pipe(&self.snd.board));
         let is_plain = fill.is_plain_series(len, self.ecn())
@@ -289,7 +290,7 @@ pub(super) struct Fill<'a> {
     max_segments: usize,
     /// Bytes that the pacer still permits.
     pub(super) budget: u64,
-    /// The last header has the template's flags, so the next one may be a copy of it.
+    /// Whether the last header has the template's flags, so that the next one may be a copy of it.
     plain: bool,
 }
 
@@ -318,7 +319,8 @@ impl<'a> Fill<'a> {
         self.batch.ecn == ecn && self.batch.admits(self.header_len + usize::from(payload), self.max_segments)
     }
 
-    /// Returns whether the last segment has `payload` bytes and the template's header, and the next one may be like it.
+    /// Returns whether the last segment has `payload` bytes and the template's header, and the next segment may be like
+    /// it.
     pub(super) fn is_plain_series(&self, payload: u16, ecn: Ecn) -> bool {
         self.plain
             && self.batch.ecn == ecn
@@ -329,7 +331,7 @@ impl<'a> Fill<'a> {
         self.batch.room_for(self.header_len + usize::from(payload), self.max_segments)
     }
 
-    /// Decorates the template for one segment, whose header is like no other. Returns the template for those after it.
+    /// Decorates the template for one segment with a unique header. Returns the template for the following segments.
     fn begin_decorated(&mut self, decorate: impl FnOnce(&mut Header)) -> Header {
         let template = self.template.clone();
         decorate(&mut self.template);

@@ -10,7 +10,7 @@ use crate::scoreboard::Told;
 use crate::send_buffer::{Layout, SendBuffer};
 use crate::{Batch, Burst, Config, Record, Scoreboard, SegmentRef};
 
-/// After this many copied bytes a write ends, so that it does not occupy a thread for long. No chunk is longer.
+/// Number of copied bytes after which a write ends, so that it does not occupy a thread for long. No chunk is longer.
 const COPY_LIMIT: usize = 256 << 10;
 
 mod ahead;
@@ -23,8 +23,8 @@ pub(super) use window::WindowUpdate;
 /// Limit of unsent data, at which writers block: enough for the time until they are woken. More costs memory, and leaves the
 /// processor's caches before it is sent: with 4 MiB, sending a gigabyte took a fifth more processor time on a busy machine.
 const UNSENT_ALONE: u64 = 256 << 10;
-/// The least that is left of it beside other connections: about as much as one send call takes. The writer is woken while
-/// the others send.
+/// Minimum share of that limit with other connections: about the amount of one send call. The writer is woken while the
+/// others send.
 const UNSENT_LEAST: u64 = 64 << 10;
 /// The limit while the peer's window is closed.
 const UNSENT_WINDOW_CLOSED: u64 = 4 << 20;
@@ -49,7 +49,7 @@ pub(super) struct Sender {
     pub(super) wl2: u64,
     /// The MSS from the peer's SYN, without deducting options.
     peer_mss: u16,
-    /// The application shut down its side: a FIN follows the last byte.
+    /// Whether the application has shut down its side: a FIN follows the last byte.
     pub(super) fin_queued: bool,
     pub(super) fin_sent: bool,
     pub(super) nodelay: bool,
@@ -59,14 +59,14 @@ pub(super) struct Sender {
     lowat: Option<u32>,
     /// Number of other connections of the endpoint that waited for their turn to send when this one had its last.
     pub(super) others: u16,
-    /// The override timeout of silly-window avoidance fired: a segment of any size may be sent (RFC 9293, section
-    /// 3.8.6.2.1).
+    /// Whether the override timeout of silly-window avoidance has fired: a segment of any size may be sent (RFC 9293,
+    /// section 3.8.6.2.1).
     pub(super) override_sws: bool,
-    /// A writer found the buffer full and waits for [`Event::Writable`](super::Event::Writable).
+    /// Whether a writer found the buffer full and waits for [`Event::Writable`](super::Event::Writable).
     pub(super) writer_blocked: bool,
-    /// The next new data segment carries CWR (RFC 3168, section 6.1.2).
+    /// Whether the next new data segment carries CWR (RFC 3168, section 6.1.2).
     pub(super) cwr_due: bool,
-    /// ECE triggers no further reduction until this offset is acknowledged.
+    /// Offset until whose acknowledgment ECE triggers no further reduction.
     ece_answered_until: u64,
     /// The time of the last transmission; idle time before a restart counts from here.
     pub(super) last_sent: Option<Time>,
@@ -74,7 +74,7 @@ pub(super) struct Sender {
     /// The time since which the window has had room but the application has had no data to send; cleared when new
     /// data is sent.
     app_limited_since: Option<Time>,
-    /// Data sent beyond SND.NXT, if any ever was to be.
+    /// Data sent beyond SND.NXT, if this was ever intended.
     pub(super) ahead: Option<Box<Ahead>>,
 }
 
@@ -130,8 +130,8 @@ impl Sender {
         self.buffer.write(data, layout, self.nxt.max(1))
     }
 
-    /// Does the same with the chunks of `data`, without copying large ones if they are [`Bytes`](bytes::Bytes), and leaves
-    /// the rest in it.
+    /// Like `write`, for the chunks of `data`: large chunks are not copied if they are [`Bytes`](bytes::Bytes), and the
+    /// rest remains in `data`.
     pub(super) fn write_bytes(&mut self, data: &mut impl Buf, layout: Layout) -> usize {
         let (mut taken, mut copied) = (0, 0);
         while copied < COPY_LIMIT {
@@ -146,7 +146,7 @@ impl Sender {
         taken
     }
 
-    /// Returns whether to wake the waiting writer, which then waits no more. Room for a single segment is not enough,
+    /// Returns whether to wake the waiting writer, which then no longer waits. Room for a single segment is not enough,
     /// so wake-ups are rare.
     pub(super) fn wake_writer(&mut self) -> bool {
         let wakes = self.writer_blocked
@@ -166,7 +166,7 @@ impl Sender {
         let tx = self.board.push(start, len, fin, mtu_probe);
         self.nxt = end + u64::from(fin);
         self.fin_sent |= fin;
-        // Both permissions hold for one segment.
+        // Both permissions apply to one segment.
         self.persist.due = false;
         self.override_sws = false;
         if self.pass_ahead(start, self.nxt) {
@@ -175,13 +175,13 @@ impl Sender {
         NewSegment { tx, start, fin }
     }
 
-    /// Returns whether nothing but new data, its windows and its pacing decides on the next segment.
+    /// Returns whether only new data, the windows and pacing determine the next segment.
     pub(super) fn admits_series(&self) -> bool {
         self.ahead.is_none() && !self.cwr_due && !self.persist.due && self.app_limited_since.is_none()
     }
 
     /// Adds `count` segments of `len` bytes of new data from SND.NXT on, which do not end the queued data. Returns the
-    /// first transmission, and where its segment starts.
+    /// first transmission, and the start of its segment.
     pub(super) fn send_series(&mut self, len: u16, count: u32) -> (TxId, u64) {
         let start = self.nxt.max(1);
         let tx = self.board.append(start, len, 0, count);
@@ -216,7 +216,8 @@ impl Sender {
         self.app_limited_since.take().map_or(Span::ZERO, |since| now - since)
     }
 
-    /// Advances SND.UNA to `ack`, calls `delivered` for segments that are newly delivered, and returns the bytes of all.
+    /// Advances SND.UNA to `ack`, calls `delivered` for segments that are newly delivered, and returns their total
+    /// number of bytes.
     pub(super) fn acknowledge(
         &mut self,
         ack: u64,
@@ -230,7 +231,7 @@ impl Sender {
         bytes
     }
 
-    /// Applies a SACK block above SND.UNA in the same way. Returns `None` if it covers data that was not sent.
+    /// Processes a SACK block above SND.UNA in the same way. Returns `None` if it covers data that was not sent.
     pub(super) fn sack(
         &mut self,
         (left, right): (u64, u64),
@@ -320,9 +321,10 @@ impl Sender {
     fn unsent_limit(&self) -> u64 {
         match self.lowat {
             Some(bytes) => bytes.into(),
-            // What is sent ahead is sent soon.
+            // Data to be sent ahead is sent soon.
             None if self.ahead.as_ref().is_some_and(|ahead| ahead.is_intended) => u64::MAX,
-            // The peer may be waiting for this application to read, which it may do only after its write has succeeded.
+            // The peer may be waiting for this application to read, and it may do so only after its write has
+            // succeeded.
             None if self.usable_window() < self.peer_mss.into() => UNSENT_WINDOW_CLOSED,
             None => (UNSENT_ALONE / (1 + u64::from(self.others))).max(UNSENT_LEAST),
         }
@@ -356,7 +358,8 @@ impl Sender {
         self.cwr_due || self.una <= self.ece_answered_until
     }
 
-    /// Returns the time of the last transmission. With a closed window only probes are sent, which do not end an idle period.
+    /// Returns the time of the last transmission. With a closed window, only probes are sent, and these do not end an
+    /// idle period.
     pub(super) fn idle_since(&self) -> Option<Time> {
         self.last_sent.filter(|_| self.window > 0)
     }

@@ -1,4 +1,4 @@
-//! What a connection shows: its state, its limits, and what it has found.
+//! Observable state of a connection: its state, limits and measurements.
 
 use longhaul_cc::{Control, Estimate};
 use longhaul_units::{Bytes, Span, Time};
@@ -35,8 +35,8 @@ impl Status<'_> {
         self.0.cc.peek(|sending| sending.controller.snapshot().estimates.iter().collect())
     }
 
-    /// Returns whether the sender gains by waiting for the next write: the unsent data does not fill a batch yet, and
-    /// data is in flight, so the path is not idle meanwhile, or the application `writes_next`.
+    /// Returns whether the sender benefits from waiting for the next write: the unsent data does not fill a batch yet,
+    /// and either data is in flight, so that the path is not idle, or the application `writes_next`.
     #[must_use]
     pub fn is_gathering(&self, writes_next: bool) -> bool {
         const BATCH: u64 = 64 << 10;
@@ -129,7 +129,7 @@ impl Status<'_> {
         self.0.snd.nodelay
     }
 
-    /// Returns whether arriving data is discarded, and a RST follows what is queued.
+    /// Returns whether arriving data is discarded, and a RST follows the queued data.
     #[must_use]
     pub fn discards(&self) -> bool {
         self.0.life.resets
@@ -149,7 +149,7 @@ impl Status<'_> {
     }
 
     /// Returns whether R1 is reached: that many consecutive retransmissions, of a SYN as well, are unanswered.
-    /// Zero-window probes count only if they are unanswered too.
+    /// Zero-window probes count only if they are also unanswered.
     #[must_use]
     pub fn is_past_r1(&self) -> bool {
         unanswered(self.0.life.state, &self.0.snd, &self.0.rtt) >= R1
@@ -173,7 +173,7 @@ impl Status<'_> {
     }
 
     /// Returns the time for which the driver may leave further data of the peer unread. It is zero at the start of the
-    /// connection and while the peer has requested an ACK per segment.
+    /// connection and while the peer requests one ACK per segment.
     pub(crate) fn read_patience(&self, now: Time) -> Span {
         if !self.0.config.moderation || self.0.rcv.acks.is_each_acknowledged(self.0.config.ack_every()) {
             return Span::ZERO;

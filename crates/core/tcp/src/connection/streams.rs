@@ -115,8 +115,8 @@ pub struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    /// Sets the number of other connections of the endpoint that wait for their turn to send: the more there are, the less
-    /// unsent data each has.
+    /// Sets the number of other connections of the endpoint that wait for their turn to send: with more connections,
+    /// each may have less unsent data.
     #[inline]
     pub(crate) fn set_others(&mut self, others: usize) {
         self.snd.others = u16::try_from(others).unwrap_or(u16::MAX);
@@ -125,15 +125,15 @@ impl Writer<'_> {
     /// Queues a copy of as much of `data` as fits and returns its length in bytes.
     ///
     /// # Errors
-    /// Returns [`Blocked::WouldBlock`] if the send buffer is full, or the reason why nothing can be written any more.
+    /// Returns [`Blocked::WouldBlock`] if the send buffer is full, or the reason why nothing more can be written.
     pub fn write(&mut self, data: &[u8]) -> Result<usize, Blocked> {
         self.life.admit_writer(self.snd)?;
         let taken = self.snd.write(data, self.layout);
         self.result(taken, data.is_empty())
     }
 
-    /// Queues as much of `data` as fits, or what exceeds 256 KiB of copies, and leaves the rest in it. Chunks of at least 4 KiB are not
-    /// copied if they are [`Bytes`](bytes::Bytes), as in a chain of them.
+    /// Queues as much of `data` as fits, copying at most 256 KiB, and leaves the rest in `data`. Chunks of at least 4
+    /// KiB are not copied if they are [`Bytes`](bytes::Bytes), as in a chain of them.
     ///
     /// # Errors
     /// See [`write`](Self::write).

@@ -1,5 +1,4 @@
-//! Connection clock and timers: the latest time seen, an array with one deadline per kind, and what happens when one
-//! expires.
+//! Connection clock and timers: the latest time seen, an array with one deadline per kind, and the actions on expiry.
 
 use longhaul_units::{Span, Time};
 
@@ -9,11 +8,11 @@ use super::liveness::{R1, unanswered};
 use super::loss::{R2, TimeoutStep};
 use crate::{Connection, ConnectionError, Event, State, TimerKind};
 
-/// Idle time after which buffers of any size are freed, and after which the controller is asked once more whether it is
-/// dispensable. First, small buffers are freed after one retransmission timeout, when a restart begins (RFC 5681, section
+/// Idle time after which buffers of any size are freed and the controller is asked again whether it is dispensable.
+/// Before that, small buffers are freed after one retransmission timeout, when a restart begins (RFC 5681, section
 /// 4.1).
 const IDLE_STEPS: [Span; 2] = [Span::from_secs(2), Span::from_secs(60)];
-/// The size in bytes up to which buffers are soon allocated again.
+/// Size in bytes up to which a buffer counts as small.
 const SMALL: usize = 16 << 10;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,8 +48,8 @@ pub(super) enum Timer {
 
 impl Timer {
     pub(super) const COUNT: usize = 13;
-    /// All timers in the order in which they fire, and the kinds that observers know: none for timers of the pacer, the
-    /// controller and the memory.
+    /// All timers in the order in which they fire, and their kinds for observers: none for the timers of pacer,
+    /// controller and memory.
     const ALL: [(Self, Option<TimerKind>); Self::COUNT] = [
         (Self::Rto, Some(TimerKind::Retransmission)),
         (Self::Probe, Some(TimerKind::TailLossProbe)),
@@ -83,7 +82,7 @@ impl Timers {
         Self { now, deadlines: [Time::MAX; Timer::COUNT] }
     }
 
-    /// Advances the clock and returns its time. A `now` before the latest one seen is replaced by that one.
+    /// Advances the clock and returns its time. A `now` earlier than the latest time seen is replaced by that time.
     pub(super) fn advance(&mut self, now: Time) -> Time {
         self.now = self.now.max(now);
         self.now
@@ -137,7 +136,7 @@ impl Connection {
         let now = self.timers.advance(now);
         let user_late = self.timers.get(Timer::User).map(|at| now - at);
         if self.timers.is_due(Timer::Probe, now) && !self.loss.in_episode() {
-            // A tail loss probe takes the place of a timeout that is due as well, and arms the timer again (RFC 8985,
+            // A tail loss probe replaces a timeout that is due at the same time, and arms the timer again (RFC 8985,
             // sections 7.2 and 8).
             self.timers.stop(Timer::Rto);
         }
@@ -162,7 +161,7 @@ impl Connection {
         }
     }
 
-    /// Does what an expired timer is for.
+    /// Performs the action of an expired timer.
     fn fire(&mut self, now: Time, timer: Timer) {
         match timer {
             Timer::Rto => self.on_retransmission_timeout(now),
@@ -172,7 +171,7 @@ impl Connection {
                     self.control_loop().report_timer_losses(now, lost, episode);
                 }
             }
-            // The send loop runs after every call and checks them itself.
+            // The send loop runs after every call and checks these timers itself.
             Timer::Pace | Timer::Extension => {}
             Timer::Idle => {
                 self.engine().on_idle(now);
@@ -244,7 +243,8 @@ impl Connection {
         self.loss.arm_timers(now, &self.snd, &self.rtt, &mut self.peer, &mut self.timers, user_timeout);
     }
 
-    /// Arms the idle timer if a segment of the peer has left empty parts, as keep-alives and data in one direction do.
+    /// Arms the idle timer if a segment from the peer has left empty parts, as keep-alives and data in one direction
+    /// do.
     pub(crate) fn watch_idleness(&mut self) {
         if !self.timers.is_armed(Timer::Idle)
             && !self.snd.has_outstanding()
@@ -259,8 +259,8 @@ impl Connection {
 
 #[expect(clippy::multiple_inherent_impl, reason = "one file per phase")]
 impl Engine<'_> {
-    /// Handles the expiry of the timer of probes: sends a tail loss probe. During recovery the timer probes an outage, unless
-    /// the retransmission timer expired at the same time.
+    /// Handles the expiry of the probe timer: sends a tail loss probe, or during recovery an outage probe, unless the
+    /// retransmission timer expired at the same time.
     pub(super) fn on_probe_timeout(&mut self, now: Time) {
         if self.loss.in_episode() {
             self.loss.probe_outage(now, self.snd, self.rtt, self.timers);
@@ -272,7 +272,7 @@ impl Engine<'_> {
     }
 
     /// Handles the persist timer: data is queued, none is in flight, and the peer's window is too small. Returns
-    /// whether the peer is given up.
+    /// whether the connection is aborted.
     pub(super) fn on_persist(&mut self, now: Time) -> bool {
         if self.snd.window > 0 {
             self.snd.override_sws = true;
@@ -298,8 +298,8 @@ impl Engine<'_> {
         false
     }
 
-    /// Sends the FIN at once, beyond the peer's closed window, because this endpoint is about to be dropped. Does nothing
-    /// while data is unsent. Returns whether the FIN is sent, or was before.
+    /// Sends the FIN at once, beyond the peer's closed window, because this endpoint is about to be dropped. Does
+    /// nothing while data is unsent. Returns whether the FIN has been sent, now or before.
     pub(crate) fn hurry_fin(&mut self) -> bool {
         let waits = self.snd.has_unsent_fin() && self.snd.unsent() == 0 && self.life.state.is_synchronized();
         if waits {
@@ -309,8 +309,8 @@ impl Engine<'_> {
         waits || self.snd.fin_sent
     }
 
-    /// Frees memory of an idle connection that is kept only to send the next data sooner, and arms the timer of the next
-    /// step.
+    /// Frees memory of an idle connection that is kept only to send the next data sooner, and arms the timer for the
+    /// next step.
     fn on_idle(&mut self, now: Time) {
         let idle = self.snd.last_sent.map_or(Span::MAX, |last| now - last);
         let path = self.cc.path(self.snd, self.loss, self.rtt, self.pmtu.mss());

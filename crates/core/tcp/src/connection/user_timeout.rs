@@ -16,8 +16,8 @@ use crate::Config;
 const DEFAULT: Span = Span::from_secs(15 * 60);
 /// L_LIMIT, which is at least 100 seconds (RFC 5482, section 3.1).
 const LOWER_LIMIT: Span = Span::from_secs(100);
-/// U_LIMIT. RFC 5482, section 3.1, leaves it open, but its section 6 requires one, so that peers that are gone do not
-/// occupy memory for weeks. One hour covers a suspended laptop, a tunnel, or a router that restarts.
+/// U_LIMIT. RFC 5482, section 3.1, leaves it open, but its section 6 requires one, so that peers that have disappeared
+/// do not occupy memory for weeks. One hour covers a suspended laptop, a tunnel, or a router that restarts.
 const UPPER_LIMIT: Span = Span::from_secs(3600);
 
 #[derive(Clone, Copy, Debug)]
@@ -43,8 +43,8 @@ impl UserTimeout {
         }
     }
 
-    /// Lets `change` read and set the application's user timeout instead of the one in use. Returns whether the
-    /// advice changed.
+    /// Calls `change` with the application's user timeout in place of the one in use. Returns whether the advertised
+    /// value changed.
     pub(super) fn change(&mut self, config: &mut Arc<Config>, rto: Span, change: impl FnOnce(&mut Config)) -> bool {
         let before = self.advice(config);
         let changed = Arc::make_mut(config);

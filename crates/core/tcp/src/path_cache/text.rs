@@ -1,8 +1,8 @@
 //! Text format of the metrics cache, so that it can outlive the process.
 //!
-//! Each line is one entry, least recently updated first, as words separated by spaces: address, congestion
-//! controller, and then for each of threshold, round-trip time and saved path either `-` or the age in milliseconds
-//! and the values, separated by commas. If the path drops ECN-capable packets, the age of that follows. Ages are stored
+//! Each line is one entry, least recently updated first, as words separated by spaces: address, congestion controller,
+//! and then for each of threshold, round-trip time and saved path either `-` or the age in milliseconds and the values,
+//! separated by commas. If the path drops ECN-capable packets, the age of this information follows. Ages are stored
 //! because times relative to the start of a process are meaningless in another one.
 
 use std::fmt::Write;
@@ -63,7 +63,7 @@ impl PathCache {
             let Some(entry) = entries.by_key.get(name) else { continue };
             let ssthresh = word(now, entry.ssthresh, |ssthresh| vec![ssthresh.0]);
             let rtt = word(now, entry.rtt, |rtt| vec![micros(rtt.srtt), micros(rtt.rttvar)]);
-            // A seeded saved path may be impossible. It is left out, because `load` would refuse it.
+            // A seeded saved path may be impossible. It is omitted, because `load` would refuse it.
             let saved = entry.saved.filter(|saved| saved.value.is_possible());
             let saved =
                 word(now, saved, |saved| vec![saved.window.0, saved.rate.as_bytes_per_sec(), micros(saved.rtt)]);

@@ -9,11 +9,11 @@ use super::piece::StreamPart;
 
 /// Data that the application has read without a copy, in order, as it lies in the receive buffers.
 ///
-/// The chunks of this [`Buf`] are the payloads of segments, or parts of them; payloads shorter than 512 bytes are gathered.
-/// [`copy_to_bytes`](Buf::copy_to_bytes) takes data without a copy if it lies within the first chunk.
+/// The chunks of this [`Buf`] are the payloads of segments, or parts of them; payloads shorter than 512 bytes are
+/// joined. [`copy_to_bytes`](Buf::copy_to_bytes) takes data without a copy if it lies within the first chunk.
 ///
-/// The data has left the connection: the receive window opens again, and no limit of memory applies. As long as any data of a
-/// receive buffer is held, its 64 KiB cannot be reused.
+/// The data has left the connection: the receive window opens again, and no memory limit applies. As long as any data
+/// of a receive buffer is held, its 64 KiB cannot be reused.
 #[derive(Clone, Default)]
 pub struct Chunks {
     pieces: VecDeque<StreamPart>,

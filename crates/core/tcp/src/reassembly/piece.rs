@@ -3,12 +3,12 @@
 
 use bytes::{Buf, Bytes};
 
-/// A contiguous part of the stream: the payload of a segment, or of several segments as they lie in a receive buffer, with
+/// A contiguous part of the stream: the payload of a segment, or of several segments in place in a receive buffer, with
 /// the headers of all but the first between them.
 #[derive(Clone, Debug)]
 pub(super) struct StreamPart {
     bytes: Bytes,
-    /// Bytes left of the first payload; `u32::MAX` for a single payload, which ends with `bytes`.
+    /// Remaining bytes of the first payload; `u32::MAX` for a single payload, which ends with `bytes`.
     first: u32,
     /// Bytes of each further payload, and of the header before it. Zero if there is none.
     payload: u16,
@@ -16,8 +16,8 @@ pub(super) struct StreamPart {
 }
 
 impl StreamPart {
-    /// A train: `bytes` begins with the first payload. Each payload has `payload` bytes, and each other one comes after a
-    /// header of `header` bytes.
+    /// Creates a train: `bytes` begins with the first payload. Each payload has `payload` bytes, and each one after the
+    /// first follows a header of `header` bytes.
     pub(super) fn train(bytes: Bytes, payload: u16, header: u16) -> Self {
         Self { bytes, first: payload.into(), payload, header }
     }
@@ -69,7 +69,7 @@ impl StreamPart {
         whole.saturating_mul(payload).saturating_add(part.saturating_sub(header)).saturating_add(first)
     }
 
-    /// Takes the first `count` bytes, which may be several payloads. There must be more than that.
+    /// Takes the first `count` bytes, which may span several payloads. The piece must contain more than that.
     pub(super) fn split_to(&mut self, count: usize) -> Self {
         let first = self.front().len();
         let Some(more) = count.checked_sub(first).filter(|more| *more > 0) else {
@@ -87,8 +87,8 @@ impl StreamPart {
         taken
     }
 
-    /// Records that `count` bytes of the first payload have been read. If that is all of it, returns the length of the
-    /// header that lies before the next one.
+    /// Records that `count` bytes of the first payload have been read. If this is the whole payload, returns the length
+    /// of the header before the next one.
     fn skipped(&mut self, count: usize) -> usize {
         self.first = self.first.saturating_sub(count as u32);
         if self.first > 0 {

@@ -11,8 +11,8 @@ impl Record {
         self.flags & PASSED != 0
     }
 
-    /// Returns whether the segment was sent ahead and the delivered copy may be that one; its
-    /// delivery then says nothing about segments sent around it.
+    /// Returns whether the segment was sent ahead and the delivered copy may be that one; in this case, its delivery
+    /// provides no information about segments sent around it.
     pub(crate) fn is_early(&self) -> bool {
         self.flags & EARLY != 0
     }
@@ -36,15 +36,15 @@ impl Scoreboard {
         self.passed_bytes += u64::from(len);
     }
 
-    /// Records that the newest record was sent ahead before.
+    /// Records that the newest record had already been sent ahead.
     pub(crate) fn note_early(&mut self) {
         if let Some(index) = self.tail.checked_sub(1).filter(|index| *index >= self.head) {
             self.record_mut(index).flags |= EARLY | COPIED;
         }
     }
 
-    /// Returns whether the newest transmission is old enough to be the delivered one (as in RFC 8985, section 6.2,
-    /// step 2).
+    /// Returns whether the newest transmission is old enough to be the delivered transmission (as in RFC 8985, section
+    /// 6.2, step 2).
     pub(super) fn is_answered(&self, record: &Record) -> bool {
         record.is_early() && self.burst_of(record).sent_at <= self.horizon
     }

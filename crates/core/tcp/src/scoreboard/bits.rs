@@ -5,7 +5,7 @@
 #[derive(Clone, Debug, Default)]
 pub(super) struct BitRing {
     /// The words of the ring, and then two summaries of them: bit `w` of the first is set if all bits of word `w` are
-    /// set, and that of the second if any is. They are one allocation, because idle connections are many.
+    /// set, and in the second if any bit is set. All are in one allocation, because there are many idle connections.
     pub(super) bits: Box<[u64]>,
     words: usize,
 }
@@ -56,8 +56,8 @@ impl BitRing {
         }
     }
 
-    /// Returns the words of the ring, with a one for each bit that is `SET` or not, and the summaries which tell in which of
-    /// these words there is a one.
+    /// Returns the words of the ring, inverted unless `SET`, and the summaries that show which of these words contain a
+    /// one.
     fn word<const SET: bool>(&self, word: usize) -> u64 {
         if SET { self.bits[word] } else { !self.bits[word] }
     }

@@ -3,7 +3,7 @@
 use super::{LINKED, NIL};
 use crate::Scoreboard;
 
-/// Links are indices modulo this, which suffices for 2 billion records. None of them equals [`NIL`].
+/// Links are indices modulo this value, which suffices for 2 billion records. None of them equals [`NIL`].
 const TURN: u64 = 1 << 31;
 
 pub(super) const fn link(index: u64) -> u32 {
@@ -17,7 +17,7 @@ impl Scoreboard {
 
     /// Inserts records where they belong in order of transmission.
     pub(super) fn link_in_order(&mut self, mut indices: Vec<u64>) {
-        // The pieces of a split segment have the same transmission and are in sequence order.
+        // The pieces of a split segment belong to the same transmission and are in sequence order.
         let order = |board: &Self, index: u64| (board.record(index).tx, index);
         indices.sort_unstable_by_key(|index| order(self, *index));
         let mut after = self.oldest;

@@ -44,8 +44,8 @@ impl Scoreboard {
         (to - self.head) as usize
     }
 
-    /// Writes the pieces of a record to these indices, in its place in the list. A piece keeps the flags, except that only
-    /// the last one carries the FIN and none is an MTU probe.
+    /// Writes the pieces of a record to these indices, in its position in the list. A piece keeps the flags, except
+    /// that only the last one carries the FIN and none is an MTU probe.
     fn place(&mut self, record: &Record, to: std::ops::Range<u64>, mss: u16) {
         let last = to.end - 1;
         let clears = if to.start < last { PROBE } else { 0 };

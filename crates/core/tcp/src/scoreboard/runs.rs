@@ -1,5 +1,5 @@
-//! Runs of segments that were sent once, one after the other and in one burst: an ordinary ACK delivers many of them, and they
-//! can be handled together.
+//! Runs of segments that were sent once, consecutively and in one burst: an ordinary ACK delivers many of them, and
+//! they can be handled together.
 
 use longhaul_cc::TxId;
 
@@ -7,7 +7,7 @@ use super::list::link;
 use super::{FIN, LINKED, NIL};
 use crate::{Record, Scoreboard};
 
-/// Segments delivered by an ACK that are reported to the caller.
+/// Delivered segments that are reported to the caller.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Told<'a> {
     All,

@@ -22,16 +22,16 @@ struct Location {
 
 /// Consecutive cells, which are sent as one slice.
 struct CellRun {
-    /// Position in the block, from the first header on.
+    /// Range in the block, starting at the first header.
     range: Range<usize>,
     /// Distance between two headers.
     stride: usize,
 }
 
 impl SendBuffer {
-    /// Appends the slices of a batch's `segments` to `out`, after their headers have been written into the gaps reserved for
-    /// them, as far as there are any. `headers` contains all headers, one after the other. Returns the total length, without
-    /// data that was acknowledged in the meantime.
+    /// Appends the slices of a batch's `segments` to `out`, after their headers have been written into the gaps
+    /// reserved for them, as far as they exist. `headers` contains all headers, one after the other. Returns the total
+    /// length, without data that was acknowledged in the meantime.
     pub(crate) fn frames<'a>(
         &'a mut self,
         headers: &'a [u8],
@@ -87,8 +87,8 @@ impl SendBuffer {
         total
     }
 
-    /// Returns the longest stretch of `segments`, from the first on, that lie in consecutive cells, or in one piece without
-    /// cells; or the first one alone.
+    /// Returns the longest stretch of `segments`, from the first on, that lie in consecutive cells, or in one piece
+    /// without cells, or else the first one alone.
     fn stretch<'a, 'b>(&self, headers: &'a [u8], segments: &'b [SegmentRef]) -> Option<Stretch<'a, 'b>> {
         let (first, rest) = segments.split_first()?;
         let (count, location) = self.locate(first, rest).map_or((1, None), |(count, location)| (count, Some(location)));
@@ -96,7 +96,7 @@ impl SendBuffer {
         Some(Stretch { headers, segments: segments.get(..count)?, location })
     }
 
-    /// Returns the number of segments, and where their data lies.
+    /// Returns the number of segments, and the position of their data.
     fn locate(&self, first: &SegmentRef, rest: &[SegmentRef]) -> Option<(usize, Location)> {
         let start = first.payload_start;
         if first.payload_len == 0 || start < self.start || first.payload().end > self.end {

@@ -6,9 +6,10 @@ use bytes::Bytes;
 
 /// Expected lengths of segments and of their headers.
 ///
-/// Large writes are laid out for them, with a gap for a header before the payload of each segment, so that a batch of
-/// segments is sent as one slice. If a header of 24 bytes were gathered for each segment instead, the system call
-/// would take up to a third longer, depending on the processor. Segments of other lengths than expected are gathered.
+/// Large writes are laid out for the expected segments, with a gap for a header before the payload of each segment, so
+/// that a batch of segments is sent as one slice. If a header of 24 bytes were gathered for each segment instead, the
+/// system call would take up to a third longer, depending on the processor. Segments of unexpected lengths are
+/// gathered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Layout {
     pub(crate) header: u16,
@@ -17,7 +18,7 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
-    /// Length of a cell: header and payload.
+    /// Returns the length of a cell: header and payload.
     pub(super) fn stride(self) -> usize {
         usize::from(self.header) + usize::from(self.payload)
     }
@@ -152,8 +153,8 @@ impl Piece {
         }
     }
 
-    /// Returns the position in the block, from the header on, of the cell for a segment of `header` and `payload`
-    /// bytes whose payload has offset `start`, and the layout; `None` if there is no such cell.
+    /// Returns the range in the block, including the header, of the cell for a segment of `header` and `payload` bytes
+    /// whose payload has offset `start`, and the layout; `None` if there is no such cell.
     pub(super) fn cell(&self, start: u64, header: usize, payload: usize) -> Option<(Layout, Range<usize>)> {
         let Data::Laid(cells) = &self.data else { return None };
         let at = start.checked_sub(self.start)? as usize;
@@ -172,7 +173,7 @@ impl Piece {
         matches!(self.data, Data::Laid(_))
     }
 
-    /// Returns the data from the offset `start` on; none if it has gaps for headers.
+    /// Returns the data from the offset `start` on, or nothing if it has gaps for headers.
     pub(super) fn contiguous(&self, start: u64) -> &[u8] {
         let data: &[u8] = match &self.data {
             Data::Copied(block) => block,

@@ -1,4 +1,4 @@
-//! Segments that one ACK delivers: which transmission it belongs to, and what it says about the path.
+//! Segments that one ACK delivers: the transmissions to which they belong, and the information about the path.
 
 use longhaul_cc::AckedSegment;
 use longhaul_units::{Bytes, Span, Time};
@@ -68,7 +68,7 @@ pub(super) struct Attribution {
     pub(super) asked_at: Option<u64>,
 }
 
-/// Transmission that an ACK belongs to.
+/// Whether the transmission acknowledged by an ACK is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ambiguity {
     /// The ACK may belong to an earlier transmission, or the segment may have overtaken others.
@@ -79,8 +79,8 @@ pub(super) struct Ambiguity {
 }
 
 impl Ambiguity {
-    /// Returns whether it is known which transmission has arrived: no copy of a probe or of data sent ahead, and of a
-    /// retransmitted segment the retransmission.
+    /// Returns whether it is known which transmission has arrived: it is not a copy in a probe or in data sent ahead,
+    /// and for a retransmitted segment it is the retransmission.
     pub(super) fn is_known(&self, record: &Record) -> bool {
         !(record.is_copied() || record.is_retransmitted() && self.is_ambiguous)
     }

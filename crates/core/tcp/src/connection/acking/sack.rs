@@ -18,10 +18,10 @@ impl SackOption<'_> {
         (self.numbers.our_offset(block.left, self.ack), self.numbers.our_offset(block.right, self.ack))
     }
 
-    /// Returns the blocks above SND.UNA. Others are ignored.
+    /// Returns the blocks above SND.UNA. Other blocks are ignored.
     ///
-    /// They are in ascending order (RFC 8985, section 6.2, step 3). The option lists the newest block first; the others
-    /// would look overtaken if the ACK reports them for the first time.
+    /// They are in ascending order (RFC 8985, section 6.2, step 3). The option lists the newest block first; the other
+    /// blocks would look overtaken if the ACK reports them for the first time.
     pub(super) fn ranges(&self) -> ArrayVec<(u64, u64), { SackBlocks::CAPACITY }> {
         let above = |(left, right): (i64, i64)| {
             (left >= self.ack as i64 && right > left).then_some((left as u64, right as u64))
@@ -45,8 +45,8 @@ impl SackOption<'_> {
         (right <= self.ack as i64 || inside_second()).then_some((left as u64, right as u64))
     }
 
-    /// Returns whether the first block reports a duplicate of data that was never sent, which ends at `sent_to`. A duplicate of
-    /// sent data may be the network's.
+    /// Returns whether the first block reports a duplicate of data that was never sent, which ends at `sent_to`. A
+    /// duplicate of sent data may have been created by the network.
     pub(in crate::connection) fn claims_unsent(&self, sent_to: u64) -> bool {
         self.blocks.first().is_some_and(|first| {
             let (left, right) = self.offsets(first);
@@ -54,8 +54,8 @@ impl SackOption<'_> {
         })
     }
 
-    /// Returns whether the first block ends above `nxt`. Such an ACK is triggered by data that was sent ahead, and is no
-    /// duplicate ACK.
+    /// Returns whether the first block ends above `nxt`. Such an ACK is triggered by data that was sent ahead, and is
+    /// not a duplicate ACK.
     pub(in crate::connection) fn is_beyond(&self, nxt: u64) -> bool {
         self.blocks.first().is_some_and(|first| self.offsets(first).1 > nxt as i64)
     }

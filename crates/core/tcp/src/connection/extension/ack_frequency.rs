@@ -2,7 +2,7 @@
 //! `docs/wire.md`, "ACK rate").
 //!
 //! A request is sent on a pure ACK before the data that it applies to. It is repeated, because it may be lost. The
-//! connection works without its being honoured.
+//! connection works even if the peer does not honour it.
 
 use longhaul_cc::AckFrequency;
 use longhaul_units::{Span, Time};
@@ -13,24 +13,24 @@ use crate::connection::ack_schedule::{ACK_REQUEST_SEGMENTS, AckSchedule};
 use crate::connection::{Engine, Incoming, Sender};
 use crate::{AckRateInfo, Info, State, add};
 
-/// Maximum number of full-sized segments per ACK, for requests sent and received. RFC 4782, section 4.5, lets the
-/// ratio grow with the window, but so does the harm of a lost ACK.
+/// Maximum number of full-sized segments per ACK, for requests sent and received. In RFC 4782, section 4.5, the ratio
+/// grows with the window, but so does the damage caused by a lost ACK.
 const MAX_RATIO: u8 = 32;
-/// Number of data segments after which a request is repeated: half of those that it applies to.
+/// Number of data segments after which a request is repeated: half of the segments to which it applies.
 const REPEAT: u64 = ACK_REQUEST_SEGMENTS as u64 / 2;
 const END_ANNOUNCEMENTS: u8 = 3;
-/// Ratio that announces the end: an ACK per two full-sized segments, the default (RFC 5681, section 4.2).
+/// Ratio that announces the end of a request: an ACK per two full-sized segments, the default (RFC 5681, section 4.2).
 const DEFAULT_RATIO: u8 = 2;
 
 #[derive(Debug, Default)]
 pub(super) struct AckRequests {
     initial_request: AckFrequency,
-    /// Segments per ACK requested of the peer; zero for none.
+    /// Segments per ACK requested from the peer; zero for none.
     requested: u8,
     /// The time of the last request, and the number of data segments sent by then.
     requested_at: Option<Time>,
     requested_after: u64,
-    /// The request has to be repeated, because the peer does not seem to honour it.
+    /// The request has to be repeated, because the peer does not appear to honour it.
     again: bool,
     end_announcements: u8,
     info: AckRateInfo,
@@ -114,8 +114,8 @@ impl Extension for AckRequests {
     }
 
     fn send(&mut self, turn: Turn, engine: &mut Engine<'_>, out: &mut Outgoing<'_>) -> Filled {
-        // A request that comes without data, now or soon, may reach a peer that has closed the connection and answers
-        // with a RST.
+        // A request that is not followed by data may reach a peer that has closed the connection and answers with a
+        // RST.
         if turn == Turn::First && engine.life.state.is_synchronized() && engine.snd.una < engine.snd.buffer.end() {
             let (ratio, sent) = (engine.cc.control.ack_ratio, engine.stats.data_segments_out);
             if let Some(rate) = self.next(out.now, ratio, sent) {

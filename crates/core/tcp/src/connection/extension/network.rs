@@ -80,11 +80,11 @@ fn micros(span: Span) -> u32 {
 pub(in crate::connection) struct SynRequest {
     /// The controller wants a kind of router feedback.
     pub(in crate::connection) is_wanted: bool,
-    /// That kind, if the application vouches for the routers.
+    /// The kind of feedback, if the application vouches for the routers.
     pub(in crate::connection) kind: Option<NetworkHeaderKind>,
     pub(in crate::connection) request: Option<NetworkHeader>,
     pub(in crate::connection) is_permitted: bool,
-    /// It was not sent before.
+    /// Whether the SYN or SYN-ACK was not sent before.
     pub(in crate::connection) first: bool,
     pub(in crate::connection) ttl: u8,
     pub(in crate::connection) now: Time,
@@ -101,7 +101,7 @@ impl Network {
     fn add_to_syn(&mut self, header: &mut Header, syn: SynRequest) {
         let SynRequest { is_wanted, kind, request, first, ttl, now, .. } = syn;
         header.options.network_permitted = kind.is_some();
-        // The permission for ACK rate requests is left out, because it does not fit beside a request.
+        // The permission for ACK rate requests is left out, because it does not fit in addition to a request.
         header.options.ack_rate_permitted &= !is_wanted;
         self.kind = kind;
         // The retransmission of a SYN carries no request (RFC 4782, section 4.7).
@@ -151,7 +151,7 @@ impl Network {
         is_awaited
     }
 
-    /// Returns the request that every data segment carries with RCP and XCP. `asked` is the controller's.
+    /// Returns the request that every data segment carries with RCP and XCP. `asked` is the controller's request.
     fn request_on_data(&mut self, asked: Option<NetworkHeader>, ttl: u8) -> Option<NetworkOption> {
         let each = matches!(self.kind, Some(NetworkHeaderKind::Rcp | NetworkHeaderKind::Xcp));
         let asked = asked.filter(|header| each && self.kind == Some(kind_of(header)))?;
@@ -215,13 +215,13 @@ impl Network {
         self.answer = Some(NetworkFeedback::Denied);
     }
 
-    /// Counts an answer that does not fit the request and returns `left`, which replaces it.
+    /// Counts an answer that does not match the request and returns `left`, which replaces it.
     fn refuse(&mut self, left: Option<NetworkFeedback>) -> Option<NetworkFeedback> {
         add(&mut self.info.refused, 1);
         left
     }
 
-    /// Checks an answer and returns what to report to the controller.
+    /// Checks an answer and returns the feedback to report to the controller.
     fn check(&mut self, feedback: &Feedback) -> Option<NetworkFeedback> {
         match (*feedback, self.kind) {
             (Feedback::Denied, Some(NetworkHeaderKind::QuickStart)) if self.asked.is_none() => self.refuse(None),
@@ -312,7 +312,7 @@ impl Extension for Network {
         let is_unanswered = match std::mem::replace(&mut self.is_settled, true) {
             // A missing answer to the handshake's request is a denial.
             false => self.kind.is_some() && self.info.requests > 0 && self.answer.is_none(),
-            // So is one if the data that carried the request is acknowledged (RFC 4782, section 4.1).
+            // The same applies if the data that carried the request is acknowledged (RFC 4782, section 4.1).
             true => self.asked.is_some() && self.asked_end > 0 && engine.snd.una >= self.asked_end,
         };
         if is_unanswered {
@@ -359,8 +359,8 @@ impl Extension for Network {
     }
 }
 
-/// Returns the answer to the peer's requests since the last answer: the newest one, or a denial if one was denied.
-/// XCP answers are changes and are summed up.
+/// Returns the answer to the peer's requests since the last answer: the newest one, or a denial if one was denied. XCP
+/// answers are changes and are added up.
 fn merge(old: Option<Feedback>, new: Feedback) -> Feedback {
     match (old, new) {
         (Some(Feedback::Denied), _) => Feedback::Denied,

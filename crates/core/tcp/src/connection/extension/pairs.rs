@@ -6,10 +6,10 @@
 //! The sender itself reorders the pair. The scoreboard keeps the transmission order, so that RACK does not regard a
 //! segment of the pair as overtaken, and neither the flip nor a D-SACK for the pair counts as reordering.
 //!
-//! Receive offload merges datagrams of equal length, followed by at most one shorter one. Therefore the segment
-//! before a pair is the shortest, the pair's first is one byte longer, its second two bytes longer, and the following
-//! one is full-sized. None of them is merged with its predecessor, and both segments of the pair have arrival times
-//! of their own.
+//! Receive offload merges datagrams of equal length, followed by at most one shorter one. Therefore the segment before
+//! a pair is the shortest, the pair's first segment is one byte longer, its second two bytes longer, and the following
+//! one is full-sized. None of them is merged with its predecessor, and both segments of the pair have their own arrival
+//! times.
 
 use longhaul_cc::estimate::PairSample;
 use longhaul_cc::internal::TcpProbe;
@@ -26,7 +26,8 @@ use crate::{Info, PairInfo, Record, add};
 
 /// Maximum time between the two transmissions. A pair with a longer delay between them measures the host.
 const MAX_SEPARATION: Span = Span::from_micros(50);
-/// Bytes by which the segment before a pair, the pair's first and its second are shorter than a full-sized one.
+/// Number of bytes by which the segment before a pair, the pair's first and its second are shorter than a full-sized
+/// one.
 const SHORTER: [u16; 3] = [3, 2, 1];
 /// Minimum window in segments for sending a pair: the pair and the segment before it. If there is no room yet for the
 /// pair, another segment is in flight, whose ACK makes room.
@@ -73,7 +74,7 @@ struct Member {
     start: u64,
     acked_at: Option<Time>,
     arrival: Option<Report>,
-    /// The current ACK delivers it.
+    /// Whether the current ACK delivers it.
     is_delivered: bool,
 }
 
@@ -252,7 +253,7 @@ impl Extension for Pairs {
                 return Some(FillStep::Last);
             }
             if room < u64::from(first) + u64::from(second) {
-                // Wait for ACKs of the data in flight, which make room.
+                // Wait for ACKs of the data in flight to make room.
                 return (out.loss.pipe(&out.snd.board) > 0).then_some(FillStep::Stop(SendLimit::Cwnd));
             }
             self.send_first(out, fill, first, second);

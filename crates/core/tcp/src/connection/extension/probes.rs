@@ -1,11 +1,11 @@
 //! Low-priority probes outside the congestion window: copies of segments in flight, whose answers show the path's
 //! spare capacity (TCP-Peach's dummy segments, Peach+'s NIL segments, TCP-Swift's outstanding segments).
 //!
-//! To the peer a probe is a retransmission. The scoreboard does not contain it: it is not in flight, it is never
-//! marked lost, and a D-SACK for it is no sign of reordering or of a spurious retransmission. A hole that it fills,
-//! however, was a loss. It cannot always be told whether the probe or the original was answered. Therefore, if a
-//! segment was copied and the echoed timestamp does not identify the original, no RTT sample is taken, RACK is not
-//! updated and no reduction is undone.
+//! To the peer a probe is a retransmission. The scoreboard does not contain it: it is not in flight, it is never marked
+//! lost, and a D-SACK for it does not indicate reordering or of a spurious retransmission. A hole that it fills,
+//! however, was a loss. It is not always known whether the probe or the original was answered. Therefore, if a segment
+//! was copied and the echoed timestamp does not identify the original, no RTT sample is taken, RACK is not updated and
+//! no reduction is undone.
 //!
 //! If probe echoes were negotiated, each answer carries the TSval of its probe (`docs/wire.md`, "Probe echo"). Other
 //! peers report probes as duplicates (RFC 2883); a D-SACK that may also belong to a retransmission is not counted as
@@ -52,7 +52,7 @@ pub(super) struct Probes {
     /// Probes sent under the plan, and the time at which the next one may be sent.
     sent: u32,
     next_at: Time,
-    /// All segments at or above this offset were copied under the plan, from the highest downwards.
+    /// Offset at or above which all segments have been copied under the plan, from the highest downwards.
     backwards: Option<u64>,
     random: u64,
     last_value: Option<u32>,
@@ -107,7 +107,7 @@ impl Probes {
     ) -> Option<(ProbePlan, u64, Record, Time)> {
         let (edge, value) = (snd.window_edge(), clock.value(now));
         let plan = self.open_plan()?;
-        // With probe echoes, each probe needs a TSval of its own: wait for the next tick if this one is taken.
+        // With probe echoes, each probe needs its own TSval: wait for the next tick if this one is used.
         let is_sent = snd.last_sent.is_some_and(|at| clock.value(at) == value);
         let is_taken = self.echoed && (is_sent || self.last_value == Some(value));
         let at = if is_taken { self.next_at.max(now + clock.tick()) } else { self.next_at };
@@ -253,7 +253,7 @@ impl Extension for Probes {
         self.expire(ack.segment.now, ack.rto);
         let Some(copied) = self.match_ack(ack, snd.sent_to(), claims) else { return };
         (claims.is_answer, claims.has_own_cause) = (true, true);
-        // Without a D-SACK, the probe filled a hole if as much as it carried was new to the peer.
+        // Without a D-SACK, the probe filled a hole if as many bytes as it carried were new to the peer.
         claims.owns_dsack |= ack.dsack.is_some();
         claims.fills_hole |= ack.dsack.is_none() && ack.delivered >= copied.end - copied.start;
     }

@@ -15,7 +15,7 @@ use crate::connection::sender::AheadBounds;
 use crate::connection::{Engine, SendLoop, Sender};
 use crate::{Info, State, add};
 
-/// Burst size: the data of this time at the plan's rate, but at least two segments, as with the pacer.
+/// Burst size: the data sent in this time at the plan's rate, but at least two segments, as with the pacer.
 const QUANTUM: Span = Span::from_micros(250);
 const LEAST_AT_ONCE: u64 = 2;
 const MOST_AT_ONCE: u64 = 64;
@@ -114,7 +114,7 @@ impl Extension for Rc3 {
     fn on_ack(&mut self, ack: &AckFacts<'_>, snd: &mut Sender, claims: &mut Claims) {
         let nxt = snd.nxt;
         let Some(ahead) = &mut snd.ahead else { return };
-        // An ACK that data beyond SND.NXT has triggered is no duplicate ACK.
+        // An ACK that data beyond SND.NXT has triggered is not a duplicate ACK.
         claims.has_own_cause |= ahead.arrived > 0 || ack.sack.is_beyond(nxt);
         claims.owns_dsack |= ack.dsack.is_some_and(|(left, right)| ahead.behind.meet(&(left..right)));
         let bytes = Bytes(std::mem::take(&mut ahead.arrived));
@@ -163,7 +163,7 @@ impl Extension for Rc3 {
         false
     }
 
-    /// Counts what was sent ahead as probes.
+    /// Counts data sent ahead as probes.
     fn info(&self, snd: &Sender, info: &mut Info) {
         let (ahead, probes) = (snd.ahead.as_ref().map(|ahead| ahead.counts), info.probes.get_or_insert_default());
         let ahead = ahead.unwrap_or_default();

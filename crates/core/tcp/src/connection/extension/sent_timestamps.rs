@@ -7,11 +7,11 @@ const MAX_RECORDS: usize = 1024;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Usage {
-    /// One batch of segments carried it.
+    /// A single batch of segments carried the timestamp.
     One,
-    /// A probe carried it, and the peer has echoed it.
+    /// A probe carried the timestamp, and the peer has echoed it.
     Echoed,
-    /// Several batches within one tick carried it.
+    /// Several batches within one tick carried the timestamp.
     Several,
 }
 

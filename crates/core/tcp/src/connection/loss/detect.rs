@@ -128,8 +128,8 @@ impl Rack {
         outcome
     }
 
-    /// Enlarges the reordering window, at most once per round trip, after a segment was marked lost that was only
-    /// late (RFC 8985, section 6.2, step 4).
+    /// Enlarges the reordering window, at most once per round trip, after a delayed segment was incorrectly marked lost
+    /// (RFC 8985, section 6.2, step 4).
     pub(super) fn widen(&mut self, una: u64, nxt: u64) {
         if self.dsack_round.is_none_or(|round| una >= round) {
             self.dsack_round = Some(nxt);
@@ -155,7 +155,7 @@ pub(crate) struct SackCounting {
     /// HighRxt and RescueRxt (RFC 6675, section 2).
     high_rxt: u64,
     rescue_rxt: Option<u64>,
-    /// Where the segment of rule 4 starts that may be sent next.
+    /// Start of the segment of rule 4 that may be sent next.
     offered: Option<u64>,
 }
 
@@ -274,7 +274,7 @@ impl DuplicateAcks {
         let is_lost = match phase {
             Phase::Open => self.count == DUP_THRESH,
             Phase::Recovery(point) => {
-                // If a segment is acknowledged in parts, its retransmission is in flight already.
+                // If a segment is partly acknowledged, its retransmission is already in flight.
                 let under_way = record.is_retransmitted() && record.tx > episode_tx;
                 ack.una_advanced > 0 && una < point && !under_way
             }

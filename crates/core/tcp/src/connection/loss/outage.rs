@@ -1,4 +1,4 @@
-//! Outages: fast detection that a path works again (`docs/decisions/0033-probing-through-an-outage.md`).
+//! Outages: fast detection of a path's return (`docs/decisions/0033-probing-through-an-outage.md`).
 //!
 //! The retransmission timer backs off to up to two minutes (RFC 6298, section 5.5), because a timeout may mean
 //! congestion. If a whole flight is unanswered on a path without losses, an outage is more likely, such as a
@@ -23,13 +23,13 @@ const ROUND_TRIPS: u64 = 4;
 pub(super) struct Outage {
     since: Time,
     next_probe: Time,
-    /// A segment that acknowledged no new data has arrived since.
+    /// Whether a segment that acknowledged no new data has arrived since.
     is_heard: bool,
 }
 
 impl Loss {
-    /// Checks for an outage at the first of consecutive timeouts, before segments are marked lost, when the peer has been
-    /// silent for the time of `silence`.
+    /// Checks for an outage at the first of consecutive timeouts, before segments are marked lost, when the peer has
+    /// been silent for `silence`.
     pub(super) fn consider_outage(&mut self, now: Time, snd: &Sender, srtt: Option<Span>, silence: Span) {
         let Some(round_trip) = srtt else { return };
         let was_clean = self.phase == Phase::Open && snd.board.sacked_bytes == 0 && self.duplicates.emulated == 0;
@@ -38,7 +38,7 @@ impl Loss {
         }
     }
 
-    /// Schedules the next probe relative to the timeout, which retransmits the first segment itself.
+    /// Schedules the next probe relative to the timeout, which itself retransmits the first segment.
     pub(super) fn put_off_outage_probe(&mut self, now: Time, rtt: &RttEstimator) {
         let interval = (rtt.latest.unwrap_or(Span::ZERO) * ROUND_TRIPS).max(MIN_INTERVAL);
         if let Some(outage) = &mut self.outage {

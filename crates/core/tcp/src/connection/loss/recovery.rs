@@ -1,4 +1,4 @@
-//! Recovery: what is marked lost, and when an episode begins and ends.
+//! Recovery: which segments are marked lost, and when an episode begins and ends.
 
 use super::detect::{DuplicateAcks, Marking};
 use super::{AckOutcome, Phase};
@@ -77,8 +77,8 @@ impl Recovery<'_> {
         (lost > 0).then(|| (lost, self.update_episode(lost, again)))
     }
 
-    /// Begins or continues an episode after a timeout, and marks segments lost; `index` is the first one. The peer has been
-    /// silent for the time of `silence`.
+    /// Begins or continues an episode after a timeout, and marks segments lost; `index` is the first one. The peer has
+    /// been silent for `silence`.
     pub(crate) fn begin_timeout(&mut self, now: Time, index: u64, silence: Span) {
         // RFC 2018, section 8: a SACKed first segment was discarded by the receiver.
         if self.snd.board.get(index).is_some_and(|front| front.is_sacked()) {
@@ -102,7 +102,7 @@ impl Recovery<'_> {
     fn mark_timed_out(&mut self, now: Time, first: u64) {
         let before = self.snd.board.lost_bytes;
         let observed = self.observers.lost();
-        // The controller learns of a timeout as a whole.
+        // The timeout is reported to the controller as a whole.
         let mut marking = Marking { board: &mut self.snd.board, lists: None, observed, mtu_probe_bytes: 0 };
         marking.mark(first);
         let all = self.loss.detection != Detection::RackTlp || self.loss.timeouts > 1;
@@ -121,7 +121,7 @@ impl Recovery<'_> {
         self.observers.report_lost(now, self.numbers, LossTrigger::Timeout);
     }
 
-    /// Counts the bytes that were marked lost since there were so many `before`, and returns them.
+    /// Counts and returns the bytes marked lost since the total was `before`.
     fn count_lost(&mut self, before: u64) -> u64 {
         let bytes = self.snd.board.lost_bytes.saturating_sub(before);
         if bytes > 0 {
@@ -132,7 +132,7 @@ impl Recovery<'_> {
     }
 
     fn update_episode(&mut self, newly_lost: u64, retransmission_lost: bool) -> Episode {
-        // The loss of a path MTU probe is no sign of congestion (RFC 8899, section 3).
+        // The loss of a path MTU probe does not indicate congestion (RFC 8899, section 3).
         let congestion = newly_lost > std::mem::take(&mut self.loss.mtu_probe_lost);
         let was_needed = std::mem::take(&mut self.loss.tail.was_needed);
         let una = self.snd.una;
@@ -210,8 +210,8 @@ impl Recovery<'_> {
         self.stats.incidents_mut().spurious_recoveries += 1;
         self.observers.report(now, || ConnectionEvent::RecoveryUndone { timeout });
         if !timeout {
-            // Eifel's proof precedes the D-SACK. Without a larger reordering window the next ACK would mark the same
-            // data lost.
+            // Eifel detects the spurious recovery before the D-SACK arrives. Without a larger reordering window, the
+            // next ACK would mark the same data lost.
             self.loss.rack.widen(self.snd.una, self.snd.nxt);
         }
         let event = PathEvent::Spurious { now, timeout, in_flight: Bytes(self.loss.pipe(&self.snd.board)) };
@@ -220,7 +220,7 @@ impl Recovery<'_> {
         true
     }
 
-    /// Processes a D-SACK, which reports an unnecessary retransmission. RACK takes it as a sign of reordering (RFC
+    /// Processes a D-SACK, which reports an unnecessary retransmission. RACK treats it as a sign of reordering (RFC
     /// 8985, section 6.2), unless the sender itself has reordered the range.
     fn process_dsack(&mut self, ack: &AckOutcome) {
         let Some((left, right)) = ack.dsack else { return };

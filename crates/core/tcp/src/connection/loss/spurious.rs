@@ -22,10 +22,10 @@ struct Undo {
     bytes: u64,
     eifel: Eifel,
     timeout: bool,
-    /// Retransmitted bytes answered within less than the minimum RTT. Such an answer belongs to the original transmission
-    /// (RFC 8985, section 6.2, step 2). A peer cannot forge this by changing fields of its ACKs.
+    /// Number of retransmitted bytes answered in less than the minimum RTT. Such an answer belongs to the original
+    /// transmission (RFC 8985, section 6.2, step 2). A peer cannot forge this by changing fields of its ACKs.
     early: u64,
-    /// At least one answer may belong to the retransmission.
+    /// Whether at least one answer may belong to the retransmission.
     late: bool,
 }
 
@@ -40,8 +40,7 @@ enum Eifel {
     Over,
 }
 
-/// F-RTO (RFC 5682): the timeout was spurious if data sent before it is acknowledged without having been
-/// retransmitted.
+/// F-RTO (RFC 5682): the timeout was spurious if data that was sent before it and not retransmitted is acknowledged.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Frto {
     before: TxId,
@@ -64,8 +63,8 @@ pub(crate) struct SpuriousDetection {
 
 impl SpuriousDetection {
     /// Begins an episode. Eifel is disabled while retransmissions of an earlier episode are unacknowledged, because
-    /// their answers cannot be told from those of this one. Unless the episode `is_first`, or begins with a `timeout`, it is a
-    /// second reduction, after which the first one cannot be undone.
+    /// their answers cannot be distinguished from those of the new episode. Unless the episode `is_first` or begins
+    /// with a `timeout`, it is a second reduction, after which the first one can no longer be undone.
     pub(super) fn begin(&mut self, una: u64, timeout: bool, is_first: bool) {
         let is_clear = self.retransmitted_to <= una;
         let may_undo = timeout || (is_first && is_clear);
@@ -103,9 +102,9 @@ impl SpuriousDetection {
         self.frto.is_some_and(|f| !record.is_retransmitted() && !record.is_copied() && record.tx <= f.before)
     }
 
-    /// Processes a D-SACK of `left..right` (RFC 2883). Returns whether a retransmission can have caused it: if the
-    /// data was not retransmitted, or less often than reported, the network duplicated it or the report is false (RFC
-    /// 3708, section 3).
+    /// Processes a D-SACK of `left..right` (RFC 2883). Returns whether a retransmission can have caused it. If the data
+    /// was not retransmitted, or less often than reported, the network duplicated it or the report is false (RFC 3708,
+    /// section 3).
     pub(super) fn on_dsack(&mut self, (left, right): (u64, u64)) -> bool {
         let Some(unreported) = self.unreported.checked_sub(right - left) else { return false };
         if right > self.retransmitted_to {
@@ -118,8 +117,8 @@ impl SpuriousDetection {
         true
     }
 
-    /// Returns `Some` if `ack` proves that the episode was spurious, with whether a timeout began it. The episode is
-    /// then cleared. `min_rtt` is the bound for the answers that the next ACK brings.
+    /// If `ack` proves that the episode was spurious, clears the episode and returns whether it began with a timeout.
+    /// `min_rtt` is the bound for the answers in the next ACK.
     pub(super) fn check(&mut self, ack: &AckOutcome, min_rtt: Option<Span>) -> Option<bool> {
         self.least_rtt = min_rtt;
         let undo = self.undo.as_mut()?;
@@ -156,8 +155,9 @@ impl Loss {
         self.timeouts = 0;
     }
 
-    /// Advances F-RTO (RFC 5682, section 3.1): the first advance of SND.UNA leads to the second step if `may_probe`, with up
-    /// to two segments in excess of cwnd (step 2b). Any other end of a step ends the test, and what is left of them is void.
+    /// Advances F-RTO (RFC 5682, section 3.1): the first advance of SND.UNA leads to the second step if `may_probe`,
+    /// with up to two segments in excess of cwnd (step 2b). Any other end of a step ends the test, and any remaining
+    /// segments are no longer permitted.
     pub(super) fn advance_frto(&mut self, ack: &AckOutcome, may_probe: bool) {
         let Some(frto) = self.spurious.frto else { return };
         let advances = ack.una_advanced > 0 && !frto.second_step;

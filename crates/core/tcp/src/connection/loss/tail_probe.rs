@@ -9,7 +9,7 @@ use crate::connection::{Loss, Sender, Timer, Timers};
 /// Allowance for a delayed ACK of a single outstanding segment (RFC 8985, section 7.2).
 const MAX_ACK_DELAY: Span = Span::from_millis(200);
 /// Minimum probe timeout. On short paths it allows for the scheduling delay of the peer's process (RFC 9002, section
-/// 6.2.1, has 25 ms for the same purpose).
+/// 6.2.1, uses 25 ms for the same purpose).
 const MIN_PROBE_TIMEOUT: Span = Span::from_millis(25);
 /// Probe timeout without an RTT sample (RFC 8985, section 7.2).
 const BLIND_PROBE_TIMEOUT: Span = Span::from_secs(1);

@@ -28,11 +28,12 @@ const MAX_RECORD: u64 = u16::MAX as u64;
 #[derive(Debug, Default)]
 pub(crate) struct Ahead {
     sent: Ranges,
-    /// The part of them that the peer reported as received.
+    /// The part of these ranges that the peer reported as received.
     received: Ranges,
-    /// The newest of them that SND.NXT has passed: a D-SACK of these is no sign of a spurious retransmission.
+    /// The newest of these ranges that SND.NXT has passed: a D-SACK for them does not indicate a spurious
+    /// retransmission.
     pub(crate) behind: Ranges,
-    /// More data is to be sent ahead, as far as it is queued.
+    /// Whether more data, as far as it is queued, is to be sent ahead.
     pub(super) is_intended: bool,
     /// Octets that the current ACK reports as received.
     pub(crate) arrived: u64,
@@ -44,7 +45,7 @@ pub(crate) struct Ahead {
 /// Bounds of the data that may be sent ahead.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AheadBounds {
-    /// Data below is sent within the congestion window, as soon as the pacer permits.
+    /// Data below this offset is sent within the congestion window, as soon as the pacer permits.
     pub(crate) floor: u64,
     /// The end of the queued data or of the peer's window.
     pub(crate) top: u64,
@@ -196,8 +197,8 @@ impl Sender {
         }
     }
 
-    /// Sets the latest send time of transmissions that can have been answered by now, which decides to which transmission
-    /// the delivery of data is attributed that was sent ahead and again within the window.
+    /// Sets the latest send time of transmissions that can have been answered by now. If data was sent ahead and again
+    /// within the window, this decides to which transmission its delivery is attributed.
     pub(crate) fn set_ahead_horizon(&mut self, at: Time) {
         if self.ahead.is_some() {
             self.board.horizon = at;

@@ -4,9 +4,9 @@ use crate::connection::Sender;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct WindowUpdate {
-    /// The window changed, or its right edge moved while SND.UNA did not.
+    /// Whether the window changed, or its right edge moved while SND.UNA did not.
     pub(crate) changed: bool,
-    /// The right edge moved left by more than the rounding of window scaling (RFC 7323, section 2.4).
+    /// Whether the right edge moved left by more than the rounding of window scaling (RFC 7323, section 2.4).
     pub(crate) shrank: bool,
     pub(crate) opened: bool,
 }
@@ -32,7 +32,7 @@ impl Sender {
         WindowUpdate { changed, shrank: old_edge.saturating_sub(edge) >= 1 << shift, opened }
     }
 
-    /// Returns whether the segment at `seq`, which acknowledges no more than SND.UNA, leaves the window at what it is.
+    /// Returns whether the segment at `seq`, which acknowledges no more than SND.UNA, leaves the window unchanged.
     pub(crate) fn keeps_window(&self, seq: u64, ack: u64, window: u64) -> bool {
         ack < self.una || seq < self.wl1 || window == self.window
     }
