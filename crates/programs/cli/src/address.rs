@@ -39,8 +39,8 @@ pub(crate) fn join(host: &str, port: u16) -> String {
     if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
 }
 
-/// Parses a numeric address with a port.
-/// Returns a sentence if the text is not such an address, or if no interface has the name of its zone.
+/// Parses a numeric address with a port. Returns a sentence if the text is not such an address, or if its zone does not
+/// name an interface.
 pub(crate) fn parse(text: &str) -> Result<SocketAddr, String> {
     match split(text) {
         Some((host, Some(port))) => numeric(host, port),

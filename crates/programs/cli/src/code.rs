@@ -1,12 +1,12 @@
-//! One-time codes, by which two machines that do not know each other's keys authenticate each other.
+//! One-time codes, with which two machines that do not know each other's keys authenticate each other.
 //!
-//! Both run SPAKE2 (the crate `spake2`, over Ed25519) with the code as the password, inside a TLS connection. Each
-//! proves that it has derived the same key by a hash over the connection's exporter (RFC 8446, section 7.5), so that a
-//! man in the middle, whose two connections have different exporters, has one guess per attempt and cannot relay the
-//! proofs.
+//! Both run SPAKE2 (the crate `spake2`, over Ed25519) with the code as the password, inside a TLS connection. Each end
+//! proves that it has derived the same key by sending a hash over the connection's exporter (RFC 8446, section 7.5), so
+//! that a man in the middle, whose two connections have different exporters, has one guess per attempt and cannot relay
+//! the proofs.
 //!
-//! The caller sends [`MAGIC`] and its SPAKE2 message, the answerer sends its own message, and the caller sends its
-//! proof. If that proof is right, the answerer sends a byte with the value 1 and its own proof.
+//! The initiator sends [`MAGIC`] and its SPAKE2 message, the responder sends its own message, and the initiator sends
+//! its proof. If that proof is correct, the responder sends a byte with the value 1 and its own proof.
 
 use std::fmt;
 use std::io;
@@ -19,7 +19,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use crate::sync::lock;
 
-/// First bytes that the caller sends; the last byte is the version.
+/// First bytes that the initiator sends; the last byte is the version.
 pub(crate) const MAGIC: [u8; 8] = *b"longcod\x01";
 /// Maximum number of attempts with a wrong code.
 pub(crate) const FAILURES: u32 = 3;
@@ -31,12 +31,12 @@ const LABEL: &str = "EXPORTER-longhaul-code";
 /// Length of a SPAKE2 message in bytes.
 const MESSAGE: usize = 33;
 const WORDS: &str = include_str!("code/words.txt");
-/// Number of words. A power of 2 divides random numbers without bias.
+/// Number of words. With a power of 2, random numbers are reduced without bias.
 const COUNT: usize = 1024;
 /// Number of values of the four digits.
 const NUMBERS: u32 = 10_000;
 
-/// A one-time code, displayed as `4821-harbor-violet`: four digits and two words of 1024, together 33 bits.
+/// A one-time code, displayed as `4821-harbor-violet`: four digits and two words of 1024, which together have 33 bits.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Code(String);
 
@@ -120,9 +120,8 @@ impl Exporter for SecureStream {
     }
 }
 
-/// Proves to the peer that we know `code`, and checks that the peer knows it.
-/// Fails if the connection fails, or if the peer does not know the code. After a failure the code must not be used
-/// again.
+/// Proves to the peer that this end knows `code`, and checks that the peer knows it. Fails if the connection fails, or
+/// if the peer does not know the code. After a failure the code must not be used again.
 pub(crate) async fn call(stream: &mut impl Exporter, code: &Code) -> Result<(), CodeError> {
     let (state, message) = Spake2::<Ed25519Group>::start_a(&password(code), &caller(), &answerer());
     stream.write_all(&[&MAGIC[..], &message].concat()).await?;
@@ -140,7 +139,7 @@ pub(crate) async fn call(stream: &mut impl Exporter, code: &Code) -> Result<(), 
     if proof == proofs.answerer { Ok(()) } else { Err(CodeError::Wrong) }
 }
 
-/// Answers callers with a code, until [`FAILURES`] attempts were wrong.
+/// Authenticates peers by a code, until [`FAILURES`] attempts have failed.
 pub(crate) struct Answerer {
     code: Code,
     left: Mutex<u32>,
@@ -156,8 +155,8 @@ impl Answerer {
         *lock(&self.left) == 0
     }
 
-    /// Checks that the peer knows the code, and proves that we do. `heard` is called when the peer's first message has
-    /// arrived.
+    /// Checks that the peer knows the code, and proves that this end does. `heard` is called when the peer's first
+    /// message has arrived.
     pub(crate) async fn answer(&self, stream: &mut impl Exporter, heard: impl FnOnce()) -> Result<(), CodeError> {
         if read(stream).await? != MAGIC {
             return Err(CodeError::NotOurs);
@@ -178,7 +177,7 @@ impl Answerer {
         Ok(stream.flush().await?)
     }
 
-    /// Counts a wrong attempt. When none is left, a right code is refused, too.
+    /// Counts a failed attempt. When no attempts remain, even a correct code is refused.
     fn check(&self, right: bool) -> Result<(), CodeError> {
         let mut left = lock(&self.left);
         if *left == 0 {

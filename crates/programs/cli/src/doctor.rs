@@ -1,7 +1,7 @@
 //! Checks of this machine and of the path to a host, for settings that slow longhaul down.
 //!
-//! [`machine`] checks the machine, [`path`](mod@path) the path to a reflector (`longhaul receive --reflect`), [`nat`] how
-//! long a NAT on the path keeps a binding.
+//! [`machine`] checks the machine, [`path`](mod@path) checks the path to a reflector (`longhaul receive --reflect`),
+//! and [`nat`] measures how long a NAT on the path keeps a binding.
 
 use std::fmt;
 use std::time::Duration;
@@ -29,7 +29,7 @@ pub(crate) struct Finding {
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Verdict {
     Ok,
-    /// Something worth knowing that does not slow longhaul down.
+    /// A remark that does not affect longhaul's speed.
     Note,
     /// A problem that slows longhaul down.
     Wrong,
@@ -63,7 +63,7 @@ impl Finding {
 }
 
 impl Finding {
-    /// Returns what is known about a finding without a command.
+    /// Returns the advice on a finding that has no command.
     fn advice(&self) -> &'static str {
         match (self.check, self.verdict) {
             ("ecn", Verdict::Wrong) => " Nothing to do: connections go on without ECN.",
@@ -76,7 +76,8 @@ impl Finding {
     }
 }
 
-/// Returns the findings for people: numbered, and what is wrong first. What is fine is a number, unless `all` is wanted.
+/// Returns the findings as readable text: numbered, and problems first. For findings without a problem, only their
+/// number is shown unless `all` is true.
 pub(crate) fn summary(findings: &[Finding], all: bool, columns: usize) -> String {
     let (fine, mut others): (Vec<_>, Vec<_>) =
         findings.iter().partition(|finding: &&Finding| finding.verdict == Verdict::Ok);
@@ -103,7 +104,7 @@ pub(crate) fn summary(findings: &[Finding], all: bool, columns: usize) -> String
     }
 }
 
-/// Breaks a text into lines. The first one begins with `mark`, and the others are indented by its width.
+/// Breaks a text into lines. The first one begins with `mark`, and the other lines are indented by its width.
 fn wrapped(mark: &str, text: &str, columns: usize) -> String {
     let mut lines = String::new();
     let mut line = mark.to_owned();
@@ -122,7 +123,7 @@ fn wrapped(mark: &str, text: &str, columns: usize) -> String {
     lines + &line + "\n"
 }
 
-/// Rate and round-trip time of the path that the machine is to fill.
+/// Rate and round-trip time of the path that this machine should be able to fill.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Target {
     /// Rate in bit/s.

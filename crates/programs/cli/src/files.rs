@@ -1,11 +1,11 @@
 //! Files that appear complete or not at all.
 //!
-//! An unfinished file lies in a private directory inside its target directory: both are on one file system, and nobody
-//! else can write to the private one. Both directories are held open by descriptors, and the file is renamed relative
-//! to them, so that replacing a directory by another one has no effect. Afterwards the name is looked up, and the
-//! file counts as delivered only if the name refers to the very file that was written.
+//! An unfinished file is in a private directory inside its target directory: both are on the same file system, and no
+//! other user can write to the private one. Both directories are held open by descriptors, and the file is renamed
+//! relative to them, so that replacing a directory has no effect. Afterwards, the name is looked up, and the file
+//! counts as delivered only if the name refers to exactly the file that was written.
 //!
-//! If the transfer of a sender with a known key is interrupted, its unfinished files stay as [`parts`].
+//! If the transfer of a sender with a known key is interrupted, its unfinished files are kept as [`parts`].
 
 use std::fs::File;
 use std::io::{self, Seek as _, SeekFrom, Write};
@@ -51,17 +51,17 @@ const BLOCK: usize = 4096;
 const MAX_COPIES: u32 = 10_000;
 
 /// A target directory and the private directory for unfinished files inside it. The private directory is removed when
-/// the `Staging` and the last of its files are dropped, unless parts are left in it. The next process takes over the
-/// parts that earlier processes left, and removes everything else that killed processes left.
+/// the `Staging` and the last of its files are dropped, unless parts remain in it. The next process takes over the
+/// parts of earlier processes, and removes everything else that killed processes have left behind.
 #[derive(Debug)]
 pub(crate) struct Staging {
     #[cfg(not(unix))]
     out: PathBuf,
     private: PathBuf,
-    /// The two open directories. The private one is locked while this process lives.
+    /// The two open directories. The private one is locked as long as this process runs.
     #[cfg(unix)]
     opened: unix::Opened,
-    /// Parts that are being received, and parts that interrupted transfers left.
+    /// Parts that are being received, and parts left by interrupted transfers.
     slots: Mutex<Slots>,
     /// Notified when a connection stops receiving a part.
     released: Notify,
@@ -71,7 +71,7 @@ pub(crate) struct Staging {
 
 impl Drop for Staging {
     fn drop(&mut self) {
-        // Fails, as it should, if parts are left in the directory.
+        // This fails, as intended, if the directory still contains parts.
         let _ = std::fs::remove_dir(&self.private);
     }
 }
@@ -82,7 +82,7 @@ impl Staging {
         Self::open_since(out, Boot::current())
     }
 
-    /// Does the same on a machine that was started by `boot`.
+    /// Like [`open`](Self::open), on a machine that was started by `boot`.
     fn open_since(out: &Path, boot: Boot) -> io::Result<Arc<Self>> {
         std::fs::create_dir_all(out)?;
         let prefix = format!("{OWN_PREFIX}{DIRECTORY}");
@@ -120,15 +120,15 @@ impl Staging {
         #[cfg(unix)]
         {
             use std::os::unix::fs::PermissionsExt;
-            // The same mode as any new file: the process's umask applies.
+            // The mode is that of any new file: the process's umask applies.
             builder.permissions(std::fs::Permissions::from_mode(0o666));
         }
         let file = builder.tempfile_in(&self.private)?;
         Ok(TempFile { file, staging: Arc::clone(self), part: None, reserved: false, sparse: false })
     }
 
-    /// Returns whether the target directory has an entry of any kind at this path.
-    /// Returns the system's error, also if a component of the path is not a directory.
+    /// Returns whether the target directory has an entry of any kind at this path. Returns the system's error,
+    /// including if a component of the path is not a directory.
     pub(crate) fn exists(&self, path: &Name) -> io::Result<bool> {
         #[cfg(unix)]
         return self.opened.exists(path, &mut Latest::default());
@@ -137,7 +137,7 @@ impl Staging {
     }
 
     /// Returns whether the target directory has an entry of any kind at this path. Also [checks](Self::check) the path,
-    /// unless its parent is the latest directory, where another file was placed.
+    /// unless its parent is the latest directory, in which another file was placed.
     pub(crate) fn prepare(&self, path: &Name, latest: &mut Latest) -> io::Result<bool> {
         #[cfg(unix)]
         {
@@ -155,9 +155,9 @@ impl Staging {
         }
     }
 
-    /// Checks whether a file can be created or replaced at this path.
-    /// Returns the obstacle if it can be known in advance: no permission, a read-only or a different file system, a
-    /// name that is too long, or a component of the path that is not a directory.
+    /// Checks whether a file can be created or replaced at this path. Returns an error if the obstacle can be detected
+    /// in advance: no permission, a read-only or a different file system, a name that is too long, or a component of
+    /// the path that is not a directory.
     pub(crate) fn check(&self, path: &Name) -> io::Result<()> {
         #[cfg(unix)]
         return self.opened.check(path);
@@ -357,8 +357,8 @@ impl TempFile {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Attributes {
-    /// Permissions, as in `st_mode`. Only bits for reading, writing and executing are set, and none that the umask of the
-    /// process masks.
+    /// Permissions, as in `st_mode`. Only bits for reading, writing and executing are set, except those that the umask
+    /// of the process masks.
     pub(crate) mode: u32,
     pub(crate) modified: Timestamp,
 }
@@ -391,7 +391,7 @@ fn numbered(path: &Name, copy: u32) -> Name {
     }
     let after = |at: Option<usize>| at.map_or(0, |at| at + 1);
     let (directories, name) = path.as_bytes().split_at(after(path.as_bytes().iter().rposition(|byte| *byte == b'/')));
-    // A dot at the beginning marks a hidden file, and no extension.
+    // A dot at the beginning marks a hidden file, not an extension.
     let dot = name.iter().rposition(|byte| *byte == b'.').filter(|&dot| dot > 0).unwrap_or(name.len());
     let (stem, extension) = name.split_at(dot);
     let number = format!(" ({copy})");

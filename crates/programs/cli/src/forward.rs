@@ -1,4 +1,4 @@
-//! Near end of tunnels: accepts connections and sends them through a pool of tunnels, and connects to targets near it for
+//! Near end of tunnels: sends accepted connections through a pool of tunnels, and connects to nearby targets for
 //! connections that the gateway accepts.
 
 #[cfg(unix)]

@@ -79,7 +79,7 @@ struct Session<'a> {
 }
 
 impl Session<'_> {
-    /// Serves the streams that the peer opens, until it ends the tunnel or uses it for something else.
+    /// Serves the streams that the peer opens, until it ends the tunnel or uses it for another purpose.
     async fn streams<S: Observed>(
         &mut self,
         tunnel: &mut Tunnel<S>,
@@ -90,7 +90,7 @@ impl Session<'_> {
         loop {
             let frame = tokio::select! {
                 frame = tunnel.next() => frame?,
-                // The peer may have opened a stream meanwhile; it is still served.
+                // The peer may have opened a stream in the meantime; it is still served.
                 () = becomes(&mut self.ending), if !said => {
                     tunnel.send(&Frame::Bye).await?;
                     said = true;
@@ -114,7 +114,7 @@ impl Session<'_> {
         }
     }
 
-    /// Returns the time after which a stream without traffic is reset, and the limits of its rate.
+    /// Returns the time after which a stream without traffic is reset, and its rate limits.
     fn terms(&self) -> (Duration, &Limits) {
         (self.gateway.idle, &self.peer.limits)
     }

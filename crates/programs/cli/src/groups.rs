@@ -1,7 +1,7 @@
 //! BLAKE3 by groups of 1 MiB, so that a prefix of a file can be verified before the whole file has arrived.
 //!
 //! A group is a subtree of BLAKE3's tree. Its chaining value verifies the group, and the chaining values of all groups
-//! yield the hash of the file, so that each byte is hashed once.
+//! yield the hash of the file, so that each byte is hashed only once.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -13,12 +13,12 @@ use blake3::{Hash, Hasher};
 /// Length of a group in bytes, which is BLAKE3's chunk length times a power of two.
 pub(crate) const GROUP: u64 = 1 << 20;
 
-/// Hashes a file from its beginning, or after groups that are hashed by somebody else.
+/// Hashes a file from its beginning, or after groups that are hashed elsewhere.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct GroupHasher {
-    /// Groups at the beginning whose chaining values are not known yet.
+    /// Number of leading groups whose chaining values are not known yet.
     missing: u64,
-    /// Chaining values of the groups between those and the current one.
+    /// Chaining values of the groups between the leading groups and the current one.
     before: Vec<ChainingValue>,
     /// The current group, which is empty only if nothing follows `before`.
     current: Box<Hasher>,
@@ -32,7 +32,8 @@ impl GroupHasher {
         hasher
     }
 
-    /// Continues after `groups` groups, whose chaining values have to be [supplied](Self::supply) before the hash is final.
+    /// Creates a hasher that continues after `groups` groups, whose chaining values have to be [supplied](Self::supply)
+    /// before the hash is final.
     pub(crate) fn without(groups: u64) -> Self {
         let mut hasher = Self { missing: groups, ..Self::default() };
         hasher.begin_group();
@@ -55,8 +56,8 @@ impl GroupHasher {
         self.before
     }
 
-    /// Appends `data`, and calls `complete` with the chaining value of each group that becomes complete.
-    /// Returns the error of `complete`. The hasher cannot be used any further then.
+    /// Appends `data`, and calls `complete` with the chaining value of each group that becomes complete. Returns the
+    /// error of `complete`. After an error, the hasher can no longer be used.
     pub(crate) fn update<E>(
         &mut self,
         mut data: &[u8],
@@ -78,7 +79,7 @@ impl GroupHasher {
         Ok(())
     }
 
-    /// Hashes the first `bytes` bytes of `file`, or as many as there are.
+    /// Hashes the first `bytes` bytes of `file`, or up to its end.
     pub(crate) fn read(file: impl Read, bytes: u64) -> io::Result<Self> {
         let (mut hasher, mut buffer, mut file) = (Self::default(), vec![0; GROUP as usize], file.take(bytes));
         loop {
@@ -108,9 +109,8 @@ impl GroupHasher {
     }
 }
 
-/// Returns the chaining values of the first `groups` groups of `file`, or of those before the first one that is incomplete or
-/// for which `is_right` returns false.
-/// Returns the system's error if the file cannot be read.
+/// Returns the chaining values of the first `groups` groups of `file`, or of the groups before the first one that is
+/// incomplete or for which `is_right` returns false. Returns the system's error if the file cannot be read.
 pub(crate) fn chaining_values(
     mut file: impl Read,
     groups: u64,
@@ -131,16 +131,16 @@ pub(crate) fn chaining_values(
     Ok(found)
 }
 
-/// Returns the hash of the chaining values of groups, by which both ends compare what they have.
+/// Returns the hash of the chaining values of groups, with which both ends compare their data.
 pub(crate) fn digest(groups: &[ChainingValue]) -> Hash {
     blake3::hash(groups.as_flattened())
 }
 
-/// Reads a file from its beginning, and leaves the position of other handles as it is.
+/// Reads a file from its beginning without changing the position of other handles.
 pub(crate) struct Beside(File, u64);
 
 impl Beside {
-    /// Opens `file` once more. `path` is used on systems where the position cannot be left otherwise.
+    /// Opens `file` a second time. `path` is used on systems where the position would otherwise be shared.
     pub(crate) fn open(file: &File, path: &Path) -> io::Result<Self> {
         let _ = path;
         #[cfg(unix)]
@@ -162,12 +162,12 @@ impl Read for Beside {
 }
 
 /// Returns the number of groups in the left subtree of a tree of `groups` groups: the largest power of two below
-/// (BLAKE3 paper, section 2.1).
+/// `groups` (BLAKE3 paper, section 2.1).
 fn left_len(groups: usize) -> usize {
     groups.next_power_of_two() / 2
 }
 
-/// Returns the chaining value of a tree that is part of another one.
+/// Returns the chaining value of a tree that is part of a larger tree.
 fn subtree(groups: &[ChainingValue]) -> ChainingValue {
     match groups {
         [] => ChainingValue::default(),

@@ -1,4 +1,5 @@
-//! Code of the program `longhaul`. The library is for [`program::main`], tests and fuzzing; it promises no interface.
+//! Code of the program `longhaul`. The library is for [`program::main`], tests and fuzzing; its interface is not
+//! stable.
 //!
 //! `sender` and `receiver` are the two ends of [`protocol`], which carries files over one connection; `session`
 //! opens and closes the connection. `forward` and `gateway` are the two ends of a [`tunnel`], which carries TCP

@@ -33,7 +33,7 @@ impl Memory {
         self.paths.clone()
     }
 
-    /// Saves the cache. The replacement of the file is atomic: another program sees either the old or the new file.
+    /// Saves the cache. The file is replaced atomically: another program sees either the old or the new file.
     pub(crate) fn save(&self) -> Result<()> {
         let mut beside = self.file.clone().into_os_string();
         beside.push(format!(".{}", std::process::id()));

@@ -15,13 +15,13 @@
 //! the files that the receiver lacks, as usual
 //! ```
 //!
-//! A frame is 14, a length (4), and a Zstandard frame (RFC 8878) of at most 256 KiB. The name is one that receivers
-//! without mirrors refuse, with the name in their message.
+//! A frame consists of the byte 14, a length (4 bytes), and a Zstandard frame (RFC 8878) of at most 256 KiB. Receivers
+//! without mirrors refuse the name, and quote it in their message.
 //!
-//! An entry is the header of a file, directory or link, without mode and flags, and of a file the BLAKE3 hash (32) if
-//! the options have 2. A directory follows its entries, and closes their list. A surplus entry, for which the options
-//! have 1, is 1 for a directory and otherwise 0, a stamp (20), and the length (2) and bytes of its path. One that was not
-//! deleted has the length (2) and bytes of a reason after it.
+//! An entry is the header of a file, directory or link, without mode and flags, followed for a file by its BLAKE3 hash
+//! (32 bytes) if option bit 2 is set. A directory comes after its entries and ends their list. Surplus entries, which
+//! are listed if option bit 1 is set, consist of 1 for a directory and otherwise 0, a stamp (20 bytes), and the length
+//! (2 bytes) and bytes of the path. If an entry was not deleted, the length (2 bytes) and bytes of the reason follow.
 
 use std::io::{self, Read};
 use std::sync::Arc;
@@ -38,29 +38,29 @@ use crate::protocol::{self, FileHeader, HASH_LEN, Kind, MAX_CHUNK, ProtocolError
 /// First byte of the message that begins a comparison.
 pub(crate) const COMPARE: u8 = 12;
 const FRAME: u8 = 14;
-/// Name in that message. Receivers without mirrors show it, and tell it to the sender.
+/// Name in that message. Receivers without mirrors display it, and return it to the sender.
 pub(crate) const TOO_OLD: &str = ".longhaul-mirror: renew longhaul at the receiver, which is too old for a mirror";
 /// Length of the fields before the length of the name.
 pub(crate) const OPTIONS_LEN: usize = 1 + 24;
-/// Number of bytes from which on a frame of entries is sent: the longest entry has to fit behind them.
+/// Number of bytes at which a frame of entries is sent, so that the longest entry still fits after them.
 const FULL: usize = MAX_CHUNK - 2 * MAX_PATH - 128;
 /// Compression level: lists are short, and each byte of them delays the first file.
 const LEVEL: i32 = 6;
-/// Maximum number of groups of which the receiver tells the chaining values: those of 1 TiB.
+/// Maximum number of groups whose chaining values the receiver sends: those of 1 TiB.
 pub(crate) const MAX_GROUPS: u64 = 1 << 20;
 /// Length of the blocks in which small changed files are compared, in bytes.
 pub(crate) const BLOCK: usize = 1024;
-/// Maximum number of bytes of such hashes in a frame. Files beyond it are sent whole.
+/// Maximum total size in bytes of block hashes in a frame. Files beyond this limit are sent completely.
 const MAX_BLOCKS: usize = MAX_CHUNK / 2;
 /// Length of the stamp of a surplus entry in bytes.
 pub(crate) const STAMP_LEN: usize = 20;
 
-/// What a comparison is to find.
+/// Parameters of a comparison.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Request {
-    /// Whether the receiver is to list what the sender does not have.
+    /// Whether the receiver should list entries that the sender does not have.
     pub(crate) surplus: bool,
-    /// Whether files are the same only if their hashes are.
+    /// Whether files count as equal only if their hashes are equal.
     pub(crate) checksum: bool,
 }
 
@@ -84,7 +84,7 @@ pub(crate) enum State {
     Same = 0,
     New = 1,
     Changed = 2,
-    /// The receiver's file system takes the name for that of another entry.
+    /// The receiver's file system treats the name as that of another entry.
     Clash = 3,
 }
 
@@ -97,25 +97,24 @@ impl TryFrom<u8> for State {
     }
 }
 
-/// The beginning of the BLAKE3 hash of a block. The hash of the whole file finds blocks that are taken for others.
+/// Beginning of the BLAKE3 hash of a block. The hash of the whole file detects blocks that are confused with others.
 pub(crate) type BlockHash = [u8; 8];
 
 /// State of an entry, with the hashes of the blocks of a small changed file.
 pub(crate) type Answer = (State, Arc<[BlockHash]>);
 
-/// What the sender knows about an entry at the receiver.
+/// Sender's knowledge of an entry at the receiver.
 #[derive(Clone, Debug, Default)]
 pub(crate) enum Known {
     #[default]
     Nothing,
-    /// The receiver does not have it.
+    /// The receiver does not have the entry.
     New,
-    /// The receiver has another one, whose blocks have these hashes if it is a small file.
+    /// The receiver has a different version, whose blocks have these hashes if it is a small file.
     Changed(Arc<[BlockHash]>),
 }
 
-/// Appends the hashes of the blocks of a small file to an answer to which as many bytes have been appended already, or
-/// none if there are too many.
+/// Appends the block hashes of a small file to an answer, or nothing if the answer would become too long.
 pub(crate) fn push_blocks(answer: &mut Vec<u8>, contents: &[u8]) {
     let count = contents.len().div_ceil(BLOCK);
     let fits = answer.len() + count * size_of::<BlockHash>() <= MAX_BLOCKS;
@@ -152,7 +151,7 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    /// Appends an encoded entry. Returns a frame and the number of its entries when it is full.
+    /// Appends an encoded entry. Returns the frame and the number of its entries when it is full.
     pub(crate) fn push(&mut self, entry: &[u8]) -> Option<(Vec<u8>, usize)> {
         self.frame.extend(entry);
         self.count += 1;
@@ -165,7 +164,7 @@ impl Writer {
     }
 }
 
-/// Takes the first entry from the front of a frame, with the hash of a file if the request is to compare them.
+/// Takes the first entry from the front of a frame, including the file's hash if the request compares hashes.
 pub(crate) fn take_entry(rest: &mut &[u8], request: Request) -> Result<(FileHeader, Option<Hash>), ProtocolError> {
     let first = *rest.split_off_first().ok_or(ProtocolError::EarlyEnd)?;
     let header = protocol::read_header(first, rest).now_or_never().unwrap_or(Err(ProtocolError::EarlyEnd))?;
@@ -174,7 +173,7 @@ pub(crate) fn take_entry(rest: &mut &[u8], request: Request) -> Result<(FileHead
     Ok((header, hash.map(Hash::from)))
 }
 
-/// Appends a text of at most [`MAX_PATH`] bytes after its length.
+/// Appends a text of at most [`MAX_PATH`] bytes, preceded by its length.
 pub(crate) fn push_text(frame: &mut Vec<u8>, text: &[u8]) {
     frame.extend((text.len() as u16).to_be_bytes());
     frame.extend(text);
@@ -228,7 +227,7 @@ pub(crate) async fn write_frame(to: &mut (impl AsyncWrite + Unpin), contents: &[
     to.write_all(&frame(contents)?).await
 }
 
-/// Reads a frame, after its first byte `first`. Memory is bounded: a frame that is longer is an error.
+/// Reads a frame, after its first byte `first`. Memory is bounded: a longer frame is an error.
 pub(crate) async fn read_frame(first: u8, from: &mut (impl AsyncRead + Unpin)) -> Result<Vec<u8>, ProtocolError> {
     if first != FRAME {
         return Err(ProtocolError::BadMessage(first));
@@ -254,8 +253,8 @@ pub(crate) fn is_same_time(ours: Timestamp, theirs: Timestamp) -> bool {
     [1, 100, 1000, 10_000_000, 1_000_000_000, 2_000_000_000].iter().any(|unit| ours - ours.rem_euclid(*unit) == theirs)
 }
 
-/// Returns the chaining values of the groups of `file`, with that of the rest at its end, and at most
-/// [`MAX_GROUPS`] in all.
+/// Returns the chaining values of the groups of `file`, including that of the rest at its end, at most [`MAX_GROUPS`]
+/// in total.
 pub(crate) fn groups(mut file: impl Read) -> io::Result<Vec<ChainingValue>> {
     let (mut values, mut buffer) = (Vec::new(), Vec::new());
     while (values.len() as u64) < MAX_GROUPS {

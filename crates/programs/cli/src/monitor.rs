@@ -72,7 +72,7 @@ struct Totals {
     refused: BTreeMap<&'static str, u64>,
     sent_bytes: u64,
     received_bytes: u64,
-    /// Bytes sent and received by all streams until the last sample.
+    /// Number of bytes sent and received by all streams up to the last sample.
     sampled: (u64, u64),
     retransmissions: u64,
     retransmitted_bytes: u64,
@@ -99,7 +99,7 @@ struct StreamState {
     target: Target,
     opened: Instant,
     traffic: Arc<Traffic>,
-    /// Bytes at the last sample; `rates` are those since the previous sample.
+    /// Number of bytes at the last sample; `rates` are the rates since the previous sample.
     seen: (u64, u64),
     rates: (f64, f64),
 }
@@ -121,8 +121,8 @@ struct Link {
 pub(crate) trait Observed: AsyncRead + AsyncWrite + Unpin + Send + 'static {
     fn tcp_info(&self) -> Option<TcpInfo>;
 
-    /// Lets the connection start with a window that other connections have found, as
-    /// [`longhaul::TcpStream::share_window`] does.
+    /// Lets the connection start with a window found by other connections, as [`longhaul::TcpStream::share_window`]
+    /// does.
     fn share_window(&self, bytes: u64);
 }
 
@@ -132,7 +132,7 @@ impl Observed for SecureStream {
     }
 
     fn share_window(&self, bytes: u64) {
-        // If the connection has failed, its next use shows that.
+        // If the connection has failed, its next use will report the failure.
         let _ = self.tcp().share_window(bytes);
     }
 }
@@ -190,7 +190,7 @@ impl Monitor {
     }
 
     fn pool(&self) -> Option<PoolState> {
-        // The lock of the pool is not taken together with that of the monitor.
+        // The locks of the pool and the monitor are never held together.
         self.pool.get().map(|pool| pool())
     }
 }
@@ -279,7 +279,7 @@ impl TunnelGuard {
         StreamGuard { tunnel: self }
     }
 
-    /// Relays a stream of the tunnel, and observes it. If this end `opens` the stream, that is done first.
+    /// Relays a stream of the tunnel, and observes it. If this end `opens` the stream, it does so first.
     pub(crate) async fn relay<S: Observed>(
         &self,
         tunnel: &mut Tunnel<S>,
@@ -353,7 +353,7 @@ pub(crate) struct StreamGuard<'a> {
 }
 
 impl StreamGuard<'_> {
-    /// Counts the end of the stream; `None` if its tunnel failed.
+    /// Counts the end of the stream; the argument is `None` if its tunnel failed.
     pub(crate) fn ended(&self, ended: Option<Ended>) {
         let mut state = lock(&self.tunnel.monitor.state);
         let Totals { ended: counts, refused, .. } = &mut state.totals;

@@ -1,7 +1,7 @@
-//! Checks of file names received from a peer, and escaping of a peer's texts for a terminal.
+//! Checks of file names received from a peer, and escaping of text from a peer for a terminal.
 //!
 //! A name is a sequence of bytes, as on Unix, and usually UTF-8. Names that no system should have to handle are refused
-//! everywhere. Names that only some systems do not allow are checked by the receiver ([`check_here`]).
+//! everywhere. Names that some systems do not allow are checked by the receiver ([`check_here`]).
 
 use std::ffi::OsStr;
 use std::fmt::{self, Write as _};
@@ -27,7 +27,7 @@ impl Name {
         &self.0
     }
 
-    /// Returns the name as the local system writes it. On systems other than Unix, parts that are not UTF-8 are
+    /// Returns the name in the form of the local system. On systems other than Unix, parts that are not UTF-8 are
     /// replaced.
     pub fn to_local(&self) -> std::borrow::Cow<'_, OsStr> {
         #[cfg(unix)]
@@ -41,7 +41,7 @@ impl Name {
         Self([self.as_bytes(), b"/", name.as_bytes()].concat())
     }
 
-    /// Returns the name as a text for other programs, in which only bytes that are not UTF-8 are replaced, by `\xHH`.
+    /// Returns the name as a text for other programs, in which bytes that are not UTF-8 are replaced by `\xHH`.
     pub fn text(&self) -> String {
         self.shown(str::to_owned)
     }
@@ -195,10 +195,9 @@ fn check_portable(path: &Name) -> Result<(), NameError> {
     }
 }
 
-/// Checks that a symbolic link at `path` with the text `target` leads to a place inside the tree that `path` is
-/// relative to. `..` is allowed only at the beginning of the target, where the directories are real ones, and at most
-/// as often as there are directories above.
-/// Returns [`NameError::Outside`] if the link may lead outside, or the problem with a name.
+/// Checks that a symbolic link at `path` with the text `target` stays inside the tree to which `path` is relative. `..`
+/// is allowed only at the beginning of the target, where the directories are real ones, and at most as often as there
+/// are directories above. Returns [`NameError::Outside`] if the link may lead outside, or the error in a name.
 pub(crate) fn check_link(path: &Name, target: &Name) -> Result<(), NameError> {
     if target.0.len() > MAX_PATH {
         return Err(NameError::PathTooLong(target.0.len()));
@@ -211,8 +210,8 @@ pub(crate) fn check_link(path: &Name, target: &Name) -> Result<(), NameError> {
     if up <= inside && plain { Ok(()) } else { Err(NameError::Outside(target.clone())) }
 }
 
-/// Checks that `ls` lists a file of this path, and that no program interprets one of its names as an option.
-/// Returns [`NameError::Hidden`] if a name in the path begins with a dot or a dash.
+/// Checks that `ls` lists a file with this path, and that no program interprets one of its names as an option. Returns
+/// [`NameError::Hidden`] if a name in the path begins with a dot or a dash.
 pub(crate) fn check_not_hidden(path: &Name) -> Result<(), NameError> {
     let hidden = parts(path).find(|name| visible(&String::from_utf8_lossy(name)).starts_with(['.', '-']));
     if let Some(name) = hidden { Err(NameError::Hidden(Name(name.to_owned()))) } else { Ok(()) }

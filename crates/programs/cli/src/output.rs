@@ -8,9 +8,9 @@ use std::io::{self, Write};
 
 use anyhow::{Context, Result};
 
-/// Writes a line to standard error. If that is not possible, nobody can be told.
+/// Writes a line to standard error. Errors are ignored, because they could not be reported.
 pub(crate) fn say(line: &str) {
-    // One write keeps the line together if other processes write to the same file.
+    // A single write keeps the line in one piece if other processes write to the same file.
     let _ = io::stderr().write_all(format!("{line}\n").as_bytes());
 }
 

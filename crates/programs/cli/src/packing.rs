@@ -9,12 +9,12 @@ const LEVEL: i32 = 1;
 /// Maximum number of chunks that are sent uncompressed before compression is tried again.
 const MAX_PAUSE: u32 = 64;
 
-/// Compresses chunks if that saves a tenth of their length. After an incompressible chunk, compression pauses for 1, 2,
-/// 4 chunks and so on, up to [`MAX_PAUSE`]. Chunks of zeros are always compressed.
+/// Compresses chunks if that saves at least a tenth of their length. After an incompressible chunk, compression pauses
+/// for 1, 2, 4 chunks and so on, up to [`MAX_PAUSE`]. Chunks of zeros are always compressed.
 pub(crate) struct Packer {
     compressor: Compressor<'static>,
     packed: Vec<u8>,
-    /// Length of the latest pause and its rest, in chunks.
+    /// Length of the latest pause, and its remaining length, in chunks.
     pause: u32,
     left: u32,
 }
@@ -31,7 +31,7 @@ impl Packer {
             return None;
         }
         self.packed.clear();
-        // A result that does not fit is an error.
+        // A result that does not fit causes an error.
         self.packed.reserve(chunk.len() - chunk.len() / 10);
         if self.compressor.compress_to_buffer(chunk, &mut self.packed).is_ok()
             && self.packed.len() <= chunk.len() - chunk.len() / 10

@@ -1,8 +1,8 @@
 //! Network throughput test `perf`, with the options, the report, and the JSON of iperf3.
 //!
-//! A control connection carries the parameters ([`protocol`]); then each stream gets a connection of its own or, for
-//! UDP, a pair of sockets. Both ends run their halves of the streams, measure them, and exchange
-//! the results, so that each can report the other's measurements.
+//! A control connection carries the parameters ([`protocol`]); then each stream gets its own connection or, for UDP, a
+//! pair of sockets. Both ends run their halves of the streams, measure them, and exchange the results, so that each can
+//! report the other's measurements.
 //!
 //! | module | contents |
 //! |---|---|

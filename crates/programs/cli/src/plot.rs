@@ -28,7 +28,7 @@ const MAX_BINS: f64 = 128.0;
 const MIN_BINS: f64 = 8.0;
 const PANELS: usize = 4;
 const BAND_BINS: f64 = 170.0;
-/// Fraction of the larger direction from which on the smaller one is shown, too.
+/// Minimum size of the smaller direction, as a fraction of the larger one, for which it is also shown.
 const SHOWN: f64 = 0.05;
 
 /// Draws the connection of the event log `file` as SVG.
@@ -55,7 +55,7 @@ fn draw_lines(canvas: &mut Canvas, lines: &[Line]) {
 impl Transfer {
     pub(crate) fn draw(&self) -> String {
         let title = format!("{} to {}, {}", self.local, self.remote, self.congestion);
-        // Values hold until the next one.
+        // Each value holds until the next one.
         let held = |name, points: &Points| (name, points.steps(self.end));
         let trips = vec![held("latest", &self.latest_rtt), held("smoothed", &self.smoothed_rtt)];
         let windows = vec![held("congestion window", &self.cwnd), held("in flight", &self.in_flight)];
@@ -103,12 +103,12 @@ impl Transfer {
         let limit = |(nth, name, _): (usize, &str, _)| Key { look: Look::Box(nth), name: format!("limit: {name}") };
         around.legend.extend(self.limits().map(limit));
         let mut canvas = Canvas::new(around, x, y);
-        // Makes room for the band.
+        // Lowers the plot area to make room for the band.
         canvas.lower(BAND + GAP);
         canvas
     }
 
-    /// Returns the rates in Mb/s as steps. Leaves out a direction with little data.
+    /// Returns the rates in Mb/s as steps. Omits a direction with little data.
     fn rates(&self) -> Vec<Line> {
         let [acked, received] = [&self.acked, &self.received].map(Buckets::total);
         let most = acked.max(received);

@@ -117,8 +117,8 @@ impl Options {
     }
 }
 
-/// Returns the first of `addresses` where longhaul answers, whether it reflects probes or not. Returns the first
-/// address if none answers. A single address is not asked.
+/// Returns the first of `addresses` at which longhaul answers, whether or not it reflects probes. Returns the first
+/// address if none answers. A single address is not probed.
 pub(crate) async fn first_that_answers(addresses: Vec<SocketAddr>) -> SocketAddr {
     let first = addresses.first().copied().unwrap_or(SocketAddr::from(([0, 0, 0, 0], 0)));
     if addresses.len() == 1 {
@@ -134,7 +134,7 @@ pub(crate) async fn first_that_answers(addresses: Vec<SocketAddr>) -> SocketAddr
     longhaul::race(addresses, ask).await.unwrap_or(first)
 }
 
-/// Transfer between `send` and `receive` of a file that never ends.
+/// Transfer of an endless file between `send` and `receive`.
 struct EndlessFile;
 
 impl Application for EndlessFile {
@@ -170,12 +170,12 @@ impl Application for EndlessFile {
     }
 }
 
-/// Measures what the command line asks for, and prints what was found.
-/// Fails if the address is unknown, no part of the measurement succeeded, or no rate was found.
+/// Runs the requested measurements, and prints the results. Fails if the address is unknown, no part of the measurement
+/// succeeded, or no rate was found.
 pub(crate) fn run(options: &Options, screen: &Screen) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
     let address = runtime.block_on(options.resolve())?;
-    // Addresses that have not answered yet are still being asked.
+    // Probes to addresses that have not answered yet are still in progress.
     runtime.shutdown_background();
     let line = screen.line();
     let progress = |note: Note, text: &str| match note {

@@ -51,7 +51,7 @@ const WRONG_USE: u8 = 2;
 const INTERRUPTED: u8 = 130;
 const SHUTDOWN: Duration = Duration::from_secs(1);
 
-/// Wrong use that clap cannot detect, such as options that do not fit the address.
+/// Usage error that clap cannot detect, such as options that do not fit the address.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 struct WrongUse(String);
@@ -61,8 +61,8 @@ struct WrongUse(String);
 #[error("it failed")]
 struct Reported;
 
-/// Runs the program with the arguments of the process, and returns its exit code: 0 for success, 1 for failure, 2 for
-/// wrong use, and 130 if it was interrupted.
+/// Runs the program with the arguments of the process, and returns its exit code: 0 for success, 1 for failure, 2 for a
+/// usage error, and 130 if it was interrupted.
 pub fn main() -> ExitCode {
     #[cfg(feature = "zoo")]
     if let Err(error) = longhaul_zoo::register() {

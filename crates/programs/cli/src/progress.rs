@@ -1,5 +1,5 @@
-//! What a person sees on standard error. Lines about transfers and tunnels stay in place on a terminal; otherwise there
-//! is a line about a transfer every 10 s.
+//! Output on standard error. Lines about transfers and tunnels are updated in place on a terminal; otherwise there is a
+//! line about a transfer every 10 s.
 
 use std::env;
 use std::io::{self, IsTerminal as _, Write};
@@ -18,7 +18,7 @@ pub(crate) const INTERVAL: Duration = Duration::from_millis(100);
 const SMOOTHING: Duration = Duration::from_secs(1);
 /// Interval between lines if standard error is not a terminal.
 const LINE_INTERVAL: Duration = Duration::from_secs(10);
-/// Width of a terminal that does not tell its own, in columns.
+/// Assumed width in columns of a terminal that does not report its width.
 const COLUMNS: usize = 80;
 /// Widest and narrowest bar.
 const BAR: (usize, usize) = (31, 8);
@@ -30,7 +30,7 @@ pub(crate) fn ticks() -> Interval {
     ticks
 }
 
-/// How much a person wants to know.
+/// Requested level of detail.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Detail {
     /// Nothing.
@@ -41,11 +41,11 @@ pub(crate) enum Detail {
     Usual,
     /// A line per file.
     Files,
-    /// What the transport has to say: retransmissions, limits, hashes.
+    /// Transport details: retransmissions, limits, hashes.
     Transport,
 }
 
-/// Standard error as people see it. Clones share it.
+/// Display on standard error. Clones share it.
 #[derive(Clone, Debug)]
 pub(crate) struct Screen {
     lines: MultiProgress,
@@ -57,7 +57,7 @@ pub(crate) struct Screen {
 }
 
 impl Screen {
-    /// Shows lines that stay in place if standard error is a terminal, unless `plain`.
+    /// Creates a display that updates lines in place if standard error is a terminal, unless `plain`.
     pub(crate) fn stderr(detail: Detail, plain: bool) -> Self {
         let target = if plain { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
         let is_plain = target.is_hidden();
@@ -71,17 +71,17 @@ impl Screen {
         Self::stderr(Detail::Quiet, true)
     }
 
-    /// Shows nothing, for a program whose user sees that at the other end.
+    /// Creates a display that shows nothing, for a program whose user watches the other end.
     pub(crate) fn silent() -> Self {
         Self::stderr(Detail::Silent, true)
     }
 
-    /// Returns whether so much detail is wanted.
+    /// Returns whether this level of detail is requested.
     pub(crate) fn shows(&self, detail: Detail) -> bool {
         self.detail >= detail
     }
 
-    /// Writes a line to standard error if so much detail is wanted.
+    /// Writes a line to standard error if this level of detail is requested.
     pub(crate) fn tell(&self, detail: Detail, line: &str) {
         if self.shows(detail) {
             self.warn(line);
@@ -93,7 +93,7 @@ impl Screen {
         self.tell(Detail::Usual, line);
     }
 
-    /// Writes a line to standard error, above those that stay in place.
+    /// Writes a line to standard error, above the lines that are updated in place.
     pub(crate) fn warn(&self, line: &str) {
         if self.detail == Detail::Silent {
         } else if self.lines.is_hidden() {
@@ -104,7 +104,7 @@ impl Screen {
         }
     }
 
-    /// Writes a line about an event if so much detail is wanted; on a terminal with the time.
+    /// Writes a line about an event if this level of detail is requested, on a terminal with the time.
     pub(crate) fn event(&self, detail: Detail, line: &str) {
         if io::stderr().is_terminal() {
             self.tell(detail, &format!("{}  {line}", time_of_day()));
@@ -113,17 +113,17 @@ impl Screen {
         }
     }
 
-    /// Returns whether lines stay in place.
+    /// Returns whether lines are updated in place.
     pub(crate) fn is_live(&self) -> bool {
         !self.lines.is_hidden()
     }
 
     /// Writes a line to standard output.
     ///
-    /// If that fails other than by the end of its reader, the first failure is [remembered](Self::is_incomplete) and
-    /// reported on standard error.
+    /// If this fails for any reason other than a reader that has exited, the first failure is
+    /// [remembered](Self::is_incomplete) and reported on standard error.
     pub(crate) fn print(&self, line: &str) {
-        // The lines that stay in place are drawn again at the next tick.
+        // The lines that are updated in place are redrawn at the next tick.
         let _ = self.lines.clear();
         if let Err(error) = output::print(&format!("{line}\n"))
             && !self.incomplete.swap(true, Ordering::Relaxed)
@@ -137,7 +137,7 @@ impl Screen {
         self.incomplete.load(Ordering::Relaxed)
     }
 
-    /// Starts the display of a transfer of `total`, if that is known. `peer` is shown if it is not empty.
+    /// Starts the display of a transfer of `total`, if known. `peer` is shown if it is not empty.
     pub(crate) fn begin(&self, total: Option<Total>, peer: &str) -> Progress {
         Progress {
             screen: self.clone(),
@@ -156,7 +156,7 @@ impl Screen {
         }
     }
 
-    /// Adds an empty line that stays in place.
+    /// Adds an empty line that is updated in place.
     pub(crate) fn line(&self) -> Line {
         let style = ProgressStyle::with_template("{msg}").unwrap_or_else(|_| ProgressStyle::default_spinner());
         let shown = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden()).with_style(style);
@@ -164,7 +164,7 @@ impl Screen {
     }
 }
 
-/// A line that stays in place on a terminal, removed when dropped.
+/// A line that is updated in place on a terminal, and removed when dropped.
 #[derive(Debug)]
 pub(crate) struct Line(ProgressBar);
 
@@ -181,7 +181,7 @@ impl Drop for Line {
     }
 }
 
-/// Shows the lines of a log by a method of the screen, and always succeeds.
+/// Writer that shows the lines of a log through a method of the screen, and always succeeds.
 pub(crate) struct Log(pub(crate) Screen, pub(crate) fn(&Screen, &str));
 
 impl Write for Log {
@@ -195,7 +195,7 @@ impl Write for Log {
     }
 }
 
-/// What is to be transferred.
+/// Amount to be transferred.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Total {
     pub(crate) files: u64,
@@ -203,18 +203,18 @@ pub(crate) struct Total {
     pub(crate) bytes: Option<u64>,
 }
 
-/// A transfer over one connection or several in succession.
+/// A transfer over one or more successive connections.
 #[derive(Debug)]
 pub(crate) struct Progress {
     screen: Screen,
     shown: Line,
     total: Option<Total>,
     peer: String,
-    /// The file under way.
+    /// Name of the current file.
     name: String,
-    /// Files that are finished.
+    /// Number of finished files.
     files: u64,
-    /// Bytes over earlier connections, and over all.
+    /// Number of bytes over earlier connections, and over all connections.
     before: u64,
     bytes: u64,
     watch: Stopwatch,
@@ -229,12 +229,12 @@ impl Progress {
         &self.screen
     }
 
-    /// Changes what is to be transferred.
+    /// Changes the amount to be transferred.
     pub(crate) fn expect(&mut self, total: Total) {
         self.total = Some(total);
     }
 
-    /// Names the file under way.
+    /// Sets the name of the current file.
     pub(crate) fn file(&mut self, name: String) {
         self.name = name;
     }
@@ -244,13 +244,13 @@ impl Progress {
         self.files = self.files.saturating_add(u64::from(is_file));
     }
 
-    /// Starts another connection, when files of `before` bytes are finished.
+    /// Starts another connection, when `before` bytes in files are finished.
     pub(crate) fn reconnect(&mut self, before: u64) {
         (self.before, self.bytes, self.skipped, self.rate) = (before, before, before, 0.0);
         (self.watch, self.moved, self.said) = (Stopwatch::start(), Duration::ZERO, Duration::ZERO);
     }
 
-    /// Counts the next `bytes` bytes as present without a transfer. They do not count for the rate.
+    /// Counts the next `bytes` bytes as present without a transfer. They do not count towards the rate.
     pub(crate) fn skip(&mut self, bytes: u64) {
         self.skipped = self.skipped.saturating_add(bytes);
         self.bytes = self.bytes.saturating_add(bytes);
@@ -263,7 +263,7 @@ impl Progress {
         let now = self.watch.elapsed();
         let span = (now.saturating_sub(self.moved)).as_secs_f64().max(1e-6);
         let rate = bytes.saturating_sub(self.bytes) as f64 * 8.0 / span;
-        // Smoothed over about ten updates. In the first second the mean is used, because the initial write that fills
+        // Smoothed over about ten updates. In the first second, the mean is used, because the initial write that fills
         // the buffers would count as sent at once.
         self.rate = if now < SMOOTHING {
             bytes.saturating_sub(self.skipped) as f64 * 8.0 / now.max(INTERVAL).as_secs_f64()
@@ -294,13 +294,13 @@ impl Progress {
         }
     }
 
-    /// Returns the share that is transferred, if the size of all is known.
+    /// Returns the transferred share, if the total size is known.
     fn share(&self) -> Option<f64> {
         let all = self.total?.bytes?;
         Some(if all == 0 { 1.0 } else { (self.bytes as f64 / all as f64).min(1.0) })
     }
 
-    /// Returns what is known about the amount, the most important first.
+    /// Returns the known facts about the amount, most important first.
     fn parts(&self) -> Vec<String> {
         let rate = report::rate(self.rate);
         let Some((share, all)) = self.share().zip(self.total.and_then(|total| total.bytes)) else {
@@ -346,7 +346,7 @@ pub(crate) fn columns(_terminal: impl Write) -> usize {
     COLUMNS
 }
 
-/// Returns the time of day: local time on Linux, otherwise UTC, which a `Z` marks.
+/// Returns the time of day: local time on Linux, otherwise UTC, marked by `Z`.
 #[expect(clippy::disallowed_methods, reason = "people read real time")]
 fn time_of_day() -> String {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default().as_secs();
@@ -384,7 +384,7 @@ fn joined(parts: &[String], columns: usize) -> String {
     line
 }
 
-/// Returns the end of a path that is too long, which tells more than its beginning.
+/// Returns the end of a path that is too long, which is more informative than its beginning.
 fn ending(name: &str, room: usize) -> String {
     let len = name.chars().count();
     if len <= room {

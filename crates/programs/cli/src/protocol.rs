@@ -32,18 +32,18 @@
 //!
 //! A mirror begins with a comparison (`mirror`).
 //!
-//! Numbers are big-endian. The number of the file (8) follows the first byte of each reply; files are counted from 0.
-//! The size 2^64 - 1 stands for a size that the sender does not know. A time is seconds since 1970 (8, signed) and
-//! nanoseconds (4). A path is a sequence of bytes, as the sender's system has it: UTF-8, unless a file of a Unix system has
-//! another name.
+//! Numbers are big-endian; lengths in bytes are in parentheses. The number of the file (8) follows the first byte of
+//! each reply; files are counted from 0. The size 2^64 - 1 stands for an unknown size. A time consists of seconds since
+//! 1970 (8, signed) and nanoseconds (4). A path is a sequence of bytes in the form of the sender's system: UTF-8,
+//! unless a Unix file has a different name.
 //!
-//! Flags of a header: 1, the sender asks; 2, mode and modification time are to be kept. The other six bits are 0, or the number
-//! of bits in the length of the file's data, at least 1, if the file has holes.
+//! Flags of a header: 1, the sender asks what the receiver has; 2, mode and modification time are to be kept. The other
+//! six bits are 0, or the number of bits in the length of the file's data, at least 1, if the file has holes.
 //!
-//! The sender does not wait for the reply to a file before it sends the next one, unless it asks what the receiver has.
-//! The receiver may skip or decline a file before its end. The sender then abandons the file, unless it has already
-//! sent the hash. The sender also abandons a file that it cannot read to its end, and the receiver declines it in
-//! reply. Each file has exactly one such final reply. Directories and links are counted as files. A refusal ends the
+//! The sender does not wait for the reply to a file before it sends the next one, unless it has asked what the receiver
+//! has. The receiver may skip or decline a file before its end. The sender then abandons the file, unless it has
+//! already sent the hash. The sender also abandons a file that it cannot read to its end, and the receiver declines it
+//! in reply. Each file has exactly one such final reply. Directories and links are counted as files. A refusal ends the
 //! connection.
 //!
 //! Parts consist of groups of 1 MiB (`groups`). The digest is the BLAKE3 hash of their chaining
@@ -64,8 +64,8 @@ pub const MAGIC: [u8; 8] = *b"longhau\x03";
 pub const HASH_LEN: usize = blake3::OUT_LEN;
 /// Maximum length of a chunk in bytes.
 pub const MAX_CHUNK: usize = 256 << 10;
-/// Largest file for which the sender does not ask what the receiver has: asking would take longer than sending the
-/// contents.
+/// Size in bytes of the largest file for which the sender does not ask what the receiver has: asking would take longer
+/// than sending the contents.
 pub const MAX_UNASKED: u64 = 2 << 20;
 
 /// Types of the sender's messages, from here on.
@@ -82,19 +82,19 @@ pub(crate) const DIRECTORY: u8 = 7;
 pub(crate) const LINK: u8 = 8;
 const NEW: u8 = 10;
 const CHANGED: u8 = 11;
-/// Contents that the existing file has at the same place.
+/// Contents that the existing file has at the same position.
 pub(crate) const COPY: u8 = 13;
 
 /// Flag of a header: mode and modification time are to be kept.
 const KEEPS: u8 = 2;
-/// Flag of a header: the sender waits to hear what the receiver has before it sends the contents.
+/// Flag of a header: the sender waits for the receiver's answer before it sends the contents.
 const ASKS: u8 = 1;
 /// Position of the number of bits of the data's length in the flags of a file with holes.
 const DATA_BITS: u32 = 2;
 /// Length in bytes of the fixed fields of a file header, without the type byte and the strings.
 const HEADER_LEN: usize = 1 + 8 + 12 + 4;
-/// Modification times that a header may have, in seconds since 1970: the years 1 to 9999, which calendars can show.
-/// File systems may store others.
+/// Modification times that a header may have, in seconds since 1970: the years 1 to 9999, which calendars can
+/// represent. File systems may store other times.
 const YEARS: std::ops::RangeInclusive<i64> = -62_135_596_800..=253_402_300_799;
 const UNKNOWN_SIZE: u64 = u64::MAX;
 /// Maximum length of a receiver's reason in bytes.
@@ -114,7 +114,7 @@ const GROUPS: u8 = 8;
 /// First byte of TLS connections and alerts (RFC 8446, section 5.1: `alert` and `handshake`).
 const TLS: [u8; 2] = [21, 22];
 
-/// Header that precedes a file's contents, or stands for a directory or a link.
+/// Header that precedes a file's contents, or represents a directory or a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileHeader {
     pub kind: Kind,
@@ -128,22 +128,23 @@ pub struct FileHeader {
     pub mode: u32,
     /// Whether the receiver should keep modification time and permissions.
     pub keeps: bool,
-    /// Whether the sender waits to hear what the receiver has before it sends the contents.
+    /// Whether the sender waits for the receiver's answer before it sends the contents.
     pub asks: bool,
     /// For a file with holes, a lower bound on the bytes of its data, a power of two.
     pub data: Option<u64>,
     pub target: Target,
 }
 
-/// What a sender knows about an existing file of the same name.
+/// Sender's knowledge of an existing file of the same name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Target {
-    /// Nothing, or that it may be replaced. The receiver's options decide.
+    /// The sender knows nothing, or knows that the file may be replaced. The receiver's options decide.
     #[default]
     Any,
-    /// There was none, so that one that exists now is another one.
+    /// There was no such file, so a file that exists now is a different one.
     New,
-    /// Some of its contents are, or may be, the same. If the sender asks, the receiver tells the chaining values of groups.
+    /// Some of its contents are, or may be, the same. If the sender asks, the receiver sends the chaining values of its
+    /// groups.
     Changed,
 }
 
@@ -197,11 +198,11 @@ pub enum Reply {
     Refused(String),
     /// A file of this name exists, and is kept.
     Skipped,
-    /// The file is not wanted for this reason. Later files may be.
+    /// The file is declined for this reason. Later files may be accepted.
     Declined(String),
     /// The contents are to be sent.
     Go,
-    /// The contents are to be sent. The receiver had a part of another version of the file.
+    /// The contents must be sent: the receiver had a part of a different version of the file.
     Anew,
     /// The receiver has the first groups of the file.
     Offer {
@@ -294,7 +295,7 @@ pub fn encode_header(header: &FileHeader) -> Result<Vec<u8>, NameError> {
     Ok(bytes)
 }
 
-/// Appends a text of at most [`names::MAX_PATH`] bytes after its length.
+/// Appends a text of at most [`names::MAX_PATH`] bytes, preceded by its length.
 fn extend_text(bytes: &mut Vec<u8>, text: &[u8]) {
     bytes.extend((text.len() as u16).to_be_bytes());
     bytes.extend(text);

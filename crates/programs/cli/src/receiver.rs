@@ -42,20 +42,20 @@ use existing::may_be_here;
 
 /// Minimum number of bytes that an upload without a key must deliver per [`PROGRESS_TIME`] of waiting.
 const LEAST_PROGRESS: u64 = 16 << 10;
-/// Waiting time over which [`LEAST_PROGRESS`] is required. A sender without a key also has this long to name its next
-/// file.
+/// Waiting time over which [`LEAST_PROGRESS`] is required. A sender without a key also has this long to announce its
+/// next file.
 const PROGRESS_TIME: Duration = Duration::from_secs(60);
 /// Waiting time over which a sender with a key must deliver something. Its data may come from a program that pauses,
-/// and its path may be slow. Keep-alive tells whether it is still there.
+/// and its path may be slow. Keep-alive detects whether it still exists.
 const KNOWN_TIME: Duration = Duration::from_secs(24 * 3600);
 
-/// Size from which on space is reserved for a file. For a smaller file it would take longer than the writing.
+/// Size in bytes from which space is reserved for a file. For smaller files, this would take longer than writing them.
 const LEAST_RESERVED: u64 = 1 << 20;
 
 /// Treatment of a file whose name is taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Existing {
-    /// Keep the existing file, and tell the sender that its file is missing.
+    /// Keep the existing file, and report to the sender that its file is missing.
     #[default]
     Refuse,
     /// Replace the existing file.
@@ -69,8 +69,8 @@ pub(crate) enum Existing {
 #[derive(Clone, Debug)]
 pub(crate) enum Output {
     Directory(Arc<Staging>),
-    /// Standard output, for the contents alone. They are written as they arrive: only the exit code tells whether
-    /// they were complete.
+    /// Standard output, for the contents alone. They are written as they arrive: only the exit code shows whether they
+    /// were complete.
     Stdout,
 }
 
@@ -79,14 +79,14 @@ pub(crate) struct File {
     /// Final name of the file.
     pub(crate) name: Name,
     pub(crate) bytes: u64,
-    /// Bytes that were received over earlier connections.
+    /// Number of bytes received over earlier connections.
     pub(crate) resumed: u64,
     /// Time from the first byte of the header to the final renaming.
     pub(crate) took: Duration,
     pub(crate) hash: blake3::Hash,
 }
 
-/// A file that was not received. Later files may still be.
+/// A file that was not received. Later files may still be received.
 #[derive(Debug)]
 pub(crate) struct LeftOut {
     pub(crate) name: Name,
@@ -98,7 +98,7 @@ pub(crate) struct LeftOut {
 pub(crate) struct Receiver {
     pub(crate) out: Output,
     pub(crate) existing: Existing,
-    /// Whether a mirror may delete what its sender does not have.
+    /// Whether a mirror may delete entries that its sender does not have.
     pub(crate) deletes: bool,
     /// Whether file names may begin with a dot or a dash.
     pub(crate) hidden: bool,
@@ -106,7 +106,7 @@ pub(crate) struct Receiver {
     pub(crate) budget: Budget,
     /// Maximum time to wait for a silent peer.
     pub(crate) patience: Duration,
-    /// Maximum time between and in files without progress. By default, a sender with a key has a day, and others must
+    /// Maximum time between and in files without progress. The default is one day for a sender with a key; others must
     /// deliver 16 KiB per 60 s.
     pub(crate) idle: Option<Duration>,
     /// The key to which unfinished files belong, if it is not that of the peer.
@@ -116,10 +116,9 @@ pub(crate) struct Receiver {
 
 impl Receiver {
     /// Receives files until the peer has no more, and calls `done` for each of them. `greeted` is called when the peer
-    /// has sent [`protocol::MAGIC`]. The transport is left open.
-    /// Returns [`ReceiveError::LeftOut`] if the end of the last file was reached, but some files were not received.
-    /// Otherwise returns the reason why the connection failed. The sender has been told the reason if it could be
-    /// reached.
+    /// has sent [`protocol::MAGIC`]. The transport is left open. Returns [`ReceiveError::LeftOut`] if the end of the
+    /// last file was reached, but some files were not received. Otherwise returns the reason why the connection failed.
+    /// The reason has been sent to the sender if it could be reached.
     pub(crate) async fn serve<T: Transport>(
         &self,
         transport: &mut T,
@@ -181,7 +180,7 @@ impl Receiver {
         }
     }
 
-    /// Receives a batch; returns how many of its files are left out.
+    /// Receives a batch; returns how many of its files were not received.
     async fn batch<T: Transport>(
         &self,
         peer: &mut Peer<'_, T>,
@@ -206,7 +205,7 @@ impl Receiver {
         Ok(missing)
     }
 
-    /// Receives a file whose header has arrived; returns how many files are left out.
+    /// Receives a file whose header has arrived; returns how many files were not received.
     async fn one<T: Transport>(
         &self,
         peer: &mut Peer<'_, T>,
@@ -238,8 +237,8 @@ impl Receiver {
         Ok(usize::from(!is_here))
     }
 
-    /// Tells the sender what has become of the entry `name`, of which `came` has arrived. Returns whether it was received.
-    /// Returns an error if no further entry can be received.
+    /// Reports the outcome of the entry `name`, of which `came` has arrived, to the sender. Returns whether it was
+    /// received. Returns an error if no further entry can be received.
     fn settle<T: Transport>(
         &self,
         peer: &mut Peer<'_, T>,
@@ -270,7 +269,7 @@ impl Receiver {
             }
             Err(fault) => (name.clone(), fault),
         };
-        // On standard output, a later file could not be told apart from the failed one.
+        // On standard output, a later file could not be distinguished from the failed one.
         let is_last = !fault.is_of_one_file() || matches!(self.out, Output::Stdout);
         let error = ReceiveError::File { name: file_name, came, fault };
         if is_last {
@@ -309,7 +308,7 @@ impl Receiver {
             Output::Stdout => None,
             Output::Directory(staging) => Some(staging),
         };
-        // Checks the name before the contents are sent. A file that appears meanwhile is found at the end.
+        // Checks the name before the contents are sent. A file that appears in the meantime is detected at the end.
         if let Some(staging) = staging {
             match (staging.exists(name).map_err(Fault::Disk)?, self.existing(header)) {
                 (true, Existing::Skip) => return Ok(Received::Skipped),
@@ -364,7 +363,7 @@ impl Receiver {
                 Err(fault) => break Err(fault),
             }
         };
-        // A disk failure takes precedence, because it concerns other files, too.
+        // A disk failure takes precedence, because it also concerns other files.
         let (sink, hasher) = file.finish().await.map_err(Fault::Disk)?;
         let hash = match result {
             Ok(theirs) if theirs == hasher.finalize() => theirs,
@@ -413,10 +412,10 @@ impl Receiver {
         }
     }
 
-    /// Returns what is done if a file exists.
+    /// Returns the treatment of an existing file.
     fn existing(&self, header: &FileHeader) -> Existing {
         match (self.existing, header.target) {
-            // It was not there when the sender asked, or has another spelling.
+            // The file did not exist when the sender asked, or has a different spelling.
             (Existing::Overwrite, Target::New) => Existing::Refuse,
             (existing, _) => existing,
         }
@@ -428,7 +427,7 @@ impl Receiver {
         names::check_here(name).map_err(Fault::NotHere)
     }
 
-    /// Starts to write a file. Continues the part that an earlier connection of the same sender left.
+    /// Starts to write a file, or continues the part left by an earlier connection of the same sender.
     async fn begin<T: Transport>(
         &self,
         peer: &mut Peer<'_, T>,
@@ -439,7 +438,7 @@ impl Receiver {
         let FileHeader { name, size, modified, asks, .. } = header;
         let mut reply = Reply::Go;
         let (mut temp, mut groups) = (None, Vec::new());
-        // Without a key, anyone could be the sender of a part.
+        // Without a key, anyone could claim to be the sender of a part.
         if let (true, Some(key), Some(size)) = (*asks, self.owner(peer.transport), *size) {
             let version = Description { peer: key.to_string(), name: name.clone(), size, modified: *modified };
             if let Some((claim, found)) = staging.claim(version).await {
@@ -502,7 +501,7 @@ impl Receiver {
         owner: &Owner,
         latest: &mut Latest,
     ) -> io::Result<(Name, io::Result<()>)> {
-        // On file systems without permissions, such as FAT, the contents are kept alone.
+        // On file systems without permissions, such as FAT, only the contents are kept.
         let kept = attributes(header).map_or(Ok(()), |attributes| temp.set(attributes));
         let name = match self.existing(header) {
             Existing::Rename => temp.persist_beside(&header.name, owner, latest),

@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::names;
 use crate::transport::Snapshot;
 
-/// Duration below which no rate is shown: it would be that of buffers rather than of the path.
+/// Duration below which no rate is shown: it would reflect buffers rather than the path.
 const LEAST_TIMED: Duration = Duration::from_millis(10);
 
 /// Measures real time from its start.
@@ -29,13 +29,13 @@ impl Stopwatch {
     }
 }
 
-/// A delivered file as its sender saw it: one line of `send --json`.
+/// A delivered file as seen by its sender: one line of `send --json`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Sent {
     /// Path of the file as given on the command line.
     pub(crate) file: String,
     pub(crate) bytes: u64,
-    /// Bytes that the receiver had from earlier connections. The other fields describe the last connection.
+    /// Number of bytes that the receiver had from earlier connections. The other fields describe the last connection.
     pub(crate) resumed_bytes: u64,
     /// Seconds from the start of the connection (for the second and further files: from the confirmation of the
     /// previous file) to the receiver's confirmation of the hash.
@@ -56,7 +56,7 @@ pub(crate) struct Sent {
 
 impl Sent {
     /// Creates the report of a file of `bytes` bytes. The receiver had `resumed` of them before; the transfer of the
-    /// others took `took`. `before` and `after` are states of the connection.
+    /// rest took `took`. `before` and `after` are states of the connection.
     pub(crate) fn new(
         file: String,
         (bytes, resumed): (u64, u64),
@@ -80,7 +80,7 @@ impl Sent {
         }
     }
 
-    /// Returns a line about the file, with what the transport has to say if so much `detail` is wanted.
+    /// Returns a line about the file, with transport details if `detail` includes them.
     pub(crate) fn text(&self, detail: bool) -> String {
         let Self { file, bytes, resumed_bytes, blake3, .. } = self;
         let took = Duration::try_from_secs_f64(self.seconds).unwrap_or_default();
@@ -117,7 +117,7 @@ pub(crate) fn bits_per_second(bytes: u64, took: Duration) -> f64 {
     bytes as f64 * 8.0 / took.as_secs_f64().max(1e-9)
 }
 
-/// Formats a number of things: `1 file`, `302 files`.
+/// Formats a count with its noun: `1 file`, `302 files`.
 pub(crate) fn count(number: u64, what: &str) -> String {
     if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }
 }
@@ -134,7 +134,7 @@ pub(crate) fn amount(bytes: u64, moved: u64, took: Duration) -> String {
     if took < LEAST_TIMED { amount } else { format!("{amount}, {}", rate(bits_per_second(moved, took))) }
 }
 
-/// Formats a round-trip time without decimals that nobody needs.
+/// Formats a round-trip time without superfluous decimals.
 pub(crate) fn round_trip(rtt: Duration) -> String {
     let millis = rtt.as_secs_f64() * 1e3;
     if millis < 9.95 { format!("{millis:.1} ms") } else { format!("{millis:.0} ms") }

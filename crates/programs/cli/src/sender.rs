@@ -55,7 +55,7 @@ pub(crate) enum SendError {
     Read { path: PathBuf, error: io::Error },
     #[error("the receiver refused {name}: {reason}")]
     Refused { name: Name, reason: String },
-    /// The receiver refuses a mirror, or does not know mirrors.
+    /// The receiver refuses a mirror, or does not support mirrors.
     #[error("{0}")]
     Mirror(String),
     #[error("sending {name} failed after {sent}{} bytes: {error}", size.map(|size| format!(" of {size}")).unwrap_or_default())]
@@ -69,8 +69,8 @@ pub(crate) enum SendError {
 }
 
 impl SendError {
-    /// Returns whether the same files can be sent over another connection: this one failed, but neither end refused
-    /// anything.
+    /// Returns whether the same files can be sent over another connection: the current connection failed, but neither
+    /// end refused anything.
     pub(crate) fn is_outage(&self) -> bool {
         match self {
             Self::Connection { error: ProtocolError::EarlyEnd, .. } => true,
@@ -98,9 +98,9 @@ pub(crate) enum Delivery {
         /// Bytes that the receiver had before this connection.
         resumed: u64,
     },
-    /// The receiver has kept another file of this name.
+    /// The receiver has kept a different file of this name.
     Skipped,
-    /// The receiver does not want the file, for this reason.
+    /// The receiver has declined the file, for this reason.
     Declined(String),
     Failed(io::Error),
 }
@@ -111,7 +111,7 @@ pub(crate) struct Options {
     pub(crate) resume: bool,
     /// Whether permissions and modification times are kept.
     pub(crate) attributes: bool,
-    /// Whether contents are compressed where that saves bytes.
+    /// Whether contents are compressed if that saves bytes.
     pub(crate) compress: bool,
     /// Directory for chaining values of files that are sent, if there is one.
     pub(crate) cache: Option<PathBuf>,
@@ -121,14 +121,14 @@ pub(crate) struct Options {
 #[derive(Debug)]
 pub(crate) struct Sender<T> {
     transport: T,
-    /// Replies that have not arrived completely.
+    /// Incomplete replies.
     inbox: Vec<u8>,
     /// Whether the buffers of the transport are empty.
     flushed: bool,
     /// Bytes that precede the first file.
     greeting: Vec<u8>,
-    /// Whether the latest operation was a read. Then the next one is a write, so that a receiver that sends without end
-    /// does not keep data from being sent.
+    /// Whether the latest operation was a read. In that case the next operation is a write, so that a receiver that
+    /// sends endlessly does not prevent data from being sent.
     heard: bool,
 }
 
@@ -147,9 +147,9 @@ impl<T: Transport> Sender<T> {
         self.transport
     }
 
-    /// Sends the unsettled files of `plan`, and calls `done` for each file that is settled. `observe` is called whenever
-    /// the transport is used.
-    /// Returns the reason why the receiver does not have all files. Then the connection cannot be used any further.
+    /// Sends the unsettled files of `plan`, and calls `done` for each file that is settled. `observe` is called
+    /// whenever the transport is used. Returns the reason why the receiver does not have all files. In that case, the
+    /// connection can no longer be used.
     pub(crate) async fn send(
         &mut self,
         plan: &mut Plan,
@@ -221,14 +221,14 @@ impl<T: Transport> Sender<T> {
                     // The state of an outage is observed, too.
                     observe(&self.transport);
                     progress.file(state.name.to_string());
-                    // What the peer has not acknowledged may be in the buffers of this machine.
+                    // Unacknowledged data may still be in the buffers of this machine.
                     let unacknowledged = self.transport.snapshot().unacknowledged_bytes;
                     progress.update(state.total.saturating_sub(unacknowledged));
                 }
             }
             if written == bytes.len() && written > 0 {
                 written = 0;
-                // At the end of the files, the producer has ended and takes no more buffers.
+                // At the end of the files, the producer has ended and accepts no more buffers.
                 let _ = spare.send(std::mem::take(&mut bytes));
             }
         }
@@ -276,9 +276,9 @@ struct State {
     /// The file whose contents are being written.
     name: Name,
     size: Option<u64>,
-    /// Bytes of that file that have been written, or that the receiver had.
+    /// Number of bytes of that file that have been written, or that the receiver already had.
     sent: u64,
-    /// The same for all files.
+    /// The same number for all files.
     total: u64,
 }
 
@@ -289,13 +289,13 @@ struct Waiting {
     informs: Informs,
     /// Reason why the rest of the file is not sent.
     failed: Option<io::Error>,
-    /// Whether the file is sent again if the receiver's part of it is not what it was supposed to be.
+    /// Whether the file is sent again if the receiver's part of it turns out to be wrong.
     repeats: bool,
     end: Option<End>,
     delivery: Option<Delivery>,
 }
 
-/// Intermediate replies that the receiver may still give to a file.
+/// Intermediate replies to a file that may still arrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Informs {
     /// None, because the sender has not asked.
@@ -319,7 +319,7 @@ struct Heard {
 }
 
 impl State {
-    /// Records a mark of the batch that is written next.
+    /// Records a mark in the batch that is written next.
     fn mark(&mut self, mark: Mark, progress: &mut Progress) {
         match mark {
             Mark::Begun { number, source, size, informs } => {

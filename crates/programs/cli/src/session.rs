@@ -17,7 +17,7 @@ use crate::transport::{self, Connection, Snapshot, Transport};
 pub(crate) enum Outcome {
     /// The receiver has the file.
     Sent(Sent),
-    /// The receiver has kept another file of the same name. The text is the path as given on the command line.
+    /// The receiver has kept a different file of the same name. The text is the path as given on the command line.
     Skipped(String),
     /// The receiver does not have the file. The texts are its path and the reason.
     Failed(String, String),
@@ -37,8 +37,7 @@ pub(crate) struct Sending<'a> {
 
 impl Sending<'_> {
     /// Sends the unsettled files by `sender`, and closes its connection. `watch` was started before the connection was
-    /// opened.
-    /// Returns the reason if a file was not confirmed; the plan then has the files to be sent again.
+    /// opened. Returns the reason if a file was not confirmed; the plan then contains the files to be sent again.
     pub(crate) async fn run(
         mut self,
         mut sender: Sender<impl Connection>,
@@ -71,7 +70,7 @@ impl Sending<'_> {
             }
         };
         if let Err(error) = sender.send(self.plan, self.options.clone(), self.progress, observe, settled).await {
-            // The queued data is useless, and a reset tells the peer of the failure at once.
+            // The queued data is useless, and a reset notifies the peer of the failure at once.
             sender.transport().tcp().abort();
             return Err(error);
         }

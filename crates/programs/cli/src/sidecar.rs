@@ -1,8 +1,8 @@
 //! Chaining values of the groups of a file, in a log that outlives the process.
 //!
-//! A line describes the file. Records follow, which are only appended: the chaining value of the next group, or a mark.
-//! Each has a check that is keyed with the line, the name of the file and the place of the record, so that a log ends
-//! before a record that is torn, or belongs to another file or version of the format.
+//! A line describes the file. Records are then appended: the chaining value of the next group, or a mark. Each has a
+//! check value that is keyed with the line, the name of the file and the position of the record, so that a log ends
+//! before a record that is incomplete or belongs to a different file or format version.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
@@ -26,20 +26,20 @@ const RECORD: usize = 1 + HASH_LEN + CHECK;
 const GROUP: u8 = 1;
 const MARK: u8 = 2;
 
-/// Identifies the time since the machine was started, during which what was written can be read again even if it has not
+/// Identifies the period since the machine was booted, during which written data can be read again even if it has not
 /// reached the disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Boot(pub(crate) [u8; 16]);
 
 impl Boot {
-    /// Returns the boot of this machine. On systems other than Linux, it is that of this process.
+    /// Returns the boot of this machine. On systems other than Linux, it is unique to this process.
     pub(crate) fn current() -> Self {
         static CURRENT: OnceLock<Boot> = OnceLock::new();
         *CURRENT.get_or_init(|| {
             let mut id = std::fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default();
             if id.is_empty() {
                 id = vec![0; HASH_LEN];
-                // If there is no randomness either, the boot is that of no other process.
+                // Even without randomness, the value differs from that of any other process.
                 let _ = getrandom::fill(&mut id);
             }
             Self(blake3::hash(&id).as_bytes().first_chunk().copied().unwrap_or_default())
@@ -54,7 +54,7 @@ pub(crate) struct Log {
     key: [u8; blake3::KEY_LEN],
     records: u64,
     groups: u64,
-    /// Groups whose data is known to have reached the disk.
+    /// Number of groups whose data is known to have reached the disk.
     synced: u64,
     boot: Boot,
 }
@@ -71,8 +71,9 @@ impl Log {
         Ok(log)
     }
 
-    /// Opens a log, and returns it with the chaining values of the groups that can be trusted: all if nothing was lost
-    /// since, because `boot` is that of the last mark, otherwise those that had reached the disk.
+    /// Opens a log, and returns it with the chaining values of the groups that can be trusted: all of them if `boot`
+    /// equals that of the last mark, so that nothing has been lost since, and otherwise those that had reached the
+    /// disk.
     pub(crate) fn read(mut file: File, name: &[u8], boot: Boot) -> io::Result<(Self, Vec<ChainingValue>)> {
         file.rewind()?;
         let mut reader = BufReader::new(&file);
@@ -97,7 +98,7 @@ impl Log {
         drop(reader);
         let trusted = if last == boot { u64::MAX } else { synced };
         values.truncate(usize::try_from(trusted).unwrap_or(usize::MAX));
-        // The next record follows the last one that is whole.
+        // The next record follows the last complete one.
         file.set_len(line.len() as u64 + records * RECORD as u64)?;
         file.seek(SeekFrom::End(0))?;
         let groups = values.len() as u64;
@@ -125,7 +126,7 @@ impl Log {
         Ok(())
     }
 
-    /// Forgets all but the first `groups` groups.
+    /// Removes all but the first `groups` groups.
     pub(crate) fn cut(&mut self, groups: u64) -> io::Result<()> {
         self.groups = self.groups.min(groups);
         self.synced = self.synced.min(groups);
@@ -149,14 +150,14 @@ impl Log {
         let mut record = vec![kind];
         record.extend(payload);
         record.extend(check(&self.key, self.records, &record));
-        // One call, so that a killed process leaves a whole record or none.
+        // A single call, so that a killed process leaves a complete record or none.
         self.file.write_all(&record)?;
         self.records += 1;
         Ok(())
     }
 }
 
-/// Returns the boot of a mark, the groups that had reached the disk, and all groups.
+/// Returns the boot of a mark, the groups that had reached the disk, and the total number of groups.
 fn unmark(payload: &[u8; HASH_LEN]) -> (Boot, u64, u64) {
     let (boot, counts) = payload.split_first_chunk().unwrap_or((&[0; 16], &[]));
     let (synced, groups) = counts.split_first_chunk().unwrap_or((&[0; 8], &[]));

@@ -4,7 +4,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::task::JoinError;
 
-/// Locks a mutex. A task that panicked while it held the lock does not keep others from going on.
+/// Locks a mutex. A task that panicked while holding the lock does not prevent others from continuing.
 pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

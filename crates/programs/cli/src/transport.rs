@@ -19,10 +19,10 @@ use crate::output;
 use crate::progress::{Detail, Log, Screen};
 
 const BACKLOG: u32 = 1024;
-/// Time for a reset to leave if the UDP socket's buffer is full. The TCP stack is part of the process: queued
+/// Time allowed for sending a reset if the UDP socket's buffer is full. The TCP stack is part of the process: queued
 /// segments are lost when the process ends.
 const LEAVING: Duration = Duration::from_millis(100);
-/// Directive for messages about each connection whose peer does not respond: the programs say it themselves.
+/// Directive for messages about each connection whose peer does not respond: the programs report this themselves.
 const SAID: &str = "longhaul::observe=error";
 
 /// Options of every program that opens connections.
@@ -107,7 +107,7 @@ impl TransportArgs {
         }
     }
 
-    /// Returns the options that the other end of a transfer needs as well, as words of a command line.
+    /// Returns the options that the other end of a transfer also needs, as words of a command line.
     pub(crate) fn words(&self) -> Vec<String> {
         let congestion = self.congestion_name().map(|name| format!("--congestion={name}"));
         let flags = [
@@ -119,14 +119,14 @@ impl TransportArgs {
         flags.chain(congestion).chain([format!("--timeout={}", self.timeout)]).collect()
     }
 
-    /// Returns the options that change what a connection is like, or `None` if all have their defaults.
+    /// Returns the options that change the properties of a connection, or `None` if all have their defaults.
     pub(crate) fn kind(&self) -> Option<String> {
         let flags = [self.allow_unsafe_congestion, self.routers_answer, self.no_ecn];
         let congestion = self.congestion_name();
         (congestion.is_some() || flags.contains(&true)).then(|| format!("{congestion:?} {flags:?}"))
     }
 
-    /// Returns whether a capture or log of the connection is asked for on the command line.
+    /// Returns whether a capture or log of the connection is requested on the command line.
     pub(crate) fn is_logged(&self) -> bool {
         self.pcap.is_some() || self.qlog.is_some()
     }
@@ -195,9 +195,9 @@ impl TransportArgs {
         listener.with_context(|| format!("cannot listen on {address}"))
     }
 
-    /// Creates a socket for `address` with the settings of the command line.
-    /// Returns the system's error, also if a capture or log file cannot be created, and an error if the environment asks for
-    /// an unknown implementation of UDP sockets.
+    /// Creates a socket for `address` with the settings of the command line. Returns the system's error, including if a
+    /// capture or log file cannot be created, or an error if the environment requests an unknown implementation of UDP
+    /// sockets.
     pub(crate) fn socket(&self, address: SocketAddr) -> Result<TcpSocket> {
         let mut socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
         socket.set_udp_backend(udp_backend(std::env::var_os("LONGHAUL_UDP"))?);
@@ -212,8 +212,9 @@ impl TransportArgs {
         // Each write is large, or is the end of a message that the peer waits for, so Nagle's algorithm would only
         // delay it.
         config.nodelay(true);
-        // A killed peer sends nothing, because its TCP stack ends with its process. With data in flight the user
-        // timeout detects that, otherwise the keep-alive: a third of the time idle, then five probes.
+        // A killed peer sends nothing, because its TCP stack ends with its process. With data in flight, the user
+        // timeout detects this, otherwise the keep-alive, with an idle time of a third of the timeout and then five
+        // probes.
         let patience = self.patience();
         let keep_alive = KeepAlive::default().with_idle(patience / 3).with_interval(patience * 2 / 15).with_probes(5);
         config.user_timeout(Some(patience)).keep_alive(Some(keep_alive));
@@ -221,7 +222,7 @@ impl TransportArgs {
             socket.set_pcap(file).with_context(|| format!("cannot write {}", file.display()))?;
         }
         self.set_qlog(&socket)?;
-        // A connection dropped before its orderly end has failed or was interrupted. A reset tells the peer at once,
+        // A connection dropped before its orderly end has failed or was interrupted. A reset notifies the peer at once,
         // while a FIN would wait behind all queued data and be lost when the process ends.
         socket.set_zero_linger()?;
         Ok(socket)
@@ -250,7 +251,7 @@ fn udp_backend(name: Option<OsString>) -> Result<UdpBackend> {
     }
 }
 
-/// Ends our direction of a connection, and waits until the peer has ended its own.
+/// Ends this end's direction of a connection, and waits until the peer has ended its own.
 pub(crate) async fn drain(stream: &mut (impl AsyncRead + AsyncWrite + Unpin)) -> io::Result<()> {
     stream.shutdown().await?;
     let mut rest = [0; 64];
@@ -281,9 +282,9 @@ pub(crate) struct Snapshot {
     pub(crate) retransmitted_bytes: u64,
     /// Bytes written that the peer has not acknowledged yet.
     pub(crate) unacknowledged_bytes: u64,
-    /// Time by factor that limited the sender so far.
+    /// Time so far by the factor that limited the sender.
     pub(crate) limited_by: LimitedBy,
-    /// Reason why the start-up scheme of the controller was given up, if it was.
+    /// Reason why the controller's start-up scheme was abandoned, if it was.
     pub(crate) startup_given_up: Option<&'static str>,
 }
 
@@ -365,8 +366,8 @@ impl Snapshot {
 #[error("interrupted")]
 pub(crate) struct Interrupted;
 
-/// Runs `work` until it completes or `end` does, and saves the path cache.
-/// Returns the error of `work`, [`Interrupted`], or why the path cache cannot be saved.
+/// Runs `work` until it completes or `end` does, and saves the path cache. Returns the error of `work`,
+/// [`Interrupted`], or the reason why the path cache cannot be saved.
 pub(crate) async fn finish(
     options: &TransportArgs,
     work: impl Future<Output = Result<()>>,
@@ -379,15 +380,15 @@ pub(crate) async fn finish(
         result = work => result,
     };
     if result.is_err() {
-        // `work` has been dropped, and its connections with it, which sent resets.
+        // `work` and its connections have been dropped, which sent resets.
         tokio::time::sleep(LEAVING).await;
     }
     let saved = options.path_cache.as_ref().map_or(Ok(()), Memory::save);
     result.and(saved)
 }
 
-/// Shows the library's messages of at least `level`, or the events that `RUST_LOG` selects. Warnings are sentences for
-/// people, unless more is wanted.
+/// Shows the library's messages of at least `level`, or the events that `RUST_LOG` selects. Warnings are formatted as
+/// plain sentences, unless more detail is requested.
 pub(crate) fn init_log(level: LevelFilter, screen: &Screen) {
     let is_detailed = level > LevelFilter::WARN || std::env::var_os(EnvFilter::DEFAULT_ENV).is_some();
     let filter = EnvFilter::builder().with_default_directive(level.into());

@@ -1,11 +1,12 @@
 //! Tunnels: connections between `forward` and `gateway` that carry forwarded TCP connections, one at a time.
 //!
-//! Both ends first send [`MAGIC`]. Then frames follow in both directions: a byte for the kind, the length of the payload
-//! in two bytes, and the payload. The side that opens streams sends `OPEN` with the target, and data right behind it.
-//! Each side ends its direction of the stream with `END` (half-close) or `RESET`. After one of these has passed in each
-//! direction, the tunnel is idle and the next stream may be opened on it. `RESET` may also follow `END` while the other
-//! direction goes on. It could then arrive after the next `OPEN` was sent, so it has the number of its stream: streams
-//! are counted from 1 on each tunnel. A `RESET` of an earlier stream is ignored. Other frames need no number.
+//! Both ends first send [`MAGIC`]. Then frames follow in both directions: a byte for the kind, the length of the
+//! payload in two bytes, and the payload. The side that opens streams sends `OPEN` with the target, followed directly
+//! by data. Each side ends its direction of the stream with `END` (half-close) or `RESET`. After one of these has
+//! passed in each direction, the tunnel is idle and the next stream may be opened on it. `RESET` may also follow `END`
+//! while the other direction continues. It could then arrive after the next `OPEN` was sent, so it contains the number
+//! of its stream: streams are counted from 1 on each tunnel. A `RESET` of an earlier stream is ignored. Other frames
+//! need no number.
 //!
 //! | kind | name | payload |
 //! |---|---|---|
@@ -23,7 +24,7 @@
 //! A forwarder that wants the gateway to listen opens a tunnel for this purpose, and sends one `LISTEN` per listener.
 //! The gateway answers each with `LISTENING`, or with `RESET` for stream 0. The listeners are closed when this tunnel
 //! ends. For their connections, the forwarder offers further tunnels by `OFFER` with the same random group. On these,
-//! the gateway opens the streams, and names the target that the forwarder has given for the listener.
+//! the gateway opens the streams, with the target that the forwarder has given for the listener.
 
 use std::io;
 use std::net::SocketAddr;
@@ -60,15 +61,15 @@ pub use target::{ParseTargetError, Target};
 
 /// First bytes of a tunnel; the last byte is the version.
 pub const MAGIC: [u8; 8] = *b"longfwd\x01";
-/// Maximum time for both directions of a stream to end after a reset. Then the tunnel is abandoned: the data ahead of
-/// the reset may not be worth its transmission.
+/// Maximum time for both directions of a stream to end after a reset. After that, the tunnel is abandoned, because the
+/// data queued before the reset may not be worth transmitting.
 const SETTLE: Duration = Duration::from_secs(10);
 const CLOSE: Duration = Duration::from_secs(5);
 /// Pause after a failed accept.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Closes the connection of a tunnel that has ended at both ends. A failure has no consequence, because the peer may be
-/// gone.
+/// Closes the connection of a tunnel that has ended at both ends. A failure has no consequence, because the peer may
+/// have disappeared.
 pub(crate) async fn close(stream: impl Connection) {
     let _ = tokio::time::timeout(CLOSE, stream.close()).await;
 }
@@ -97,7 +98,7 @@ pub(crate) async fn accept<F: Future<Output = ()> + Send + 'static>(
     }
 }
 
-/// What happens to streams of a tunnel and to listeners.
+/// Events of a tunnel's streams and of listeners.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Event<'a> {
     Opened(&'a Target),
@@ -120,7 +121,7 @@ pub enum TunnelError {
 }
 
 impl TunnelError {
-    /// Returns whether another connection may succeed: this one failed, but not because of a key.
+    /// Returns whether another connection may succeed: the current one failed, but not because of a key.
     pub(crate) fn is_outage(&self) -> bool {
         matches!(self, Self::Connection(error) if tls_error(error).is_none())
     }
@@ -136,7 +137,7 @@ pub struct Tunnel<S> {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Tunnel<S> {
-    /// Sends [`MAGIC`] and waits for the peer's.
+    /// Sends [`MAGIC`] and waits for the peer's [`MAGIC`].
     pub async fn start(mut stream: S) -> Result<Self, TunnelError> {
         stream.write_all(&MAGIC).await?;
         stream.flush().await?;
@@ -179,8 +180,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Tunnel<S> {
         self.stream = self.stream.wrapping_add(1);
     }
 
-    /// Refuses a stream that the peer has opened, before any of its data is read.
-    /// Returns the reason if the tunnel failed; it cannot be used any more.
+    /// Refuses a stream that the peer has opened, before any of its data is read. Returns the reason if the tunnel
+    /// failed, after which it can no longer be used.
     pub(crate) async fn refuse(&mut self, reason: Reason) -> Result<(), TunnelError> {
         self.send(&Frame::Reset { stream: self.stream, reason }).await?;
         let settle = relay::discard(self);

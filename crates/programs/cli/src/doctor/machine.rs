@@ -30,7 +30,7 @@ mod linux {
     const REQUESTED: u64 = 4 << 20;
     /// Maximum of `rmem_max` and `wmem_max`, which are signed 32-bit numbers of bytes.
     const MAX_SETTING: u64 = i32::MAX as u64;
-    /// Largest timer slack, in nanoseconds, that does not spoil pacing. Linux's default is half of it.
+    /// Largest timer slack, in nanoseconds, that does not impair pacing. Linux's default is half of it.
     const MAX_SLACK: u64 = 100_000;
     /// Linux's default timer slack in nanoseconds (prctl(2)).
     const DEFAULT_SLACK: u64 = 50_000;
@@ -161,7 +161,7 @@ mod linux {
         if nanos <= MAX_SLACK {
             return Finding::ok(CHECK, found);
         }
-        // A process inherits the slack of the shell that starts it.
+        // A process inherits the timer slack of the shell that starts it.
         Finding::wrong(CHECK, format!("{found}, which turns paced packets into bursts"))
             .mend(format!("echo {DEFAULT_SLACK} > /proc/$$/timerslack_ns"))
     }

@@ -1,8 +1,8 @@
 //! Lifetime of the binding that a NAT on the path keeps for a silent socket.
 //!
 //! The clock in a reflector's answers has a secret origin for each pair of addresses. If the NAT has dropped a socket's
-//! binding and assigns another port, the next answer has another origin. A NAT that assigns the same port again goes
-//! unnoticed; it does not harm connections either, as long as the silent end speaks first.
+//! binding and assigns another port, the next answer has a different origin. A NAT that assigns the same port again is
+//! not detected; it does not harm connections, either, as long as the silent end sends first.
 
 use std::io;
 use std::net::SocketAddr;
@@ -15,10 +15,10 @@ use super::prober::{Prober, Reflected, nanos};
 
 /// Periods of silence to try, in seconds. RFC 4787, REQ-5, requires two minutes and recommends five.
 const SILENCES: [u64; 13] = [1, 2, 5, 10, 15, 20, 30, 45, 60, 90, 120, 180, 300];
-/// Maximum change of the difference between both clocks that still means the same origin. Clock drift and delay
-/// variation stay far below it.
+/// Maximum change of the difference between both clocks that is attributed to the same origin. Clock drift and delay
+/// variation are far smaller.
 const SAME: Duration = Duration::from_secs(60);
-/// Number of probes, and time to wait for the answer to each.
+/// Number of probes, and time to wait for each answer.
 const TRIES: (u32, Duration) = (6, Duration::from_secs(1));
 /// Seconds between keep-alives of an idle connection with the default of `--timeout`.
 const KEEP_ALIVE: u64 = 5;
@@ -30,8 +30,8 @@ enum Fate {
     Lost,
 }
 
-/// Finds the longest silence, of at most `limit`, after which packets still come from the same address and port. Takes as
-/// long as `limit`.
+/// Finds the longest silence, up to `limit`, after which packets still arrive from the same address and port. The check
+/// takes as long as `limit`.
 pub(crate) async fn check(peer: SocketAddr, limit: Duration) -> io::Result<Finding> {
     let mut silences: Vec<_> = SILENCES.into_iter().filter(|seconds| *seconds < limit.as_secs()).collect();
     silences.push(limit.as_secs().max(1));

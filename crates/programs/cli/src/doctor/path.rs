@@ -36,10 +36,10 @@ pub(crate) struct Path {
 }
 
 impl Path {
-    /// Returns a sentence about the path to `host`, with an empty line below, if the host answers.
+    /// Returns a sentence about the path to `host`, followed by an empty line, if the host answers.
     pub(crate) fn sentence(&self, host: &str) -> String {
         let Some(rtt) = self.rtt else { return String::new() };
-        // The check of the rate is not fine if it has found a limit.
+        // The rate check has found a problem if it has found a limit.
         let is_limited = self.findings.last().is_some_and(|finding| finding.verdict != Verdict::Ok);
         let more = if is_limited { "" } else { ", and more was not tried" };
         let rate = self.rate.map(|rate| format!("; {} pass{more}", report::rate(rate as f64))).unwrap_or_default();
@@ -92,7 +92,7 @@ async fn round_trip(prober: &mut Prober) -> io::Result<Option<Duration>> {
 
 enum Arrival {
     As(u8),
-    /// The answer does not say what arrived.
+    /// The answer does not state which codepoint arrived.
     Unknown,
     Lost,
 }

@@ -20,7 +20,7 @@ const RECEIVED: usize = 1 << 16;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reflected {
     pub(super) answer: Answer,
-    /// Departure of the probe; like `heard`, the arrival of the answer, counted from the creation of the socket.
+    /// Send time of the probe. Like `heard`, the arrival time of the answer, it counts from the creation of the socket.
     pub(super) sent: Duration,
     pub(super) heard: Duration,
 }
@@ -50,7 +50,7 @@ impl Prober {
         let io = std::net::UdpSocket::bind((any, 0))?;
         io.connect(peer)?;
         io.set_nonblocking(true)?;
-        // This socket shares its options with `io`: no fragmentation, and no reaction to ICMP.
+        // This socket has the same options as `io`: no fragmentation, and no reaction to ICMP.
         #[cfg(target_os = "linux")]
         longhaul_sys::linux::UdpSocket::new(io.try_clone()?)?;
         let mut nonce = [0; 8];
@@ -95,7 +95,7 @@ impl Prober {
     }
 
     /// Sends packet `index` of the train, with `size` bytes including the IP header. Returns whether it was sent: a
-    /// packet may be too large for the interface, or the system may report that an earlier one was refused.
+    /// packet may be too large for the interface, or the system may report that an earlier packet was refused.
     pub(super) async fn send(&mut self, index: u32, size: usize) -> io::Result<bool> {
         let probe = Probe { nonce: self.nonce, train: self.train, index, sent: nanos(self.clock.elapsed()) };
         let Some(datagram) = self.out.get_mut(..size.saturating_sub(self.headers)) else { return Ok(false) };
@@ -109,7 +109,7 @@ impl Prober {
         }
     }
 
-    /// Returns the next answer to this train, or `None` if there is none until `until`.
+    /// Returns the next answer to this train, or `None` if none arrives before `until`.
     pub(super) async fn receive(&mut self, until: Duration) -> io::Result<Option<Reflected>> {
         loop {
             if let Some(reflected) = self.waiting.pop() {

@@ -20,7 +20,7 @@ const STEP: Duration = Duration::from_millis(200);
 const TICK: Duration = Duration::from_millis(2);
 /// Fraction of lost packets above which the losses are not random.
 const LOST: f64 = 0.1;
-/// Queueing delay from which on losses are attributed to a full queue.
+/// Queueing delay above which losses are attributed to a full queue.
 const QUEUE: Duration = Duration::from_millis(5);
 /// Number of times that a step is repeated before it counts as lossy: this machine may have been busy.
 const REPEATS: u32 = 2;

@@ -15,7 +15,7 @@ const ALL: usize = 2;
 
 /// Admits requests to hash files: one at a time per key, and one at a time for all senders without a key. Hashes are
 /// not cached: a file may change within the resolution of its modification time, and an old hash would confirm contents
-/// that are gone.
+/// that no longer exist.
 #[derive(Debug)]
 pub(crate) struct Hashing {
     all: Arc<Semaphore>,
@@ -29,7 +29,7 @@ impl Default for Hashing {
 }
 
 impl Hashing {
-    /// Waits for the turn of a sender. The turn ends when the result is dropped.
+    /// Waits until the sender may have a file hashed. The permission ends when the result is dropped.
     pub(crate) async fn turn(&self, peer: Option<Fingerprint>) -> Vec<OwnedSemaphorePermit> {
         let own = {
             let mut peers = lock(&self.peers);

@@ -1,8 +1,8 @@
 //! Parts: unfinished files that are continued by a later connection of the same sender.
 //!
-//! Like other unfinished files, a part lies in the private directory under a random name. Its description and the chaining
-//! values of its groups are in a [log](crate::sidecar) beside it. A part belongs to the key of its sender, and only that
-//! sender learns of it. The stored contents are read again while the transfer continues after them.
+//! Like other unfinished files, a part is in the private directory under a random name, next to a [log](crate::sidecar)
+//! with its description and the chaining values of its groups. A part belongs to the key of its sender, and is revealed
+//! only to that sender. The stored contents are verified while the transfer continues after them.
 
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
@@ -32,7 +32,7 @@ pub(super) const ABOUT: &str = "about-";
 pub(crate) const MAX_PARTS: usize = 64;
 /// Time to wait until an older connection has released a part.
 const TAKE_OVER: Duration = Duration::from_secs(10);
-/// Time without data after which an older connection that receives another version of a file is told to stop.
+/// Time without data after which an older connection that receives a different version of a file is stopped.
 const SILENCE: Duration = Duration::from_secs(2);
 
 /// Sender and version of a file.
@@ -63,7 +63,7 @@ pub(super) enum Slot {
     Busy { version: Description, lease: Arc<Lease> },
 }
 
-/// Shared by the connection that receives a part and a newer one that wants to take it over.
+/// State shared by the connection that receives a part and a newer connection that takes it over.
 #[derive(Debug, Default)]
 pub(crate) struct Lease {
     evicted: Notify,
@@ -81,19 +81,19 @@ impl Lease {
     }
 }
 
-/// A part that an interrupted transfer left.
+/// A part left by an interrupted transfer.
 #[derive(Debug)]
 pub(crate) struct Leftover {
     pub(super) version: Description,
     pub(super) part: OsString,
-    /// Rank in the order in which parts were left; a larger one is later.
+    /// Sequence number among the parts left; larger numbers are later.
     pub(super) age: u64,
 }
 
-/// What an earlier connection left of a file.
+/// Data of a file that an earlier connection has left.
 pub(crate) enum Found {
     Nothing,
-    /// A part of another version, which has been removed.
+    /// A part of a different version, which has been removed.
     Changed,
     Part(Leftover),
 }
@@ -117,9 +117,9 @@ impl Drop for Claim {
 }
 
 impl Staging {
-    /// Claims a file, and returns what an earlier connection left of it. If an older connection is receiving the same
-    /// version, it is told to stop: its sender has reconnected before the failure was noticed here. If it is receiving
-    /// another version, it is told to stop only if no data arrives. Returns `None` if it does not stop.
+    /// Claims a file, and returns the data that an earlier connection has left. If an older connection is receiving the
+    /// same version, it is stopped: its sender has reconnected before the failure was detected here. If it is receiving
+    /// a different version, it is stopped only if no data arrives. Returns `None` if it does not stop.
     pub(crate) async fn claim(self: &Arc<Self>, version: Description) -> Option<(Claim, Found)> {
         loop {
             let mut released = std::pin::pin!(self.released.notified());
@@ -142,8 +142,8 @@ impl Staging {
         }
     }
 
-    /// Claims the file, unless an older connection is receiving it: then returns the version and the lease of that
-    /// connection.
+    /// Claims the file. If an older connection is receiving it, returns the version and the lease of that connection
+    /// instead.
     fn try_claim(self: &Arc<Self>, version: &Description) -> Result<(Claim, Found), (Description, Arc<Lease>)> {
         let mut slots = lock(&self.slots);
         if let Some(Slot::Busy { version, lease }) = slots.get(&version.key()) {
@@ -173,8 +173,9 @@ impl Staging {
         Ok(temp)
     }
 
-    /// Opens a part, and returns it with the chaining values of the groups that can be trusted to be there, without the end
-    /// of the file. If there are none, or a file cannot be read, the part is removed and a new one is created.
+    /// Opens a part, and returns it with the chaining values of the groups that are certain to be stored, except the
+    /// end of the file. If there are no such groups, or a file cannot be read, the part is removed and a new one is
+    /// created.
     pub(crate) fn reopen(
         self: &Arc<Self>,
         claim: Claim,
@@ -213,7 +214,7 @@ impl Staging {
 
     fn remove(&self, part: &OsStr) {
         for name in [part, &about_name(part)] {
-            // The next process removes what cannot be removed now.
+            // The next process removes files that cannot be removed now.
             let _ = std::fs::remove_file(self.private.join(name));
         }
     }
@@ -248,7 +249,7 @@ impl TempFile {
         self.part.as_mut().map_or(Ok(()), |part| part.log.change(self.file.as_file(), |log| log.cut(groups)))
     }
 
-    /// Opens the file once more, to read it from its beginning.
+    /// Opens the file a second time, to read it from its beginning.
     pub(crate) fn beside(&self) -> io::Result<Beside> {
         Beside::open(self.file.as_file(), self.file.path())
     }
@@ -270,7 +271,7 @@ impl Part {
         Arc::clone(&self.claim.lease)
     }
 
-    /// Leaves the part for a later connection. Returns false if the part has no complete group and is of no use.
+    /// Keeps the part for a later connection. Returns false if it has no complete group and is therefore useless.
     pub(super) fn leave(self) -> bool {
         if self.log.groups() == 0 {
             self.remove();
@@ -290,9 +291,9 @@ impl Part {
         true
     }
 
-    /// Removes the description; the file is removed by its owner.
+    /// Removes the description; the owner of the part removes the file.
     pub(super) fn remove(self) {
-        // The next process removes what cannot be removed now.
+        // The next process removes files that cannot be removed now.
         let _ = std::fs::remove_file(self.claim.staging.private.join(about_name(&self.name)));
     }
 }
@@ -303,7 +304,7 @@ pub(super) fn about_name(part: &OsStr) -> OsString {
 }
 
 /// Removes parts from `slots` until at most [`MAX_PARTS`] are left, each time the oldest part of the sender with the
-/// most, so that a sender cannot displace the parts of others by leaving many.
+/// most, so that a sender with many parts cannot displace those of others.
 pub(super) fn take_surplus(slots: &mut Slots) -> Vec<OsString> {
     let mut left: Vec<_> = slots
         .iter()

@@ -21,24 +21,24 @@ mod mirror;
 
 pub(crate) use mirror::{Comparison, SurplusList};
 
-/// Maximum age of a part that is taken over.
+/// Maximum age of a part of an earlier process that may be continued.
 const MAX_AGE: Duration = Duration::from_secs(30 * 24 * 3600);
 
-/// Maximum number of created directories that wait for their attributes. Few wait at a time: a sender finishes the
-/// entries of a directory before it sends the attributes of the directory.
+/// Maximum number of created directories whose attributes are still to be set. Usually there are few of them: a sender
+/// finishes the entries of a directory before it sends the attributes of the directory.
 const MAX_CREATED: usize = 4096;
 
 #[derive(Debug)]
 pub(super) struct Opened {
     out: File,
     private: File,
-    /// Directories that were created and have no attributes yet.
+    /// Created directories whose attributes are still to be set.
     created: Mutex<VecDeque<Created>>,
     pub(super) umask: u32,
 }
 
 /// The directory that was used last, which stays open for the next file in it. It is kept for one batch of files only,
-/// so that a directory that is moved meanwhile gets few further files.
+/// so that only a few more files are placed in a directory that is moved in the meantime.
 #[derive(Debug, Default)]
 pub(crate) struct Latest(Option<(Vec<u8>, File)>);
 
@@ -48,7 +48,7 @@ fn open_directory(path: &Path) -> io::Result<File> {
 }
 
 /// Creates and locks a private directory. If another process that starts at the same time removes it as a leftover
-/// before it is locked, another one is created.
+/// before it is locked, a new one is created.
 pub(super) fn open(builder: &tempfile::Builder<'_, '_>, out: &Path) -> io::Result<(tempfile::TempDir, Opened)> {
     const ATTEMPTS: u32 = 100;
     for _ in 0..ATTEMPTS {
@@ -69,7 +69,7 @@ pub(super) fn open(builder: &tempfile::Builder<'_, '_>, out: &Path) -> io::Resul
 }
 
 impl Opened {
-    /// Returns whether the file has left the private directory, rather than got another name.
+    /// Returns whether the file has left the private directory, rather than been renamed within it.
     pub(super) fn persist(
         &self,
         file: &NamedTempFile,
@@ -94,19 +94,19 @@ impl Opened {
         }
     }
 
-    /// Gives a file its name, which has to be free. Returns whether the file has left the private directory.
+    /// Renames a file to its final name, which must be free. Returns whether the file has left the private directory.
     fn rename_new(&self, part: &OsStr, out: &File, name: &[u8]) -> io::Result<bool> {
         #[cfg(target_os = "linux")]
         match rustix::fs::renameat_with(&self.private, part, out, name, rustix::fs::RenameFlags::NOREPLACE) {
             Ok(()) => return Ok(true),
             Err(Errno::EXIST) => return Err(io::ErrorKind::AlreadyExists.into()),
-            // The kernel, the file system or a filter of system calls may refuse it.
+            // The kernel, the file system or a system-call filter may refuse this.
             Err(_) => {}
         }
         self.link_part(part, out, name)
     }
 
-    /// Does the same by a second name, for systems that cannot rename without replacing.
+    /// Does the same with a hard link, for systems that cannot rename without replacing.
     pub(super) fn link_part(&self, part: &OsStr, out: &File, name: &[u8]) -> io::Result<bool> {
         // `linkat` fails atomically if the name exists; a check before a rename would leave a race.
         match rustix::fs::linkat(&self.private, part, out, name, AtFlags::empty()) {
@@ -214,7 +214,7 @@ impl Opened {
     }
 
     /// Opens a directory, and creates it and its parents if they are missing. Also returns whether the directory was
-    /// created for this owner and is opened for the first time since.
+    /// created for this owner and is opened for the first time since then.
     pub(super) fn directory(&self, path: &Name, owner: &Owner) -> io::Result<(File, bool)> {
         let directory = self.walk(&names::parts(path).collect::<Vec<_>>(), Some(owner))?;
         let identity = identity(&directory, owner)?;
@@ -262,8 +262,8 @@ fn open_below(directory: &File, name: &[u8]) -> rustix::io::Result<File> {
     rustix::fs::openat(directory, name, flags, Mode::empty()).map(File::from)
 }
 
-/// Returns the file mode creation mask of the process. Linux shows it in `/proc`. Elsewhere, only `umask(2)` returns
-/// it, by setting another one, with which other threads could create files meanwhile.
+/// Returns the file mode creation mask of the process. Linux shows it in `/proc`. On other systems, only `umask(2)`
+/// returns it, by setting another mask, with which other threads could create files in the meantime.
 #[cfg_attr(target_os = "linux", expect(clippy::useless_conversion, reason = "modes of other systems have 16 bits"))]
 fn umask() -> u32 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -278,7 +278,7 @@ fn umask() -> u32 {
 impl Opened {
     /// Takes over the parts in the private directories of processes that have ended and therefore hold no lock, and
     /// removes these directories. Only files with names that this module creates are removed; a directory that contains
-    /// anything else is kept. Parts are taken only from directories of this user that nobody else can access.
+    /// anything else is kept. Parts are taken over only from directories of this user that no one else can access.
     pub(super) fn adopt(&self, out: &Path, prefix: &str) -> io::Result<Slots> {
         let mut slots = Slots::new();
         for entry in fs::read_dir(out)?.flatten() {
@@ -304,7 +304,7 @@ impl Opened {
             }
             for name in names {
                 if [PART, ABOUT].iter().any(|start| name.to_string_lossy().starts_with(start)) {
-                    // If a file cannot be removed, the directory is kept too.
+                    // If a file cannot be removed, the directory is also kept.
                     let _ = rustix::fs::unlinkat(&directory, name, AtFlags::empty());
                 }
             }
@@ -361,8 +361,8 @@ fn open_own(directory: &File, name: &OsStr) -> io::Result<File> {
     }
 }
 
-/// Largest space that is reserved, in bytes, so that a sender that announces much and sends little takes no more from
-/// others.
+/// Largest space that is reserved, in bytes, so that a sender that announces a large file and sends little does not
+/// deprive others of more.
 #[cfg(target_os = "linux")]
 const MAX_RESERVED: u64 = 64 << 20;
 
@@ -370,7 +370,7 @@ const MAX_RESERVED: u64 = 64 << 20;
 /// reserves at most [`MAX_RESERVED`] of it, without changing the file's length.
 pub(super) fn reserve(file: &File, from: u64, size: u64, reserves: bool) -> io::Result<()> {
     let needed = size.saturating_sub(from);
-    // The sender sees this message, and must not learn how much is free.
+    // This message is shown to the sender, which must not learn how much space is free.
     let full = || {
         let needed = text::size(needed);
         io::Error::new(io::ErrorKind::StorageFull, format!("it needs {needed} of space, and less is free"))

@@ -1,9 +1,9 @@
 //! Control socket: `longhaul stdio` hands its standard input and output to a forwarder that runs for the same user, key
-//! and gateway, and needs no connection of its own.
+//! and gateway, so that it needs no separate connection.
 //!
-//! The forwarder says a line with the version, the key of the gateway, and the [terms](Terms) of its connections. The
-//! other process sends a line with the target, and both files with it (`SCM_RIGHTS`). When the stream has ended, the
-//! forwarder says how. If either closes the socket before, the stream is reset.
+//! The forwarder sends a line with the version, the key of the gateway, and the [terms](Terms) of its connections. The
+//! other process sends a line with the target, together with both file descriptors (`SCM_RIGHTS`). When the stream has
+//! ended, the forwarder reports the outcome. If either process closes the socket earlier, the stream is reset.
 
 use std::fs::{self, DirBuilder, Permissions};
 use std::io::{self, IoSlice, IoSliceMut};
@@ -34,27 +34,28 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// Pause after a failed accept.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Received files are not inherited by other programs. Apple's systems lack the flag; a forwarder starts none.
+/// Received descriptors are not inherited by other programs. Apple's systems lack the flag, but a forwarder starts no
+/// programs.
 #[cfg(not(target_vendor = "apple"))]
 const RECEIVE: RecvFlags = RecvFlags::CMSG_CLOEXEC;
 #[cfg(target_vendor = "apple")]
 const RECEIVE: RecvFlags = RecvFlags::empty();
 
-/// Place of the control socket of a forwarder.
+/// Location of the control socket of a forwarder.
 #[derive(Clone, Debug)]
 pub(crate) struct Place(PathBuf);
 
-/// What a process that hands over a connection has to agree with.
+/// Properties on which the forwarder and a process that hands over a connection must agree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Terms {
     /// Key of the gateway.
     pub(crate) gateway: Fingerprint,
-    /// Digest of the options of the connections, `-` if they have their defaults.
+    /// Digest of the options of the connections, or `-` if they have their defaults.
     pub(crate) options: String,
 }
 
 impl Place {
-    /// Returns the place in `directory` for forwarders to `gateway` that present the key `ours`.
+    /// Returns the location in `directory` for forwarders to `gateway` that present the key `ours`.
     pub(crate) fn new(directory: &Path, gateway: &str, ours: Fingerprint) -> Self {
         let name = blake3::hash(format!("{ours} {gateway}").as_bytes());
         Self(directory.join(&name.to_hex()[..16]))
@@ -71,8 +72,7 @@ pub(crate) struct Control {
 }
 
 impl Control {
-    /// Listens at `place`, in a directory that only this user can enter. Replaces a socket that a killed forwarder has
-    /// left.
+    /// Listens at `place`, in a directory that only this user can enter. Replaces a socket left by a killed forwarder.
     /// Fails with `AddrInUse` if another forwarder listens there.
     pub(crate) async fn listen(place: Place) -> io::Result<Self> {
         let path = &place.0;
@@ -159,16 +159,16 @@ async fn receive(stream: &UnixStream) -> io::Result<(Target, [OwnedFd; 2])> {
     target.zip(files.try_into().ok()).ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
-/// Tells the process that has handed over a connection how it ended.
+/// Reports to the process that has handed over a connection how it ended.
 pub(super) async fn tell(owner: &UnixStream, ended: &Result<Ended, String>) {
     let line = text(ended);
-    // The buffer of the socket is empty. The process may have ended.
+    // The socket's buffer is empty, so this fails only if the process has ended.
     if owner.writable().await.is_ok() {
         let _ = owner.try_write(line.as_bytes());
     }
 }
 
-/// A forwarder that runs.
+/// A running forwarder.
 #[derive(Debug)]
 pub(crate) struct Forwarder {
     stream: UnixStream,
@@ -176,7 +176,7 @@ pub(crate) struct Forwarder {
 }
 
 impl Forwarder {
-    /// Finds the forwarder that listens at `place`. If its process has ended or is stopped, there is none.
+    /// Finds the forwarder that listens at `place`. Returns none if its process has ended or is stopped.
     pub(crate) async fn find(place: &Place) -> Option<Self> {
         let greeted = async {
             let stream = UnixStream::connect(&place.0).await?;
@@ -206,7 +206,7 @@ impl Forwarder {
             let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
             let mut control = SendAncillaryBuffer::new(&mut space);
             control.push(SendAncillaryMessage::ScmRights(&files));
-            // The buffer of the socket is empty, so that the line fits in.
+            // The socket's buffer is empty, so the line fits.
             rustix::net::sendmsg(&self.stream, &[IoSlice::new(line.as_bytes())], &mut control, SendFlags::empty())?;
         }
         drop(standard);
@@ -221,7 +221,7 @@ fn parse_terms(line: &str) -> Option<Terms> {
     Some(Terms { gateway: gateway.parse().ok()?, options: options.to_owned() })
 }
 
-/// Returns how a stream ended as a line.
+/// Returns the outcome of a stream as a line.
 fn text(ended: &Result<Ended, String>) -> String {
     match ended {
         Ok(Ended::Orderly) => "orderly\n".to_owned(),
@@ -243,7 +243,7 @@ fn parse(line: &str) -> Option<Result<Ended, String>> {
     })
 }
 
-/// Creates a directory that only this user can enter, or checks that it is one.
+/// Creates a directory that only this user can enter, or checks that an existing one is such a directory.
 fn private(directory: &Path) -> io::Result<()> {
     match DirBuilder::new().mode(0o700).create(directory) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),

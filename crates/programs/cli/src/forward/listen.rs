@@ -19,12 +19,12 @@ const MAX_BIND: usize = 255;
 /// Form of a forward to a fixed target.
 const TO_TARGET: &str = "[BIND:]PORT:HOST:HOSTPORT";
 
-/// A port to listen on, and where its connections lead.
+/// A port to listen on, and the destination of its connections.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Forward<T> {
-    /// Name or address to listen on, without brackets; `None` is the loopback address.
+    /// Name or address to listen on, without brackets; `None` for the loopback address.
     pub(crate) bind: Option<String>,
-    /// Port to listen on; 0 is any free port.
+    /// Port to listen on; 0 for any free port.
     pub(crate) port: u16,
     pub(crate) target: T,
 }
@@ -72,7 +72,7 @@ pub(crate) fn parse_remote(text: &str) -> Result<LocalForward, ParseForwardError
 }
 
 impl<T> Forward<T> {
-    /// Parses a forward, whose last words `target` takes.
+    /// Parses a forward, whose last words are parsed by `target`.
     fn parse(text: &str, target: impl FnOnce(&mut Vec<String>) -> Option<T>) -> Option<Self> {
         let mut words = words(text)?;
         let target = target(&mut words)?;
@@ -100,8 +100,8 @@ enum Targets {
 }
 
 impl Source {
-    /// Listens on `port` of `bind`, by default of the loopback address. Without a target, clients name theirs by SOCKS
-    /// version 5 or HTTP CONNECT.
+    /// Listens on `port` of `bind`, by default of the loopback address. Without a target, clients name their targets by
+    /// SOCKS version 5 or HTTP CONNECT.
     pub(crate) async fn listen(bind: Option<&str>, port: u16, target: Option<Target>) -> io::Result<Self> {
         let targets = target.map_or(Targets::Named, Targets::One);
         Ok(Self { listener: TcpListener::bind((bind.unwrap_or("127.0.0.1"), port)).await?, targets })
@@ -120,7 +120,7 @@ impl Source {
         self.listener.local_addr()
     }
 
-    /// Returns a sentence about where connections to this port lead.
+    /// Returns a sentence about the destination of connections to this port.
     pub(crate) fn purpose(&self) -> io::Result<String> {
         let address = self.address()?;
         Ok(match &self.targets {

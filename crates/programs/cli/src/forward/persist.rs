@@ -12,9 +12,10 @@ const LONGEST: Duration = Duration::from_secs(60);
 
 /// Repeats `attempt` until it succeeds. `failed` is called with the error of each failure.
 ///
-/// Up to two attempts run at the same time. The first series has attempts of at most `2 * hedge`, so that a gateway that can be
-/// reached again is noticed soon. The second series starts `hedge` later, and each of its attempts may take twice as long as the
-/// one before: the round-trip time may have grown to any multiple of the one from which `hedge` was derived.
+/// Up to two attempts run at the same time. In the first series, attempts take at most `2 * hedge`, so that a gateway
+/// that becomes reachable again is found soon. The second series starts `hedge` later, and each of its attempts may
+/// take twice as long as the one before, because the round-trip time may have grown to any multiple of that from which
+/// `hedge` was derived.
 pub(super) async fn persist<T, F: Future<Output = Result<T>>>(
     hedge: Duration,
     attempt: impl Fn() -> F,
@@ -30,7 +31,7 @@ pub(super) async fn persist<T, F: Future<Output = Result<T>>>(
     }
 }
 
-/// Repeats `attempt` until it succeeds. The time limit of each attempt is `growth` times that of the one before.
+/// Repeats `attempt` until it succeeds. The time limit grows by the factor `growth` with each attempt.
 async fn series<T, F: Future<Output = Result<T>>>(
     mut patience: Duration,
     growth: u32,

@@ -20,34 +20,34 @@ use crate::tunnel::jobs::{Job, Jobs};
 use crate::tunnel::rate::Limits;
 use crate::tunnel::{self, Client, Ended, Local as _, Owner, Target, Tunnel};
 
-/// Maximum number of tunnels that are being built. A gateway admits few handshakes per address, and each tunnel that is
-/// being built makes up to two [attempts](persist) at the same time.
+/// Maximum number of tunnels being opened at the same time. A gateway admits few handshakes per address, and each
+/// tunnel being opened makes up to two [attempts](persist) at the same time.
 const BUILDING: usize = 2;
 /// Minimum time after which an unanswered attempt is joined by a second one.
 const HEDGE: Duration = Duration::from_secs(1);
-/// Round trips after which an unanswered attempt is joined by a second one. A tunnel takes three to build.
+/// Round trips after which an unanswered attempt is joined by a second one. Opening a tunnel takes three.
 const HEDGE_ROUND_TRIPS: u32 = 4;
 /// Maximum number of connections that wait for a tunnel.
 const WAITING: usize = 1024;
 /// Interval between probes of the idle tunnel that will be used next.
 const PROBE: Duration = Duration::from_secs(1);
-/// Time after the last use of the pool in which probes are sent. Later, the keep-alive of the connections detects that the
-/// gateway is lost.
+/// Time after the last use of the pool in which probes are sent. After that, the keep-alive of the connections detects
+/// the loss of the gateway.
 const PROBED: Duration = Duration::from_secs(300);
 /// Minimum time after which an idle tunnel counts as failed if its probe is not answered.
 const SUSPECT: Duration = Duration::from_secs(3);
-/// The same in round trips, because queues may be long.
+/// The same time in round trips, because queues may be long.
 const SUSPECT_ROUND_TRIPS: u32 = 8;
 /// Interval between checks of whether all connections have ended.
 const CHECK: Duration = Duration::from_millis(50);
-/// Lifetime from which on a tunnel counts as useful, even if it has carried nothing.
+/// Lifetime after which a tunnel counts as useful even if it has carried nothing.
 const OF_USE: Duration = Duration::from_secs(10);
-/// First and longest pause before the next tunnel is built if the previous one was not useful.
+/// First and longest pause before the next tunnel is opened if the previous one was not useful.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
-/// Time after which an idle tunnel is closed if there are more of them than are kept ready.
+/// Time after which an idle tunnel is closed if there are more idle tunnels than are kept ready.
 const SURPLUS: Duration = Duration::from_secs(300);
 
-/// Opens an authenticated connection to the gateway. The argument counts the connections, from 0.
+/// Opens an authenticated connection to the gateway. The argument is the number of the connection, counted from 0.
 pub(crate) type Connect =
     Arc<dyn Fn(usize) -> Pin<Box<dyn Future<Output = Result<SecureStream>> + Send>> + Send + Sync>;
 
@@ -61,12 +61,12 @@ pub(crate) struct PoolConfig {
     /// Maximum time that a connection waits for a tunnel.
     pub(crate) patience: Duration,
     pub(crate) gateway: String,
-    /// Limits of the rate of all connections together.
+    /// Rate limits of all connections together.
     pub(crate) limits: Limits,
     pub(crate) monitor: Arc<Monitor>,
 }
 
-/// A pool of tunnels. Each carries one forwarded connection at a time and is used again afterwards.
+/// A pool of tunnels. Each carries one forwarded connection at a time and is then reused.
 pub(crate) struct Pool {
     config: PoolConfig,
     connect: Connect,
@@ -74,7 +74,7 @@ pub(crate) struct Pool {
     jobs: Arc<Jobs>,
     /// Number of the next connection to the gateway.
     next: AtomicUsize,
-    /// Numbers of tunnels that are open and that are being built.
+    /// Number of tunnels that are open or being opened.
     tunnels: AtomicUsize,
     building: AtomicUsize,
     outage: Mutex<Outage>,
@@ -123,7 +123,7 @@ impl Pool {
         }
     }
 
-    /// Says why a connection has not ended in order, to the process that has handed it over if there is one.
+    /// Reports why a connection has not ended in order, to the process that handed it over if there is one.
     async fn tell(&self, target: &Target, owner: Option<Owner>, ended: Result<Ended, String>) {
         #[cfg(unix)]
         if let Some(owner) = owner {
@@ -155,7 +155,7 @@ impl Pool {
         self.is_over.store(true, Ordering::Relaxed);
     }
 
-    /// Builds tunnels whenever there are too few, and probes idle ones. Does not return.
+    /// Opens tunnels whenever there are too few, and probes idle ones. Does not return.
     pub(crate) async fn maintain(self: &Arc<Self>) {
         let mut building = JoinSet::new();
         let mut ticks = tokio::time::interval(PROBE);
@@ -187,7 +187,7 @@ impl Pool {
         }
     }
 
-    /// Reports the streams that were cut without an outage. Otherwise, the end of the outage does.
+    /// Reports streams that were interrupted without an outage. During an outage, they are reported at its end.
     fn report_cut(&self) {
         let mut outage = lock(&self.outage);
         if outage.cut > 0 && !outage.is_reported {
@@ -206,7 +206,7 @@ impl Pool {
         Duration::from_micros(self.rtt.load(Ordering::Relaxed))
     }
 
-    /// Returns whether another tunnel is needed, and counts it as being built if so.
+    /// Returns whether another tunnel is needed, and counts it as being opened if so.
     fn begin_building(&self) -> bool {
         let PoolState { idle, busy, building, waiting } = self.observe();
         let limit = if lock(&self.outage).is_reported { 1 } else { BUILDING };
@@ -216,7 +216,7 @@ impl Pool {
         begin
     }
 
-    /// Builds a tunnel. Repeats the attempt until it succeeds.
+    /// Opens a tunnel, repeating the attempt until it succeeds.
     async fn build(&self) -> Tunnel<SecureStream> {
         let attempt = || async {
             let number = self.next.fetch_add(1, Ordering::Relaxed);
@@ -255,7 +255,7 @@ impl Pool {
             let pool = Arc::clone(&counted.pool);
             let (life, mut carried) = (Stopwatch::start(), false);
             let left = pool.serve(tunnel, &mut carried).await;
-            // If a gateway ends tunnels right after their greeting, there is a pause before the next one is built.
+            // If a gateway ends tunnels right after their greeting, there is a pause before the next one is opened.
             if carried || life.elapsed() >= OF_USE {
                 pool.useless.store(0, Ordering::Relaxed);
             } else {
@@ -264,7 +264,7 @@ impl Pool {
             drop(counted);
             match left {
                 Some(stream) => tunnel::close(stream).await,
-                // The other tunnels are suspect now.
+                // The other tunnels may also have failed.
                 None => pool.jobs.probe_all(),
             }
         });
@@ -276,7 +276,7 @@ impl Pool {
         let address = tunnel.inspect(|stream| stream.tcp().peer_addr().ok()).flatten()?;
         let seen = self.config.monitor.tunnel(&self.config.gateway, address, &tunnel);
         while !tunnel.is_leaving() {
-            // The path may have become longer since the latest tunnel was built.
+            // The path may have become longer since the latest tunnel was opened.
             let rtt = tunnel.inspect(|stream| stream.info().ok()?.rtt).flatten().unwrap_or_default().max(self.rtt());
             let surplus = async {
                 sleep(SURPLUS).await;
@@ -300,7 +300,7 @@ impl Pool {
             *carried |= relayed.is_ok();
             let failed = relayed.is_err();
             match relayed {
-                // The end of the outage tells how many streams were cut.
+                // The report at the end of the outage includes the interrupted streams.
                 Err(error) if owner.is_none() => {
                     tracing::info!(target: "longhaul::forward", "{target}: reset, because the tunnel failed: {error}");
                 }
@@ -321,14 +321,14 @@ impl Pool {
     }
 }
 
-/// Time without a connection to the gateway, and what it has cost.
+/// Time without a connection to the gateway, and its effects.
 #[derive(Debug, Default)]
 struct Outage {
-    /// Runs since a tunnel failed, or the first attempt to build one, after which none was built.
+    /// Runs since a tunnel failed, or since the first attempt to open one, if none has been opened since.
     since: Option<Stopwatch>,
     /// Whether the latest attempt to reach the gateway failed, and was reported.
     is_reported: bool,
-    /// Streams that were cut since the last report.
+    /// Number of streams interrupted since the last report.
     cut: u64,
 }
 
@@ -351,7 +351,7 @@ fn pause(useless: u32) -> Duration {
     }
 }
 
-/// Keeps a tunnel counted until dropped, however its task ends.
+/// Counts a tunnel until dropped, however its task ends.
 struct Counted {
     pool: Arc<Pool>,
     count: fn(&Pool) -> &AtomicUsize,

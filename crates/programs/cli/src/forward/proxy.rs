@@ -1,5 +1,5 @@
 //! Requests of clients that name their targets: SOCKS version 5 (RFC 1928) and HTTP CONNECT (RFC 9110, section 9.3.6),
-//! told apart by their first byte.
+//! distinguished by their first byte.
 //!
 //! A request is granted before the target is connected, so that the client's first data does not wait for a round trip.
 //! If the target refuses, the connection is reset.
@@ -16,7 +16,7 @@ use crate::tunnel::Target;
 
 /// Maximum length of the head of an HTTP request in bytes. Cookies and tokens make some of them long.
 const MAX_HEAD: usize = 64 << 10;
-/// Maximum time, and maximum number of bytes, for which a refused client is read.
+/// Maximum time for which, and maximum number of bytes that, a refused client is read.
 const LINGER: Duration = Duration::from_secs(2);
 const MAX_REST: u64 = 1 << 20;
 
@@ -51,8 +51,8 @@ pub(super) enum ProxyError {
     NotDiverted,
 }
 
-/// Reads and grants the request of a client. The first byte may take `patience`, and so may the rest. Nothing after the
-/// request is read.
+/// Reads and grants the request of a client. The first byte may take up to `patience`, and so may the rest. Nothing
+/// after the request is read.
 pub(super) async fn negotiate(client: &mut TcpStream, patience: Duration) -> Result<Target, ProxyError> {
     let late = |_| ProxyError::from(io::Error::from(io::ErrorKind::TimedOut));
     let mut first = [0];
@@ -184,7 +184,7 @@ async fn read_head(client: &mut TcpStream) -> Result<Vec<u8>, Fault> {
         let peeked = client.peek(&mut part).await.map_err(failed)?;
         let before = head.len();
         head.extend(part.iter().take(peeked));
-        // The empty line at the end may begin in bytes that were read before.
+        // The empty line at the end may begin in bytes that were read earlier.
         let from = before.saturating_sub(2);
         let end = head.get(from..).and_then(head_end).map(|end| from + end);
         let consumed = end.map_or(peeked, |end| end - before);
@@ -213,8 +213,8 @@ fn head_end(bytes: &[u8]) -> Option<usize> {
     })
 }
 
-/// Sends a refusal and ends the connection. Further data of the client is read for a while: unread data would make the
-/// system reset the connection, and the client might not see the refusal (RFC 9112, section 9.6).
+/// Sends a refusal and ends the connection. Further data from the client is read for a while: unread data would make
+/// the system reset the connection, and the client might not see the refusal (RFC 9112, section 9.6).
 async fn leave(client: &mut TcpStream, answer: &[u8]) -> io::Result<()> {
     client.write_all(answer).await?;
     client.shutdown().await?;

@@ -114,9 +114,9 @@ impl Remote {
         Ok(Listeners(tunnel))
     }
 
-    /// Connects to the targets for connections that the gateway accepts. If the gateway is lost, or does not listen
-    /// yet, asks it to listen again. When `ending` becomes true, closes the listeners, and returns when all connections
-    /// have ended.
+    /// Connects to the targets for connections that the gateway accepts. If the gateway is lost or not listening yet,
+    /// asks it to listen again. When `ending` becomes true, closes the listeners, and returns when all connections have
+    /// ended.
     pub(crate) async fn run(self: Arc<Self>, mut listeners: Option<Listeners>, mut ending: watch::Receiver<bool>) {
         let mut tunnels = JoinSet::new();
         loop {
@@ -200,7 +200,7 @@ impl Remote {
         timeout(self.config.patience * 3, start).await.map_err(late)?
     }
 
-    /// Serves the streams that the gateway opens on a tunnel, until the tunnel is not needed any more.
+    /// Serves the streams that the gateway opens on a tunnel, until the tunnel is no longer needed.
     async fn serve(
         &self,
         mut tunnel: Tunnel<SecureStream>,
@@ -229,7 +229,7 @@ impl Remote {
                     Next::Leave => {}
                     Next::Ended => break,
                 }
-                // The gateway may have opened a stream meanwhile; it is still served.
+                // The gateway may have opened a stream in the meantime; it is still served.
                 if !said && (place.is_none() || *ending.borrow()) {
                     tunnel.send(&Frame::Bye).await?;
                     said = true;
@@ -256,7 +256,7 @@ impl Remote {
         target: &Target,
         seen: &TunnelGuard,
     ) -> Result<(), TunnelError> {
-        // The gateway names targets, but only targets of our own forwards are connected.
+        // The gateway names targets, but this end connects only to targets of its own forwards.
         let known = self.forwards.iter().any(|forward| forward.target == *target);
         let connect = async {
             match known {

@@ -17,8 +17,8 @@ const BACKLOG: i32 = 1024;
 const MARK: &str = "0x6c68";
 const TABLE: &str = "27752";
 
-/// Listens for diverted connections. Also returns the error that rules out TPROXY, if there is one: TPROXY needs
-/// `CAP_NET_ADMIN`.
+/// Listens for diverted connections. Also returns the error that rules out TPROXY, if there is one, because TPROXY
+/// needs `CAP_NET_ADMIN`.
 pub(super) fn listen(address: SocketAddr) -> io::Result<(TcpListener, Option<io::Error>)> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_reuse_address(true)?;

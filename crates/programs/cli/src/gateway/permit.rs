@@ -8,7 +8,7 @@ use longhaul_tls::admission::Prefix;
 
 use crate::tunnel::Target;
 
-/// Rule for the targets that may be connected.
+/// Rule for the targets to which the gateway may connect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Permit {
     host: Host,
@@ -19,9 +19,9 @@ pub(crate) struct Permit {
 enum Host {
     /// Every host, but no [special](is_special) address.
     Any,
-    /// A name as the peer gives it, but no special address.
+    /// A name exactly as sent by the peer, unless it resolves to a special address.
     Name(String),
-    /// These addresses, even if the peer gives a name that resolves to them.
+    /// These addresses, even if the peer sends a name that resolves to them.
     Addresses(Prefix),
     /// The name `localhost`, and loopback addresses.
     Localhost,
@@ -42,7 +42,7 @@ impl Permits {
         self.0.iter().any(|rule| rule.ports.contains(&target.port()) && rule.may_match(target))
     }
 
-    /// Returns whether `target`, whose name was resolved to `address`, may be connected.
+    /// Returns whether `target`, whose name was resolved to `address`, is permitted.
     ///
     /// Loopback, link-local, unspecified, multicast and broadcast addresses are permitted only by a rule that names
     /// such addresses, so that whoever controls a name cannot direct it to the gateway itself.
@@ -134,7 +134,7 @@ fn is_special_prefix(prefix: &Prefix) -> bool {
     special_bits(prefix.first()).is_some_and(|bits| prefix.bits() >= bits)
 }
 
-/// Returns the length of the longest prefix of a special address that only special addresses have, or `None` if the
+/// Returns the length of the shortest prefix of a special address that only special addresses share, or `None` if the
 /// address is not special.
 fn special_bits(address: IpAddr) -> Option<u8> {
     match address.to_canonical() {
@@ -147,7 +147,8 @@ fn special_bits(address: IpAddr) -> Option<u8> {
             _ => None,
         },
         IpAddr::V6(address) => match address.segments() {
-            // The unspecified and the loopback address, and the deprecated IPv4-compatible ones (RFC 4291, section 2.5.5.1).
+            // The unspecified and the loopback address, and the deprecated IPv4-compatible addresses (RFC 4291, section
+            // 2.5.5.1).
             [0, 0, 0, 0, 0, 0, ..] => Some(96),
             // Local prefixes of translators, with the IPv4 address at a position that only the translator knows (RFC
             // 8215).

@@ -16,7 +16,7 @@ use crate::sync::lock;
 use crate::tunnel::jobs::{Job, Jobs};
 use crate::tunnel::{self, Event, Frame, Group, Listen, Reason, Target, Tunnel, TunnelError};
 
-/// Maximum number of listeners of a group, and of groups of a key.
+/// Maximum number of listeners of a group, and maximum number of groups of a key.
 const MAX_LISTENERS: usize = 32;
 const MAX_GROUPS: usize = 8;
 /// Maximum number of connections of a group that wait for a tunnel.
@@ -39,8 +39,8 @@ struct Membership<'a> {
 }
 
 impl Groups {
-    /// Begins a group. An old group of the same name ends: its forwarder has lost the connection. Returns `None` if the
-    /// forwarder has too many groups.
+    /// Begins a group. An old group of the same name ends, because its forwarder has lost the connection. Returns
+    /// `None` if the forwarder has too many groups.
     fn begin(&self, key: Fingerprint, group: Group, queue: Queue) -> Option<Membership<'_>> {
         let mut groups = lock(&self.0);
         let name = (key, group);
@@ -64,7 +64,7 @@ impl Drop for Membership<'_> {
     fn drop(&mut self) {
         self.queue.end();
         let mut groups = lock(&self.groups.0);
-        // A newer group may have taken the name.
+        // A newer group may now have this name.
         if groups.get(&self.name).is_some_and(|queue| Arc::ptr_eq(queue, &self.queue)) {
             groups.remove(&self.name);
         }
@@ -131,7 +131,7 @@ pub(super) async fn listen<S: Observed>(
             () = becomes(&mut session.ending) => break,
         }
     }
-    // The listeners are closed before the forwarder is told.
+    // The listeners are closed before the forwarder is notified.
     listeners.shutdown().await;
     drop(membership);
     Ok(tunnel.send(&Frame::Bye).await?)

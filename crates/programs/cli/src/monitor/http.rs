@@ -22,8 +22,9 @@ use super::{Monitor, metrics, status};
 
 /// Maximum number of simultaneous clients. Further clients wait.
 const CLIENTS: usize = 256;
-/// Maximum time for the head of a request and, below, for a request and its answer.
+/// Maximum time for the head of a request.
 const HEAD: Duration = Duration::from_secs(1);
+/// Maximum time for a request and its answer.
 const ANSWER: Duration = Duration::from_secs(30);
 /// Maximum size of a request's head in bytes, and maximum number of its headers.
 const MAX_HEAD: usize = 16 << 10;
@@ -47,7 +48,7 @@ pub(crate) struct Server {
 struct Service {
     site: Site,
     monitor: Arc<Monitor>,
-    /// Whether requests for names other than `localhost` are refused. Otherwise, a web page could let its own name
+    /// Whether requests for names other than `localhost` are refused. Otherwise, a web page could make its own name
     /// resolve to this server and read the answers (DNS rebinding).
     checks_host: bool,
 }
@@ -118,7 +119,7 @@ impl Service {
     }
 }
 
-/// Returns whether a request names its server by an address or as `localhost`. A page of another site can only send
+/// Returns whether a request names its server by an address or as `localhost`. A page from another site can only send
 /// requests with that site's name.
 fn is_for_us<B>(request: &Request<B>) -> bool {
     let mut hosts = request.headers().get_all(HOST).iter();

@@ -9,12 +9,13 @@ use super::{Monitor, Role};
 use crate::report::{count, duration, rate, round_trip};
 use crate::sync::lock;
 
-/// Bytes from which on a share of lost ones is shown. A retransmitted handshake would be most of less.
+/// Minimum number of bytes for which the share of lost bytes is shown. With fewer bytes, a retransmitted handshake
+/// would dominate the share.
 const LEAST: u64 = 100_000;
 
 impl Monitor {
-    /// Returns what a person wants to know at a glance, the most important first. Data from tunnels goes down to
-    /// clients of a forwarder, and up to targets of a gateway.
+    /// Returns a summary, most important values first. Data from tunnels counts as down at a forwarder, and as up at a
+    /// gateway.
     #[expect(clippy::disallowed_methods, reason = "people read real time")]
     pub(super) fn glance(&self) -> Vec<String> {
         let uptime = Instant::now().saturating_duration_since(self.started).as_secs_f64();

@@ -1,15 +1,15 @@
-//! Initial window of a tunnel that has carried nothing yet: its share of the windows that other tunnels to the same
-//! host have found (ensemble sharing; RFC 9040, section 7).
+//! Initial window of a tunnel that has carried nothing yet: its share of the windows of other tunnels to the same host
+//! (ensemble sharing; RFC 9040, section 7).
 
 use super::{Link, TunnelGuard};
 use crate::sync::lock;
 
-/// Acknowledged bytes from which on the congestion window of a tunnel counts as measured rather than initial. The
-/// handshakes take less.
+/// Number of acknowledged bytes after which the congestion window of a tunnel counts as measured rather than initial.
+/// The handshakes take less.
 const CARRIED: u64 = 32 << 10;
 
 impl TunnelGuard {
-    /// Returns the window with which the tunnel may start, if it has carried nothing yet but others have.
+    /// Returns the window with which the tunnel may start, if it has carried nothing yet, but others have.
     pub(crate) fn share(&self) -> Option<u64> {
         let mut state = lock(&self.monitor.state);
         let own = state.tunnels.get_mut(&self.number)?;
@@ -34,7 +34,7 @@ fn has_carried(link: &Link) -> bool {
 }
 
 /// Divides the sum of the measured windows by the number of tunnels that send, including the new one. The result is at
-/// most the largest of these windows, because no tunnel has found more.
+/// most the largest of these windows, because no tunnel has measured more.
 fn share(others: &[(&Link, bool)]) -> Option<u64> {
     let busy = others.iter().filter(|(_, busy)| *busy).count() as u64;
     let windows = || others.iter().filter(|(link, _)| has_carried(link)).map(|(link, _)| link.cwnd_bytes);

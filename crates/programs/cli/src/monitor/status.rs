@@ -37,7 +37,7 @@ impl Monitor {
             uptime_seconds: rounded(now.saturating_duration_since(self.started)),
             pool: pool,
             tunnels: state.tunnels.len(),
-            // `connections` has at most 500 of them.
+            // `connections` contains at most 500 of them.
             open: open,
             connections_total: state.totals.streams,
             sent_bytes: sent_bytes,

@@ -171,8 +171,8 @@ impl Test<'_> {
         sends.map(|(number, sends)| (number, sends, Hello::new(&self.cookie, Some(number as u16))))
     }
 
-    /// Connects the streams. The server learns at once the numbers of the streams on which it sends. On the others, the
-    /// number precedes the first data in the same write, so that nothing is sent before the data.
+    /// Connects the streams. The client sends the numbers of the streams on which the server sends at once. On the
+    /// other streams, the number precedes the first data in the same write, so that nothing is sent before the data.
     async fn connect_tcp(&self, ports: &[u16]) -> Result<Vec<Stream>> {
         let mut server = self.control.peer_addr()?;
         server.set_port(ports.first().copied().unwrap_or(server.port()));

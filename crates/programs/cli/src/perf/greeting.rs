@@ -14,11 +14,11 @@ use longhaul_tls::admission::{Admission, Limits, Ticket};
 
 use crate::transport::{self, rtt};
 
-/// Limits on connections without a hello. They exceed the number of streams of any test, which send nothing until it
-/// starts. Beyond a limit, one of these connections is evicted.
+/// Limits on connections that have not sent a hello. They exceed the number of streams of any test, because streams
+/// send nothing until the test starts. If a limit is exceeded, one of these connections is evicted.
 const STRANGERS: Limits = Limits { all: 1024, per_address: 512 };
 const GREETING: Duration = Duration::from_secs(30);
-/// Maximum number of clients that are refused with a message at the same time; further ones are reset.
+/// Maximum number of clients that are refused with a message at the same time; further clients are reset.
 pub(crate) const REFUSALS: usize = 32;
 
 /// A connection that has sent its hello.
@@ -38,8 +38,8 @@ impl Arrival {
 /// Task of a listener, which closes when this is dropped.
 pub(crate) type Door = JoinSet<()>;
 
-/// Sends each connection with a valid hello to `arrivals`, and with it the parameters of the test that a control
-/// connection requests. A failure of the listener is sent, too, and ends the task.
+/// Sends each connection with a valid hello to `arrivals`, together with the parameters of the test that a control
+/// connection requests. A failure of the listener is also sent, and ends the task.
 pub(crate) fn open(listener: TcpListener, arrivals: mpsc::Sender<io::Result<Arrival>>) -> Door {
     Door::from_iter([welcome(listener, arrivals)])
 }
@@ -54,7 +54,7 @@ async fn welcome(listener: TcpListener, arrivals: mpsc::Sender<io::Result<Arriva
                     Some(ticket) => {
                         strangers.spawn(greet(stream, ticket, arrivals.clone()));
                     }
-                    // No other connection makes room for this one.
+                    // No other connection can be evicted in favour of this one.
                     None => stream.abort(),
                 },
                 Err(error) => {
@@ -99,7 +99,7 @@ async fn hear(stream: &mut TcpStream, ticket: &Ticket) -> io::Result<(Hello, Opt
     }
 }
 
-/// Refuses a client, and tells it the reason.
+/// Refuses a client with a reason.
 pub(crate) async fn refuse(mut control: TcpStream, reason: String, patience: Duration) {
     if !matches!(timeout(patience, tell(&mut control, reason)).await, Ok(Ok(()))) {
         control.abort();

@@ -249,7 +249,7 @@ fn stream_end<'a>(number: usize, pair: Pair<'a>, is_udp: bool) -> impl Serialize
     let Pair { sends, sender, receiver } = pair;
     let udp = receiver.udp.unwrap_or_default();
     object! {
-        // Like iperf3, takes the loss and the jitter from the receiver, and the other figures from the sender.
+        // Like iperf3, uses the receiver's loss and jitter, and the sender's other figures.
         #[serde(flatten)] udp: is_udp.then(|| object! {
             udp: object! {
                 socket: stream_id(number),

@@ -22,7 +22,7 @@ impl Meter {
     }
 }
 
-/// State of a stream, accumulated since the start.
+/// State of a stream, accumulated since its start.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Gauge {
     bytes: u64,

@@ -19,8 +19,8 @@ pub(crate) struct Departures {
 
 impl Departures {
     /// Creates the departure times of datagrams with `length` bytes of payload at `rate` bit/s; 0 is unlimited. The
-    /// datagrams leave in equally spaced bursts of `burst`, or, with the seed `poisson`, as a Poisson process with that
-    /// mean rate.
+    /// datagrams are sent in equally spaced bursts of `burst`, or, with the seed `poisson`, as a Poisson process with
+    /// that mean rate.
     pub(crate) fn new(length: usize, (rate, burst): (u64, u32), poisson: Option<u64>) -> Self {
         let gap = if rate == 0 { 0.0 } else { length as f64 * 8.0 / rate as f64 };
         let mut random = poisson.map(ChaCha8Rng::seed_from_u64);
@@ -71,7 +71,7 @@ impl Sleeper {
         Ok(Self { clock, timer: tokio::io::unix::AsyncFd::new(timer)? })
     }
 
-    /// Sleeps until `time`, and returns some tens of microseconds late; returns at once if that time has passed.
+    /// Sleeps until `time`, and returns a few tens of microseconds late; returns at once if that time has passed.
     pub(crate) async fn until(&self, time: Duration) -> io::Result<()> {
         let Some(left) = time.checked_sub(self.clock.elapsed()).filter(|left| !left.is_zero()) else { return Ok(()) };
         let nanos = u64::try_from(left.as_nanos()).unwrap_or(u64::MAX);

@@ -186,7 +186,7 @@ pub enum Message {
     Ready,
     /// All streams are ready: the clocks start.
     Start,
-    /// The user stops the test: the sender of each stream ends it.
+    /// The user has stopped the test: the sender of each stream ends it.
     Stop,
     Output(String),
     /// This end sends no further datagrams. For each stream on which it sends, in order, this is the number of

@@ -1,4 +1,4 @@
-//! What is known of a test. The modules `text` and `json` show it.
+//! Data of a test, which the modules `text` and `json` format.
 
 use super::protocol::Params;
 use super::results::{Interval, Results, StreamResult, Sum};
@@ -14,7 +14,7 @@ pub struct Report {
     pub(super) cookie: String,
     /// The streams by number.
     pub(super) streams: Vec<Facts>,
-    /// Intervals so far, if all are shown at the end.
+    /// Intervals so far, if they are shown at the end.
     pub(super) intervals: Vec<Interval>,
     /// The server's report, if requested.
     pub(super) server_output: Option<String>,
@@ -27,7 +27,7 @@ impl Report {
     }
 }
 
-/// Results of a stream at its two ends.
+/// Results of a stream at both ends.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pair<'a> {
     /// Whether this end sends.

@@ -37,10 +37,10 @@ pub struct Reporter {
     form: Form,
     /// Log file; `None` is standard output.
     file: Option<File>,
-    /// Output so far, limited to what a client may request.
+    /// Output so far, limited to the size that a client may request.
     written: RefCell<String>,
     has_intervals: bool,
-    /// Ends the test if the reader of the report has exited.
+    /// Stops the test if the reader of the report has exited.
     pub(crate) stop: Option<watch::Sender<bool>>,
     failure: RefCell<Option<io::Error>>,
 }
@@ -68,7 +68,7 @@ impl Reporter {
         })
     }
 
-    /// Writes text. Part of it may come from the other end, which must not be able to control the terminal.
+    /// Writes text. Part of it may originate from the other end, which must not be able to control the terminal.
     fn say(&self, text: impl FnOnce(&Style) -> String) {
         if let Form::Text(style) = &self.form {
             self.write(&text(style).split('\n').map(escaped).collect::<Vec<_>>().join("\n"));
@@ -95,7 +95,7 @@ impl Reporter {
         }
     }
 
-    /// Checks that everything was written. That a reader of standard output has exited is not an error.
+    /// Checks that everything was written. It is not an error if the reader of standard output has exited.
     pub(crate) fn check(&self) -> Result<()> {
         self.failure.borrow_mut().take().map_or(Ok(()), Err).context("cannot write the report")
     }

@@ -19,7 +19,7 @@ const TIMES: std::ops::RangeInclusive<f64> = 0.0..=200_000.0;
 pub struct Results {
     pub streams: Vec<StreamResult>,
     pub intervals: Vec<Interval>,
-    /// Number of intervals that were left out to fit in a message.
+    /// Number of intervals omitted so that the results fit in a message.
     pub intervals_left_out: u64,
     pub cpu: Cpu,
 }
@@ -97,8 +97,8 @@ pub struct StreamInterval {
     pub udp: Option<UdpSample>,
 }
 
-/// State of a TCP connection at the end of an interval, and what it did within the interval. Times are in microseconds,
-/// windows in bytes, rates in bytes per second.
+/// State of a TCP connection at the end of an interval, and its activity within the interval. Times are in
+/// microseconds, windows in bytes, rates in bytes per second.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TcpSample {
     pub retransmits: u64,
@@ -126,7 +126,7 @@ pub struct TcpSample {
 pub struct UdpSample {
     /// Number of datagrams sent, as far as the receiver knows.
     pub packets: u64,
-    /// Number of datagrams that did not arrive. It is negative in an interval in which datagrams arrived that had been
+    /// Number of datagrams that did not arrive. It is negative in an interval in which datagrams arrive that had been
     /// counted as lost.
     pub lost: i64,
     /// Number of datagrams that arrived after later ones.

@@ -34,7 +34,7 @@ pub(crate) enum Channel {
     Udp(UdpSocket),
 }
 
-/// End of a stream: its number and the time in seconds after the start.
+/// End of a stream: its number, and the time in seconds after the start.
 type Stopped = (usize, f64);
 
 struct Half<'a> {
@@ -50,13 +50,13 @@ struct Half<'a> {
     last: f64,
     /// Start of the measurement in seconds after the start of the test; `None` until then.
     base: Option<f64>,
-    /// The first intervals, as many as fit in a message to the other end, and the number of the others.
+    /// The first intervals, as many as fit in a message to the other end, and the number of omitted ones.
     intervals: Vec<Interval>,
     left_out: u64,
 }
 
-/// Runs `streams`, including the expected ones as they arrive. Tells the other end on `control` when this end has sent
-/// its last datagram. `done` receives the numbers of datagrams that the other end has sent.
+/// Runs `streams`, including the expected ones as they arrive. Notifies the other end on `control` when this end has
+/// sent its last datagram. `done` receives the numbers of datagrams that the other end has sent.
 pub(crate) async fn run(
     (params, timing): (&Params, Timing),
     streams: Vec<Stream>,
@@ -124,7 +124,7 @@ fn passed_on(ended: Result<Result<()>, JoinError>) -> Result<()> {
 impl Half<'_> {
     /// Starts the task of a stream.
     fn begin(&mut self, number: usize, stream: Stream) {
-        // The number among the streams on which the other end sends.
+        // The index among the streams on which the other end sends.
         let place = self.readers.iter().take(number).filter(|reader| !reader.sender).count();
         let Some((reader, facts)) = self.readers.get_mut(number).zip(self.facts.get_mut(number)) else { return };
         *facts = Facts::new(&stream.channel);
@@ -200,7 +200,7 @@ impl Half<'_> {
         let begin = if self.base.is_some() { omit } else { 0.0 };
         let interval = self.params.interval;
         let regular = (interval > 0.0).then(|| {
-            // If an interval ended late, the next regular end may be very near: then it is skipped.
+            // If an interval ended late, the next regular end may be very close, and is then skipped.
             begin + interval * (((self.last - begin) / interval + 0.1).floor() + 1.0)
         });
         if self.base.is_none() {

@@ -1,4 +1,4 @@
-//! Server, which runs the tests of its clients one after the other.
+//! Server, which runs the tests of its clients one after another.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -26,7 +26,7 @@ use crate::transport;
 /// Ports of the streams, the separate listener for TCP, which closes when dropped, and the sockets for UDP.
 type Prepared = (Vec<u16>, Option<Door>, Vec<UdpSocket>);
 
-/// Maximum number of connections that have sent a hello and wait: more than the streams of any test.
+/// Maximum number of waiting connections that have sent a hello: more than the number of streams of any test.
 const WAITING: usize = 512;
 /// Maximum number of control connections of completed tests that the clients have not closed yet.
 const MAX_ENDING: usize = 32;
@@ -35,8 +35,8 @@ const BUSY: &str = "the server is busy running a test. try again later";
 
 type Arrivals = mpsc::Receiver<io::Result<Arrival>>;
 
-/// Serves clients without end, or only one with `--one-off`.
-/// Returns an error if the socket fails, or if the only test failed.
+/// Serves clients forever, or only one with `--one-off`. Returns an error if the socket fails, or if the only test
+/// failed.
 pub(crate) async fn run(options: &Options) -> Result<()> {
     let listener = listen(options).context("unable to start listener for connections")?;
     let address = listener.local_addr()?;
@@ -67,7 +67,7 @@ pub(crate) async fn run(options: &Options) -> Result<()> {
             control.abort();
         }
         if options.one_off {
-            // Other clients learn at once that the server has ended.
+            // Other clients are notified at once that the server has ended.
             drop((door, arrivals));
             while ending.join_next().await.is_some() || refused.join_next().await.is_some() {}
             return outcome.and(written);
@@ -123,12 +123,13 @@ struct Test<'a> {
     /// TCP streams as they arrive, with their numbers.
     streams: mpsc::Receiver<(usize, TcpStream)>,
     wants_output: bool,
-    /// Reason why the test was refused, until the client has been told.
+    /// Reason why the test was refused, until the client has been notified.
     refusal: Option<String>,
 }
 
 impl Test<'_> {
-    /// Runs the test of this client, and refuses other clients meanwhile. Streams of the test are passed on to `to_test`.
+    /// Runs the test of this client, and refuses other clients in the meantime. Streams of the test are passed on to
+    /// `to_test`.
     async fn run(
         &mut self,
         params: Params,
@@ -185,7 +186,7 @@ impl Test<'_> {
         let checked = params.check().and_then(|()| limits.check(&params)).map_err(anyhow::Error::msg);
         let mut local = self.control.local_addr()?;
         if let (SocketAddr::V6(local), SocketAddr::V6(peer)) = (&mut local, peer) {
-            // Both addresses of a link-local connection are on the same link, but only that of the peer names it.
+            // Both addresses of a link-local connection are on the same link, but only the peer's address names it.
             local.set_scope_id(peer.scope_id());
         }
         let (ports, _door, sockets) = match checked.and_then(|()| self.prepare(&params, local, doors)) {
@@ -207,7 +208,7 @@ impl Test<'_> {
     }
 
     /// Opens the listener or the sockets for the streams; returns their ports. `local` is the address at which the
-    /// client has reached the server. UDP sockets are bound to it, because their answers have to come from there.
+    /// client has reached the server. UDP sockets are bound to it, because their replies have to come from there.
     fn prepare(
         &self,
         params: &Params,

@@ -59,7 +59,7 @@ fn sample(stream: &TcpStream, meter: &Meter) {
     }
 }
 
-/// Detects, by periodic checks, a receiver that accepts nothing for long although data is waiting.
+/// Detects, by periodic checks, a receiver that accepts nothing for a long time although data is waiting.
 #[derive(Debug, Default)]
 struct Watchdog {
     acknowledged: u64,
@@ -96,7 +96,7 @@ pub(crate) struct Load {
     pub(crate) burst: u32,
 }
 
-/// Sends a load until the time or the number of bytes is used up, and waits until the receiver has confirmed all data.
+/// Sends data until the time or the number of bytes is used up, and waits until the receiver has confirmed all data.
 /// Calls `stopped` with the end of the stream's measurement.
 pub(crate) async fn send(
     mut stream: TcpStream,
@@ -111,7 +111,7 @@ pub(crate) async fn send(
     write(&mut stream, &meter, &timing, load, &mut watchdog).await.context("sending failed")?;
     let end = timing.elapsed();
     stream.shutdown().await.context("sending failed")?;
-    // A timed test ends at its time, a test of a number of bytes when all of them have been confirmed.
+    // A timed test ends at its time, and a test of a number of bytes when all of them have been confirmed.
     let mut stopped = Some(stopped);
     if timing.is_timed()
         && let Some(stopped) = stopped.take()
@@ -183,7 +183,7 @@ async fn write(
                 if counted > 0 {
                     meter.with(|gauge| gauge.count(counted, timing.elapsed()));
                 }
-                // If the connection accepts everything at once, other tasks still need their turn.
+                // If the connection accepts everything at once, other tasks still need to run.
                 tokio::task::consume_budget().await;
             }
         }

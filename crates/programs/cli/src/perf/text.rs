@@ -60,7 +60,7 @@ fn header(report: &Report, is_summary: bool) -> String {
     format!("[ ID]{role} Interval           Transfer     Bitrate{rest}")
 }
 
-/// Returns a line for the stream `number`, or for the sum of all if there is no number. `sends` is whether this end
+/// Returns a line for the stream `number`, or for the sum of all if there is no number. `sends` states whether this end
 /// sends.
 fn line(
     (report, scale): (&Report, Scale),

@@ -23,7 +23,7 @@ pub(crate) struct Timing {
     omit: f64,
     seconds: Option<f64>,
     budget: Arc<Budget>,
-    /// Whether sent bytes count. They do not during the omitted time.
+    /// Whether sent bytes count. During the omitted time, they do not.
     counting: Arc<AtomicBool>,
     /// Whether the test has failed. Threads, which do not end with their task, have to check it.
     pub(crate) cancelled: Stop,

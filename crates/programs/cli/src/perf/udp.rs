@@ -17,8 +17,8 @@ use super::results::UdpSample;
 use super::timing::Timing;
 use crate::sync::blocking;
 
-/// Length of the header of a datagram in bytes: a mark, the number of the datagram, counted from 1, and the time of the
-/// sender's clock in nanoseconds.
+/// Length of the header of a datagram in bytes: a mark, the number of the datagram, counted from 1, and the sender's
+/// time in nanoseconds.
 pub(crate) const HEADER: usize = 20;
 /// Maximum payload of a datagram in bytes, over IPv4.
 pub(crate) const MAX_LENGTH: usize = 65_507;
@@ -27,7 +27,7 @@ const MARK: [u8; 4] = *b"lhpd";
 const KNOCKING: Duration = Duration::from_millis(100);
 /// Length of a nonce in hexadecimal characters.
 const NONCE: usize = 32;
-/// Silence after which a receiver no longer waits for late datagrams once the sender is done.
+/// Silence after which a receiver no longer waits for late datagrams once the sender has finished.
 const QUIET: Duration = Duration::from_millis(300);
 /// Maximum duration of that wait.
 const STRAGGLING: Duration = Duration::from_secs(3);
@@ -69,7 +69,7 @@ pub(crate) async fn knock(sockets: &[(UdpSocket, Hello)]) -> io::Result<()> {
 
 /// Waits until the client of this test, at the address `client`, sends a [`Knock`] and answers a challenge; then
 /// connects `socket` to its address and port. Other datagrams are not answered, and no answer is longer than the
-/// datagram that elicited it.
+/// datagram that it answers.
 pub(crate) async fn answer(socket: UdpSocket, hello: &Hello, client: IpAddr) -> io::Result<UdpSocket> {
     let mut key = [0; blake3::KEY_LEN];
     getrandom::fill(&mut key).map_err(io::Error::other)?;
@@ -116,7 +116,7 @@ fn decode(datagram: &[u8]) -> Option<(u64, u64)> {
 }
 
 /// Sends datagrams of `length` bytes at the times of `departures`, until the time or the number of bytes is used up.
-/// Runs on a thread of its own, so that no other work delays it.
+/// Runs on a separate thread, so that no other work delays it.
 pub(crate) async fn send(
     socket: UdpSocket,
     meter: Arc<Meter>,
@@ -207,7 +207,7 @@ impl Tracker {
     }
 }
 
-/// Receives until all datagrams have arrived, or the rest is given up as lost. `done` announces the number sent on this
+/// Receives until all datagrams have arrived, or the rest counts as lost. `done` announces the number sent on this
 /// stream, at `index` among the received streams. Calls `stopped` with the time of the last arrival.
 pub(crate) async fn receive(
     socket: UdpSocket,

@@ -26,7 +26,7 @@ fn power(suffix: char) -> Option<u8> {
     "kmgt".find(suffix.to_ascii_lowercase()).map(|at| at as u8 + 1)
 }
 
-/// Scaling of figures: each by its own magnitude, or all alike.
+/// Scaling of figures: each by its own magnitude, or all by the same factor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Scale {
     /// The unit that gives three digits.

@@ -27,7 +27,8 @@ pub struct Cpu {
 }
 
 impl Reading {
-    /// Takes a reading of this process at the current time of `clock`. All else is 0 on systems other than Linux.
+    /// Takes a reading of this process at the current time of `clock`. All other values are 0 on systems other than
+    /// Linux.
     pub(crate) fn take(clock: Stopwatch) -> Self {
         let (total, user, rss) = read_process();
         Self { at: clock.elapsed().as_secs_f64(), total, user, rss }

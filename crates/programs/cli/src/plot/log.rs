@@ -114,7 +114,7 @@ impl Address {
 }
 
 impl Transfer {
-    /// Reads a log. Ignores unknown records, and an incomplete last one.
+    /// Reads a log. Ignores unknown records, and an incomplete last record.
     pub(crate) fn read(mut log: impl BufRead) -> Result<Self, LogError> {
         let (mut transfer, mut record) = (Self::default(), Vec::new());
         for number in 1.. {
@@ -165,7 +165,7 @@ impl Transfer {
     }
 
     /// Adds the known ones of these values: the latest and the smoothed round-trip time in milliseconds; the congestion
-    /// window, what is in flight, and what was marked lost and retransmitted so far, in bytes.
+    /// window, the bytes in flight, and the bytes marked lost and retransmitted so far.
     pub(super) fn sample(&mut self, now: f64, millis: [Option<f64>; 2], bytes: [Option<f64>; 4]) {
         let Self { latest_rtt, smoothed_rtt, cwnd, in_flight, lost, retransmitted, .. } = self;
         let series = [latest_rtt, smoothed_rtt, cwnd, in_flight, lost, retransmitted];

@@ -6,7 +6,7 @@ use longhaul_plot::path::thinned;
 const BUCKETS: usize = 1024;
 /// Initial width of a bucket in seconds.
 const WIDTH: f64 = 1e-3;
-/// Maximum number of points. Beyond it, points that cannot be told apart are removed.
+/// Maximum number of points. Beyond it, points that cannot be distinguished are removed.
 const POINTS: usize = 1 << 16;
 
 /// A sum over time, such as a number of bytes, in buckets of equal width.

@@ -19,7 +19,7 @@ struct Extra {
 
 pub(super) struct Access {
     file: PathBuf,
-    /// Keys that are allowed for this run, in addition to those of the file.
+    /// Keys that are allowed for this run, in addition to those in the file.
     extra: Mutex<Vec<Extra>>,
     current: watch::Sender<Arc<AllowedPeers>>,
 }
@@ -59,7 +59,7 @@ impl Access {
         self.current.borrow().count(permission)
     }
 
-    /// Completes when a key has lost one of these permissions.
+    /// Completes when a key has lost any of these permissions.
     pub(super) async fn revoked(&self, key: &Fingerprint, permissions: &[Permission]) {
         let mut current = self.current.subscribe();
         let lost = |list: &Arc<AllowedPeers>| !permissions.iter().all(|permission| list.may(key, *permission));
@@ -67,7 +67,7 @@ impl Access {
         let _ = current.wait_for(lost).await;
     }
 
-    /// Reloads the list at each of these signals. If the new list is not valid, the old one stays in force. Does not
+    /// Reloads the list at each of these signals. If the new list is not valid, the old one remains in force. Does not
     /// return.
     pub(super) async fn reload_on(&self, mut hangups: Hangups, permission: Permission, screen: &Screen) {
         loop {

@@ -86,7 +86,7 @@ impl Dialer<'_> {
     }
 }
 
-/// Returns the next connection of a peer that knows the code of `desk`. Never completes without a desk.
+/// Returns the next connection from a peer that knows the code of `desk`. Never completes without a desk.
 pub(super) async fn known(desk: &mut Option<CodeDesk>) -> io::Result<(SecureStream, SocketAddr)> {
     match desk {
         Some(desk) => desk.next().await,
@@ -179,7 +179,7 @@ async fn attempt(
     answerer: Arc<Answerer>,
     ticket: Ticket,
 ) -> Result<(SecureStream, SocketAddr), (SocketAddr, CodeError)> {
-    // The time limit is that of the handshake.
+    // The time limit is the same as for the handshake.
     let time = HandshakeLimits::default().time_on(stream.info().ok().and_then(|info| info.rtt));
     let answered = tokio::select! {
         answered = timeout(time, answerer.answer(&mut stream, || ticket.has_spoken())) => answered,

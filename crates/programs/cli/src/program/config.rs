@@ -1,7 +1,7 @@
 //! The configuration file: options of the command line, in TOML.
 //!
-//! Keys are derived from clap's definition of the command line. Options of the file are inserted before those of the
-//! command line. An option is left out if the command line has the same one or one that excludes it.
+//! Keys are derived from clap's definition of the command line. Options from the file are inserted before those of the
+//! command line. An option is omitted if the command line contains the same option or one that excludes it.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -57,7 +57,7 @@ fn read(named: Option<&PathBuf>) -> Result<Option<(PathBuf, String)>> {
     }
 }
 
-/// Returns whether a file does not exist, or lies in a directory of another user that cannot be searched, so that it
+/// Returns whether a file does not exist, or is in a directory of another user that cannot be searched, so that it
 /// cannot be this user's.
 fn is_nowhere(file: &Path, error: &io::Error) -> bool {
     let closed = || {
@@ -155,7 +155,7 @@ impl Settings {
         arguments
     }
 
-    /// Returns the options that the file, but not the command line, sets for the sub-command `path`.
+    /// Returns the options that the file sets for the sub-command `path`, but the command line does not.
     fn words(&self, command: &Command, matches: &ArgMatches, path: &[String]) -> Vec<String> {
         let given: Vec<_> = command
             .get_arguments()
@@ -180,7 +180,8 @@ impl Settings {
     }
 }
 
-/// Returns the key of an option. Operands have none, nor have options that only make sense on the command line.
+/// Returns the key of an option. Operands have no key, and neither do options that are meaningful only on the command
+/// line.
 fn key_of(arg: &Arg, root: bool) -> Option<String> {
     let id = arg.get_id().as_str();
     if arg.is_positional() || matches!(id, "help" | "version" | CONFIG) || arg.is_global_set() && !root {

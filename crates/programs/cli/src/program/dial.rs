@@ -47,7 +47,7 @@ impl Target {
         Ok(Self { host: host.to_lowercase(), port })
     }
 
-    /// Returns the target without its port if that is `port`.
+    /// Returns the target, without its port if the port is `port`.
     pub(super) fn short(&self, port: u16) -> String {
         if self.port == port { self.host.clone() } else { self.to_string() }
     }
@@ -64,7 +64,7 @@ impl std::fmt::Display for Target {
     }
 }
 
-/// Returns the authority of `--ca`, with the name that it must have certified for `target`.
+/// Returns the authority of `--ca`, with the name that its certificate for `target` must contain.
 pub(super) fn authority(file: Option<&Path>, target: &Target) -> Result<Option<(Authority, String)>, AuthorityError> {
     let name = address::without_zone(&target.host).0.to_owned();
     file.map(|file| Ok((Authority::open(file)?, name))).transpose()
@@ -130,8 +130,8 @@ impl Dialer<'_> {
         Ok((stream.with_context(|| self.failed())?, true))
     }
 
-    /// Adds the key of the peer to the known ones. If the file cannot be written, the connection is still used. Fails
-    /// if the file is not valid, or meanwhile has another key of the peer.
+    /// Adds the key of the peer to the known keys. If the file cannot be written, the connection is still used. Fails
+    /// if the file is not valid or has since received a different key for the peer.
     pub(super) fn remember(&self, key: Fingerprint, screen: &Screen) -> Result<(), ListError> {
         let name = &self.name;
         match self.known.add(name, key) {
@@ -231,7 +231,7 @@ impl Dialer<'_> {
 
 /// Returns whether a later attempt may succeed, after a failed connection or name look-up.
 pub(super) fn is_outage(error: &anyhow::Error) -> bool {
-    // `InvalidInput` is a refused congestion control, which stays refused.
+    // `InvalidInput` means a refused congestion control, which will be refused again.
     let may_pass = |error: &io::Error| error.kind() != io::ErrorKind::InvalidInput;
     match error.downcast_ref::<TlsError>() {
         Some(error) => matches!(error, TlsError::TimedOut | TlsError::Connection(_)),

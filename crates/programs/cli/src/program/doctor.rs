@@ -14,7 +14,7 @@ use crate::probe::first_that_answers;
 use crate::progress::{Detail, columns};
 use crate::report;
 
-/// Highest rate to try in bit/s, unless --bandwidth names another one.
+/// Highest rate to try in bit/s, unless --bandwidth is given.
 const MAX_RATE: u64 = 64_000_000;
 /// Highest rate to try in bit/s even if --bandwidth is higher: 50 MB within one step.
 const LIMIT: u64 = 1_000_000_000;

@@ -42,7 +42,7 @@ pub(super) async fn run(args: &ForwardArgs, screen: &Screen) -> Result<()> {
         );
     };
     let gateway = Target::parse(gateway, GATEWAY_PORT)?;
-    // Binds all ports first, so that a port that is taken is found before anything is sent.
+    // Binds all ports first, so that a port in use is detected before anything is sent.
     let local = args.local.iter().map(|forward| (&forward.bind, forward.port, Some(forward.target.clone())));
     let dynamic = args.dynamic.iter().map(|forward| (&forward.bind, forward.port, None));
     let mut sources = Vec::new();
@@ -158,8 +158,8 @@ fn transparent(args: &ForwardArgs, screen: &Screen) -> Result<Vec<Source>> {
     Ok(sources)
 }
 
-/// Builds the first tunnel, and returns it with the key of the gateway. Tries again if the gateway or its name is not
-/// available yet. Returns errors that are permanent.
+/// Opens the first tunnel, and returns it with the key of the gateway. Retries if the gateway or its name is not
+/// available yet. Returns permanent errors.
 async fn reach(
     dialer: &Dialer<'_>,
     args: &ForwardArgs,
@@ -168,7 +168,7 @@ async fn reach(
     let (mut pause, mut said) = (PAUSE.0, false);
     loop {
         let error = match near::open(dialer, &args.access, screen).await {
-            // A gateway creates its code at the start, and the code cannot be used again.
+            // A gateway creates its code at the start, and the code can be used only once.
             Err(error) if args.access.code.is_none() && is_outage(&error) => error,
             result => return result,
         };

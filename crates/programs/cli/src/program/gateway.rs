@@ -115,7 +115,7 @@ pub(super) async fn run(args: &GatewayArgs, screen: &Screen) -> Result<()> {
             Some(_) = tunnels.join_next() => {}
         }
     }
-    // Streams in progress may end, but no further tunnel is accepted.
+    // Streams in progress may complete, but no further tunnel is accepted.
     drop(listener);
     screen.say("ending when all connections have ended");
     end.send_replace(true);
@@ -132,7 +132,7 @@ fn permissions(args: &GatewayArgs) -> &'static [Permission] {
     if args.permit_listen.is_empty() { &[Permission::Forward] } else { &[Permission::Forward, Permission::Listen] }
 }
 
-/// State that the tunnels of a key share.
+/// State shared by the tunnels of a key.
 #[derive(Clone)]
 struct Share {
     limits: RateLimits,

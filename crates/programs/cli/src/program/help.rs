@@ -1,4 +1,4 @@
-//! What `-h` and `--help` show: the options that people use, or all in groups.
+//! Output of `-h` and `--help`: the common options, or all options in groups.
 
 use clap::{Arg, Command, CommandFactory as _};
 
@@ -33,7 +33,7 @@ const TEMPLATE: &str = "{about-with-newline}\n{usage-heading} {usage}{after-help
 /// Lines with examples in short help, below their heading.
 const EXAMPLES: usize = 3;
 
-/// Options in short help besides operands, by command. Commands that are not listed show all.
+/// Options in short help besides operands, by command. Commands that are not listed show all of their options.
 const SHOWN: [(&str, &[&str]); 6] = [
     (
         "send",
@@ -46,7 +46,7 @@ const SHOWN: [(&str, &[&str]); 6] = [
     ("perf", &["server", "client", "port", "time", "parallel", "reverse", "udp", "bitrate", "json", "congestion"]),
 ];
 
-/// Groups of options in long help. Others stand first.
+/// Groups of options in long help. Other options come first.
 const GROUPS: [(&str, &[&str]); 6] = [
     ("Who may connect", &["allow", "accept_new", "ca", "code", "meet", "remember", "plaintext"]),
     (

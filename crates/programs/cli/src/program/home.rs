@@ -32,8 +32,8 @@ impl Home {
 
     /// Returns the key of this machine, which is created at first use, and the directory.
     ///
-    /// If there is no place for a key, as in a container or for a system user, and a one-time `code` authenticates both
-    /// ends, the key is created for this run only.
+    /// If the key cannot be stored, as in a container or for a system user, and a one-time `code` authenticates both
+    /// ends, a key is created for this run only.
     pub(super) fn open(code: bool, screen: &Screen) -> Result<(Identity, Option<Self>)> {
         match Self::find().and_then(|home| Ok((home.identity()?, home))) {
             Ok((identity, home)) => Ok((identity, Some(home))),
@@ -45,7 +45,7 @@ impl Home {
         }
     }
 
-    /// Does the same as [`open`](Self::open) for programs that need a permanent key.
+    /// Like [`open`](Self::open), for programs that need a permanent key.
     pub(super) fn with_key() -> Result<(Identity, Self)> {
         let home = Self::find()?;
         Ok((home.identity()?, home))
@@ -76,7 +76,7 @@ impl Home {
         }
     }
 
-    /// Returns the path of `allowed-peers`, or a path without a file if there is no directory.
+    /// Returns the path of `allowed-peers`, or a path that does not exist if there is no directory.
     pub(super) fn allowed_file_of(home: Option<&Self>) -> PathBuf {
         home.map(Self::allowed_file).unwrap_or_default()
     }
@@ -87,7 +87,7 @@ impl Home {
     }
 }
 
-/// Returns the directory for control sockets: `$XDG_RUNTIME_DIR/longhaul`, or `run` beside the key.
+/// Returns the directory for control sockets: `$XDG_RUNTIME_DIR/longhaul`, or `run` next to the key.
 #[cfg(unix)]
 pub(super) fn runtime_directory() -> Option<PathBuf> {
     let given = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_absolute());
@@ -103,7 +103,7 @@ pub(super) fn config_directory() -> Option<PathBuf> {
     directory("XDG_CONFIG_HOME", ".config", |name| std::env::var_os(name))
 }
 
-/// Returns the directory in the variable `name`, or `usual` in the user's home directory (XDG Base Directory
+/// Returns the directory in the variable `name`, or else `usual` in the user's home directory (XDG Base Directory
 /// Specification 0.8: a relative path counts as unset).
 fn directory(name: &str, usual: &str, variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
     let absolute = |name| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());

@@ -20,7 +20,7 @@ pub(super) enum ListError {
     Line { path: PathBuf, line: usize, fault: String },
 }
 
-/// Keys of known receivers and gateways. A line has the peer, `HOST:PORT`, and its fingerprint.
+/// Keys of known receivers and gateways. A line contains the peer, `HOST:PORT`, and its fingerprint.
 #[derive(Debug, Default)]
 pub(super) struct KnownPeers {
     path: PathBuf,
@@ -59,8 +59,8 @@ impl KnownPeers {
         self.peers.get(peer).copied()
     }
 
-    /// Appends a peer to the file, unless another program has already done so. Fails if the file meanwhile has another
-    /// key of the peer.
+    /// Appends a peer to the file, unless another program has already done so. Fails if the file has since received a
+    /// different key for the peer.
     pub(super) fn add(&self, peer: &str, key: Fingerprint) -> Result<(), ListError> {
         append(&self.path, || match Self::open(self.path.clone())?.find(peer) {
             Some(known) if known.key == key => Ok(None),
@@ -73,7 +73,7 @@ impl KnownPeers {
     }
 }
 
-/// Keys that may connect. A line has the fingerprint, a name, and the permissions, separated by commas.
+/// Keys that may connect. A line contains the fingerprint, a name, and the permissions, separated by commas.
 #[derive(Clone, Debug, Default)]
 pub(super) struct AllowedPeers(HashMap<Fingerprint, AllowedPeer>);
 
@@ -136,14 +136,14 @@ impl AllowedPeers {
         Ok(Self(peers))
     }
 
-    /// Gives a key a permission for this run, in addition to those of the file. If the file does not have the key, its
-    /// name is that of the option `by`.
+    /// Gives a key a permission for this run, in addition to those in the file. If the file does not contain the key,
+    /// the option `by` serves as its name.
     pub(super) fn allow(&mut self, key: Fingerprint, permission: Permission, by: &str) {
         let new = || AllowedPeer { name: by.to_owned(), permissions: Vec::new() };
         self.0.entry(key).or_insert_with(new).permissions.push(permission);
     }
 
-    /// Appends a peer to the file, unless the peer has the permissions already.
+    /// Appends a peer to the file, unless the peer already has the permissions.
     pub(super) fn remember(
         path: &Path,
         key: Fingerprint,
@@ -177,7 +177,8 @@ impl AllowedPeers {
     }
 }
 
-/// Appends the line that `line` returns to a list. A lock keeps other programs from changing the list meanwhile.
+/// Appends the line that `line` returns to a list. A lock prevents other programs from changing the list at the same
+/// time.
 fn append(path: &Path, line: impl FnOnce() -> Result<Option<String>, ListError>) -> Result<(), ListError> {
     if path.as_os_str().is_empty() {
         return Err(ListError::Nowhere);
@@ -194,14 +195,15 @@ fn append(path: &Path, line: impl FnOnce() -> Result<Option<String>, ListError>)
     let Some(line) = line()? else { return Ok(()) };
     let mut append = || {
         let text = fs::read(path)?;
-        // After manual editing, the last line may have no end.
+        // After manual editing, the last line may lack a line end.
         let start = if text.last().is_some_and(|last| *last != b'\n') { "\n" } else { "" };
         file.write_all(format!("{start}{line}\n").as_bytes())
     };
     append().map_err(failed)
 }
 
-/// Refuses a file that decides about trust if its owner is neither this user nor root, or if other users can write it.
+/// Refuses a file that decides about trust if it belongs to neither the current user nor root, or if other users can
+/// write to it.
 pub(super) fn check_owner(file: &File) -> io::Result<()> {
     #[cfg(unix)]
     {

@@ -12,7 +12,7 @@ use crate::report::{self, count};
 use crate::sender::{Listed, Plan, SendError, Sender};
 use crate::transport::Transport;
 
-/// A directory that the receiver's copy is to become equal to.
+/// Directories whose copies at the receiver are to be made equal.
 pub(super) struct Mirror {
     request: Request,
     asks: bool,
@@ -20,15 +20,15 @@ pub(super) struct Mirror {
     pub(super) found: Found,
 }
 
-/// What the comparison has found, and what became of it.
+/// Results of the comparison and of the deletion.
 #[derive(Default)]
 pub(super) struct Found {
     pub(super) dry_run: bool,
-    /// Files that are the same.
+    /// Number of files that are equal.
     pub(super) unchanged: u64,
-    /// What is to be sent.
+    /// Amount of data to be sent.
     pub(super) total: Total,
-    /// Entries that only the receiver has, and those that were deleted.
+    /// Number of entries that only the receiver has, and number of deleted ones.
     pub(super) surplus: u64,
     pub(super) deleted: u64,
     /// Entries that could not be deleted, with the reasons.
@@ -36,7 +36,7 @@ pub(super) struct Found {
 }
 
 impl Mirror {
-    /// Returns an error if a person has to be asked and there is no terminal.
+    /// Returns an error if confirmation is required and there is no terminal.
     pub(super) fn new(args: &MirrorArgs, json: bool, plan: &Plan, screen: &Screen) -> Result<Option<Self>, WrongUse> {
         if !args.mirror {
             return Ok(None);
@@ -58,7 +58,7 @@ impl Mirror {
         Ok(Some(Self { request, asks, json, found }))
     }
 
-    /// Removes what the receiver has from `plan`, and has the receiver delete what only it has.
+    /// Removes the entries that the receiver has from `plan`, and makes the receiver delete those that only it has.
     pub(super) async fn compare<T: Transport>(
         &mut self,
         sender: &mut Sender<T>,
@@ -69,7 +69,7 @@ impl Mirror {
         self.found.total = plan.total();
         if self.request.surplus {
             self.delete(sender, screen).await?;
-            // Another connection does not ask again.
+            // A later connection does not ask again.
             self.request.surplus = false;
         }
         if self.found.dry_run {
@@ -108,7 +108,7 @@ impl Mirror {
 }
 
 impl Found {
-    /// Returns a further sentence about what is the same, or nothing.
+    /// Returns a further sentence about equal files, or nothing.
     pub(super) fn same(&self) -> String {
         match self.unchanged {
             0 => String::new(),
@@ -117,7 +117,7 @@ impl Found {
         }
     }
 
-    /// Returns a further sentence about what only the receiver has, or nothing.
+    /// Returns a further sentence about entries that only the receiver has, or nothing.
     pub(super) fn only_there(&self) -> String {
         match (self.deleted, self.surplus) {
             (0, 0) => String::new(),

@@ -57,7 +57,8 @@ pub(super) async fn open(
     }
 }
 
-/// Returns the place of the control socket of forwarders with the same key and gateway, if there is a directory for it.
+/// Returns the location of the control socket of forwarders with the same key and gateway, if there is a directory for
+/// it.
 #[cfg(unix)]
 pub(super) fn place(dialer: &Dialer<'_>) -> Option<Place> {
     Some(Place::new(&home::runtime_directory()?, &dialer.name, dialer.identity.fingerprint()))

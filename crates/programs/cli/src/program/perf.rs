@@ -25,7 +25,7 @@ pub(super) fn run(options: &Options, screen: &Screen) -> Result<()> {
         if std::env::var_os(IN_BACKGROUND).is_none() {
             return start_in_background(options);
         }
-        // In a session of its own, the server outlives the terminal.
+        // In its own session, the server outlives the terminal.
         #[cfg(unix)]
         let _ = rustix::process::setsid();
     }
@@ -34,7 +34,7 @@ pub(super) fn run(options: &Options, screen: &Screen) -> Result<()> {
     let patience = options.transport.patience();
     let ends = async {
         ended().await;
-        // A client ends its test in order, unless that takes too long or a second signal arrives.
+        // A client ends its test in an orderly way, unless that takes too long or a second signal arrives.
         if options.client.is_some() && stop.send(true).is_ok() {
             tokio::select! {
                 () = sleep(patience) => {}
@@ -52,9 +52,9 @@ pub(super) fn run(options: &Options, screen: &Screen) -> Result<()> {
 }
 
 /// Returns the number of threads for a client's streams. `None` stands for one per processor, as on a server, which
-/// does not know what clients will request.
+/// does not know the requests of its clients in advance.
 ///
-/// If one stream sends, an idle thread would be woken for every ACK and every turn of the driver.
+/// If one stream sends, an idle thread would be woken for every ACK and every run of the driver.
 fn workers(options: &Options, params: &Params) -> Option<usize> {
     let processors = available_parallelism().map_or(1, NonZero::get);
     options.client.as_ref().map(|_| params.client_sends().len().clamp(1, processors))

@@ -7,7 +7,7 @@ use longhaul_tls::Fingerprint;
 
 use crate::sync::lock;
 
-/// Counts the connections of each key up to a limit, and stores the state that they share.
+/// Counts the connections of each key up to a limit, and stores their shared state.
 pub(super) struct Places<T> {
     keys: Keys<T>,
     limit: usize,
@@ -15,7 +15,7 @@ pub(super) struct Places<T> {
 
 type Keys<T> = Arc<Mutex<HashMap<Fingerprint, (usize, T)>>>;
 
-/// Place of a connection among those of its key, released when dropped.
+/// Counted connection of a key, released when dropped.
 pub(super) struct Place<T> {
     keys: Keys<T>,
     key: Fingerprint,
@@ -28,7 +28,7 @@ impl<T: Clone> Places<T> {
     }
 
     /// Returns a place, or `None` if all places of the key are taken. The first connection of a key creates the state
-    /// that it shares with later ones.
+    /// shared with later ones.
     pub(super) fn take(&self, key: Fingerprint, create: impl FnOnce() -> T) -> Option<Place<T>> {
         let mut keys = lock(&self.keys);
         let (count, shared) = keys.entry(key).or_insert_with(|| (0, create()));

@@ -34,7 +34,7 @@ use crate::transport::{Connection, Transport as _, rtt};
 const LIMITS: Limits = Limits { all: 256, per_address: 32 };
 const PER_KEY: usize = 32;
 /// Maximum number of failed files per connection that are named on standard error: without keys, anyone can cause them.
-/// The sender and `--json` see all of them.
+/// The sender and the output of `--json` receive all of them.
 const MAX_NAMED: usize = 100;
 
 pub(super) async fn run(args: &ReceiveArgs, screen: &Screen) -> Result<()> {
@@ -121,7 +121,7 @@ async fn pull(args: &ReceiveArgs, screen: &Screen) -> Result<()> {
         return Err(WrongUse("one command fetches from one host".to_owned()).into());
     }
     let (identity, _) = Home::open(true, screen)?;
-    // The key of the sender is for this transfer, but the next one has to continue unfinished files.
+    // The key of the sender is for this transfer, but the next transfer has to be able to continue unfinished files.
     let server = Server::open(args, Some(identity.fingerprint()), screen)?;
     let mut arguments = vec!["send".to_owned(), format!("--to={host}")];
     arguments.extend(args.transport.words());
@@ -188,7 +188,7 @@ impl Door for PlainDoor {
     }
 }
 
-/// Accepts senders whose keys are allowed, or the one that knows a code.
+/// Accepts senders whose keys are allowed, or the sender that knows a code.
 struct SecureDoor {
     listener: SecureListener,
     access: Option<Arc<Access>>,
@@ -238,20 +238,20 @@ impl Door for SecureDoor {
 /// When a receiver ends.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Until {
-    /// When it is stopped.
+    /// The receiver ends when it is stopped.
     Stopped,
     /// After the first connection.
     First,
-    /// After the first connection that has not failed, or without connections for a while.
+    /// The receiver ends after the first connection that has not failed, or after some time without connections.
     Complete,
 }
 
-/// Returns whether the connection with this error came to its end.
+/// Returns whether a connection with this error reached its end.
 fn is_complete(error: &anyhow::Error) -> bool {
     matches!(error.downcast_ref(), Some(ReceiveError::LeftOut(_)))
 }
 
-/// Serves connections concurrently until the listener fails, or until `until`.
+/// Serves connections concurrently until the listener fails, or until `until` completes.
 async fn serve(mut door: impl Door, server: &Arc<Server>, until: Until) -> Result<()> {
     let (admission, places) = (Admission::new(LIMITS), Places::new(PER_KEY));
     let screen = &server.screen;
@@ -281,7 +281,7 @@ async fn serve(mut door: impl Door, server: &Arc<Server>, until: Until) -> Resul
                     }
                 };
                 if until == Until::First {
-                    // Refuses further connections at once, rather than letting them wait.
+                    // Refuses further connections at once, instead of letting them wait.
                     drop(door);
                     return allowed.await;
                 }
@@ -314,7 +314,7 @@ pub(super) struct Server {
     json: bool,
 }
 
-/// What has come over a connection.
+/// Result of a connection.
 struct Received {
     watch: Stopwatch,
     files: u64,
@@ -337,7 +337,7 @@ impl Received {
 }
 
 impl Server {
-    /// Opens the directory for files. Unfinished ones belong to `owner`, if not to their sender.
+    /// Opens the directory for files. Unfinished files belong to `owner`, if given, instead of their sender.
     pub(super) fn open(args: &ReceiveArgs, owner: Option<Fingerprint>, screen: &Screen) -> Result<Arc<Self>> {
         let stdout = args.out == Path::new("-");
         let out = if stdout {
@@ -349,7 +349,7 @@ impl Server {
         let budget = Budget::new(args.max_bytes).per_peer(args.max_bytes_per_peer);
         if let Output::Directory(staging) = &out {
             for (part, bytes) in staging.parts() {
-                // A part without a valid key belongs to nobody.
+                // A part without a valid key has no owner.
                 if let Ok(peer) = part.peer.parse() {
                     budget.add_part(peer, &part.name, bytes);
                 }
@@ -370,12 +370,13 @@ impl Server {
         Ok(Arc::new(Self { receiver, out, screen: screen.clone(), json: args.json }))
     }
 
-    /// Receives one transfer, over one connection or several.
+    /// Receives one transfer, over one or more connections.
     pub(super) async fn serve_once(self: Arc<Self>, listener: SecureListener) -> Result<()> {
         serve(SecureDoor { listener, access: None, desk: None, introductions: None }, &self, Until::Complete).await
     }
 
-    /// Receives the files of a connection. The connection may be evicted until it has proved to be a sender of files.
+    /// Receives the files of a connection. The connection may be evicted until it has shown that it is a sender of
+    /// files.
     async fn serve(
         &self,
         stream: impl Connection,

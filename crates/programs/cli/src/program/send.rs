@@ -38,7 +38,7 @@ pub(super) async fn run(args: &SendArgs, screen: &Screen) -> Result<()> {
     if let Some(option) = args.existing.word() {
         return Err(WrongUse(format!("{option} is an option of the receiver")).into());
     }
-    // scp has the receiver at the end.
+    // scp's receiver is the last argument.
     let exists = |word: &str| Path::new(word).exists();
     let is_place = |word: &&str| exists(target) && !exists(word) && Place::of_receiver(word).is_some();
     if let Some(place) = paths.last().and_then(|word| word.to_str()).filter(is_place) {
@@ -82,7 +82,7 @@ pub(super) async fn run(args: &SendArgs, screen: &Screen) -> Result<()> {
         }
         None => dialer.connect(screen).await?,
     };
-    // Later connections go to the same receiver, even if the lists change meanwhile.
+    // Later connections go to the same receiver, even if the lists change in the meantime.
     let receiver = stream.peer();
     let again = async |transport: TransportArgs| {
         dialer.attempt(Some(receiver), &transport).await?.with_context(|| dialer.failed())
@@ -112,7 +112,7 @@ async fn push(args: &SendArgs, place: &Place, target: &str, screen: &Screen) -> 
         }
         _ => error,
     })?;
-    // A person may have typed a password meanwhile.
+    // The user may have spent time typing a password.
     delivery.tally.watch = Stopwatch::start();
     let sent = session.during(async {
         let watch = Stopwatch::start();
@@ -130,7 +130,7 @@ pub(super) fn plan(args: &SendArgs) -> Result<Plan> {
     Ok(Plan::new(sources(paths, args.links)?))
 }
 
-/// Sends the files of `plan` over the first connection of `listener`. Returns those that were left out, with the
+/// Sends the files of `plan` over the first connection of `listener`. Returns the files that were skipped, with the
 /// reasons.
 pub(super) async fn offer(
     args: &SendArgs,
@@ -210,7 +210,7 @@ impl<'a> Delivery<'a> {
         let (args, screen) = (self.args, self.screen);
         screen.say(&self.tally.beginning(self.mirror.is_some()));
         let mut progress = screen.begin(Some(self.tally.total), "");
-        // An outage ends once a connection lasts for some time or carries a file. Until then, the pauses grow.
+        // An outage ends once a connection lasts for some time or has transferred a file. Until then, the pauses grow.
         let (mut outage, mut pause, mut connections) = (None, MIN_PAUSE, 0);
         loop {
             let mut sender = Sender::new(stream);
@@ -236,7 +236,7 @@ impl<'a> Delivery<'a> {
                 drop(progress);
                 return self.tally.end(args.json, screen);
             };
-            // A receiver with too many connections resets one that has not been authenticated yet.
+            // A receiver with too many connections resets connections that have not been authenticated yet.
             let may_be_crowded = error.is_reset() && connections + 1 < dial::ATTEMPTS as usize;
             let may_continue = self.plan.can_restart() && (self.plan.is_answered() || may_be_crowded);
             if !error.is_outage() || self.retry.is_zero() || !may_continue {
@@ -270,7 +270,7 @@ impl<'a> Delivery<'a> {
 }
 
 impl Delivery<'_> {
-    /// For a mirror, removes from the plan what the receiver has.
+    /// For a mirror, removes the entries that the receiver has from the plan.
     async fn compare(
         &mut self,
         sender: &mut Sender<impl Connection>,
@@ -279,7 +279,7 @@ impl Delivery<'_> {
         let Some(mirror) = &mut self.mirror else { return Ok(()) };
         let compared = mirror.compare(sender, &mut self.plan, self.screen).await;
         if compared.is_err() {
-            // A reset tells the peer at once.
+            // A reset notifies the peer at once.
             sender.transport().tcp().abort();
         } else {
             self.tally.compared(&mut mirror.found);

@@ -1,4 +1,4 @@
-//! Signals for programs that run until they are ended.
+//! Signals for programs that run until they are terminated.
 
 use std::time::Duration;
 
@@ -26,8 +26,8 @@ pub(super) fn terminated() -> impl Future<Output = ()> {
     }
 }
 
-/// Signals to reload configuration (SIGHUP). There are none at a terminal, whose end also sends SIGHUP, and on systems
-/// without the signal.
+/// Signals to reload configuration (SIGHUP). They are not used at a terminal, which also sends SIGHUP when it closes,
+/// and on systems without the signal.
 pub(super) struct Hangups {
     #[cfg(unix)]
     signals: Option<tokio::signal::unix::Signal>,
@@ -58,7 +58,7 @@ impl Hangups {
     }
 }
 
-/// Waits for SIGHUP, which no longer ends the program, and then for the time `patience`.
+/// Waits for SIGHUP, which no longer ends the program, and then for `patience`.
 #[cfg(unix)]
 pub(super) async fn hung_up(patience: Duration) {
     use tokio::signal::unix::{SignalKind, signal};

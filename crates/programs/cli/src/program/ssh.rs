@@ -1,9 +1,9 @@
 //! Transfers whose other end is started by ssh.
 //!
 //! `longhaul send user@host:dir` runs `longhaul ssh-server` at the other end. This end writes a [`Request`] to the
-//! standard input of ssh, and reads a [`Line`] with the UDP port from its standard output. Each end learns the
-//! fingerprint of the other's key in this way, so that no secret leaves either of them. The other end lives as long as
-//! its standard input is open.
+//! standard input of ssh, and reads a [`Line`] with the UDP port from its standard output. Each end thus obtains the
+//! fingerprint of the other's key, and no secret leaves either of them. The other end runs as long as its standard
+//! input is open.
 
 use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
@@ -26,11 +26,11 @@ pub(super) mod server;
 
 /// Version of the exchange over ssh.
 const VERSION: u64 = 1;
-/// Mark at the start of each line of the other end, which distinguishes it from the output of login scripts.
+/// Mark at the start of each line from the other end, which distinguishes it from the output of login scripts.
 const MARK: &str = "longhaul-ssh ";
 /// Maximum length of a request, and of the other end's output before and after the transfer, in bytes.
 const MAX_TEXT: u64 = 1 << 20;
-/// Maximum time until the other end is ready; a person may have to type a password.
+/// Maximum time until the other end is ready; the user may have to type a password.
 const START: Duration = Duration::from_secs(300);
 /// Maximum time for the last messages after one end has finished.
 const REST: Duration = Duration::from_secs(5);
@@ -69,12 +69,12 @@ impl SshArgs {
     }
 }
 
-/// A path at a machine that ssh reaches.
+/// A path on a machine that is reached by ssh.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     /// The destination for ssh, `HOST` or `USER@HOST`.
     pub(super) host: String,
-    /// The path, relative to the home directory there.
+    /// The path, relative to the home directory on that machine.
     pub(super) path: String,
 }
 
@@ -102,7 +102,7 @@ impl Place {
         Some(Self { host, path: path.strip_prefix("~/").unwrap_or(path).to_owned() })
     }
 
-    /// Parses the place of a receiver. `HOST:PORT` is not such a place, and `USER@HOST` is a home directory.
+    /// Parses the location of a receiver. `HOST:PORT` is not such a place, and `USER@HOST` is a home directory.
     pub(super) fn of_receiver(text: &str) -> Option<Self> {
         let is_port = |place: &Self| !place.path.is_empty() && place.path.bytes().all(|byte| byte.is_ascii_digit());
         match Self::parse(text) {
@@ -129,24 +129,24 @@ struct Request {
     key: String,
     /// First and last UDP port that may be used.
     ports: (u16, u16),
-    /// Sub-command and options. They are not on the command line, where a shell would read them and other users see
-    /// them.
+    /// Sub-command and options. They are not on the command line, where a shell would interpret them and other users
+    /// could see them.
     arguments: Vec<String>,
 }
 
-/// Message of the other end.
+/// Message from the other end.
 #[derive(Debug, Serialize, Deserialize)]
 enum Line {
-    /// It listens.
+    /// The other end listens.
     Ready {
         port: u16,
         key: String,
         address: Option<IpAddr>,
     },
-    /// It has only this version of the exchange.
+    /// The other end supports only this version of the exchange.
     Version(u64),
     Failed(String),
-    /// It does not send this file, for this reason.
+    /// The other end does not send this file, for this reason.
     LeftOut(String, String),
 }
 
@@ -173,18 +173,18 @@ impl Route {
     }
 }
 
-/// A running ssh. Ended when dropped, which ends the other end.
+/// A running ssh. Terminated when dropped, which also terminates the other end.
 #[derive(Debug)]
 pub(super) struct Session {
     host: String,
     ssh: Child,
-    /// The other end lives as long as this is open.
+    /// The other end runs as long as this is open.
     input: Option<ChildStdin>,
     output: Take<BufReader<ChildStdout>>,
 }
 
 impl Session {
-    /// Starts longhaul at `host` with these arguments, for one connection of the machine with `key`.
+    /// Starts longhaul at `host` with these arguments, for one connection from the machine with `key`.
     pub(super) async fn start(
         args: &SshArgs,
         host: &str,
@@ -192,7 +192,7 @@ impl Session {
         arguments: Vec<String>,
     ) -> Result<(Self, Route)> {
         let mut command = args.ssh();
-        // Like scp, disables settings of the user's configuration that are for sessions at a terminal.
+        // Like scp, disables settings in the user's configuration that are meant for terminal sessions.
         command.args(["-T", "-x", "-oClearAllForwardings=yes", "-oPermitLocalCommand=no", "-oRemoteCommand=none"]);
         command.args(["--", host, &format!("{} ssh-server", args.remote_program)]);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -203,7 +203,7 @@ impl Session {
             Request { version: VERSION, key: key.to_string(), ports: args.udp_ports.clone().into_inner(), arguments };
         if let Some(input) = &mut input {
             let line = serde_json::to_string(&request)? + "\n";
-            // If ssh has ended already, its exit code says more.
+            // If ssh has already ended, its exit code is more informative.
             let _ = input.write_all(line.as_bytes()).await;
         }
         let output = BufReader::new(output).take(MAX_TEXT);
@@ -236,13 +236,13 @@ impl Session {
     fn explain(&self, args: &SshArgs, status: Option<ExitStatus>) -> anyhow::Error {
         let (host, program) = (&self.host, &args.remote_program);
         match status.and_then(|status| status.code()) {
-            // What POSIX shells return for a command that is not found, or cannot be executed.
+            // Exit codes of POSIX shells for a command that is not found, or cannot be executed.
             Some(126 | 127) => anyhow!(
                 "there is no `{program}` at {host}; install it there ({INSTALL}), or say where it is by \
                  --remote-program"
             ),
             Some(255) => anyhow!("ssh has not reached {host}"),
-            // Wrong use: the sub-command is not known.
+            // Usage error: the sub-command is unknown.
             Some(2) => self.is_too_old(args),
             Some(code) => anyhow!("`{program}` at {host} ended with exit code {code} before it was ready"),
             None => anyhow!("`{program}` at {host} does not say that it is ready"),
@@ -264,13 +264,13 @@ impl Session {
         }
     }
 
-    /// Runs `work`, and gives up if the other end has ended.
+    /// Runs `work` until it completes or the other end has ended.
     pub(super) async fn during<T>(&mut self, work: impl Future<Output = Result<T>>) -> Result<T> {
         tokio::select! {
             done = work => return done,
             () = async {
                 let is_done = self.ssh.wait().await.is_ok_and(|status| status.success());
-                // The last segments of the other end may still be on their way.
+                // The last segments of the other end may still be in flight.
                 sleep(if is_done { REST } else { REST / 5 }).await;
             } => {}
         }

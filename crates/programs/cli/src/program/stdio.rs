@@ -14,7 +14,7 @@ use crate::forward::Forwarder;
 use crate::tunnel::rate::Limits;
 use crate::tunnel::{self, Ended, Flow, Reason, Standard, Stdio, Target, Traffic, Tunnel, TunnelError};
 
-/// The gateway ends idle connections, and programs may do so, too.
+/// The gateway ends idle connections, and so may programs.
 const NEVER: Duration = Duration::MAX;
 
 pub(super) async fn run(args: &StdioArgs, screen: &Screen) -> Result<()> {
@@ -31,7 +31,7 @@ pub(super) async fn run(args: &StdioArgs, screen: &Screen) -> Result<()> {
     }
 }
 
-/// What carries standard input and output.
+/// Carrier of standard input and output.
 enum Carrier {
     Forwarder(Forwarder),
     Tunnel(Tunnel<SecureStream>),
@@ -79,7 +79,7 @@ async fn relay(mut tunnel: Tunnel<SecureStream>, standard: Standard, target: &Ta
     Ok(ended)
 }
 
-/// Adds advice for the user to an error of the connection to the gateway, whose port is given.
+/// Adds advice for the user to an error of the connection to the gateway, where `port` is the gateway's port.
 fn advise(error: anyhow::Error, port: u16) -> anyhow::Error {
     use io::ErrorKind::{ConnectionRefused, ConnectionReset, TimedOut};
     match error.downcast_ref::<io::Error>().map(io::Error::kind) {
@@ -91,11 +91,11 @@ fn advise(error: anyhow::Error, port: u16) -> anyhow::Error {
     }
 }
 
-/// Says why a connection did not end in order, and what to do.
+/// Reports why a connection did not end in order, with advice.
 fn conclude(target: &Target, gateway: &dial::Target, ended: Result<Ended, String>) -> Result<()> {
     let reason = match ended {
         Ok(Ended::Orderly) => return Ok(()),
-        // Nobody reads standard output any more, as in `| head`.
+        // The reader of standard output has exited, as in `| head`.
         Ok(Ended::Here(Reason::Reset)) => return Err(Reported.into()),
         Ok(Ended::Here(reason) | Ended::There(reason)) => reason,
         Err(error) => return Err(anyhow!("the connection to {target} through {gateway} failed: {error}; try again")),

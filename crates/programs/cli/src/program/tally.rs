@@ -1,4 +1,4 @@
-//! What was sent, in one sentence.
+//! Summary of the sent files, in one sentence.
 
 use anyhow::Result;
 
@@ -10,9 +10,9 @@ use crate::report::{self, Stopwatch, count};
 use crate::sender::Plan;
 use crate::session::Outcome;
 
-/// Maximum number of files that are listed as left out. `--json` has all of them.
+/// Maximum number of skipped files that are listed. `--json` lists all of them.
 const MOST_LISTED: usize = 100;
-/// Widest column of names in that list.
+/// Maximum width of the column of names in that list.
 const NAMES: usize = 40;
 
 /// Counts the outcomes of files.
@@ -20,13 +20,13 @@ pub(super) struct Tally {
     /// The receiver.
     to: String,
     pub(super) total: Total,
-    /// What is sent: the name of the only file or directory, or nothing.
+    /// Name of the only file or directory that is sent, if there is only one.
     name: Option<String>,
-    /// Runs from the beginning of the transfer.
+    /// Measures the time from the beginning of the transfer.
     pub(super) watch: Stopwatch,
     files: u64,
     bytes: u64,
-    /// Bytes that were transferred, rather than present.
+    /// Number of bytes that were transferred, not already present.
     moved: u64,
     skipped: u64,
     /// Files that the receiver does not have, with the reasons.
@@ -50,7 +50,7 @@ impl Tally {
         }
     }
 
-    /// Takes over what a mirror has found so far.
+    /// Takes over the results of a mirror's comparison so far.
     pub(super) fn compared(&mut self, found: &mut Found) {
         self.left_out.append(&mut found.kept);
         self.total = found.total;
@@ -71,7 +71,7 @@ impl Tally {
         }
     }
 
-    /// Returns a line about what is to be sent, or first compared.
+    /// Returns a line about the data to be sent or, first, compared.
     pub(super) fn beginning(&self, compares: bool) -> String {
         let Total { files, bytes } = self.total;
         let (files, size) = (count(files, "file"), bytes.map(report::size));
@@ -89,8 +89,7 @@ impl Tally {
         }
     }
 
-    /// Reports what was sent and what was not.
-    /// Returns an error if the receiver lacks a file.
+    /// Reports which files were sent and which were not. Returns an error if the receiver lacks a file.
     pub(super) fn end(&self, json: bool, screen: &Screen) -> Result<()> {
         if json {
             screen.print(&report::json_line(&self.summary()));
@@ -108,7 +107,7 @@ impl Tally {
         Err(Reported.into())
     }
 
-    /// Reports what was sent and what was not before the connection failed.
+    /// Reports which files were sent and which were not before the connection failed.
     pub(super) fn break_off(&self, screen: &Screen) {
         if self.files > 0 || !self.left_out.is_empty() {
             let all = count(self.total.files, "file");

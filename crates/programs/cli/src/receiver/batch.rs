@@ -25,7 +25,7 @@ use crate::transport::Transport;
 
 /// Largest file that is stored together with others, in bytes.
 const SMALL: u64 = 64 << 10;
-/// Number of bytes of contents, and of entries, from which on a batch is stored.
+/// Number of bytes of contents, and number of entries, at which a batch is stored.
 const CONTENTS: usize = 1 << 20;
 const ENTRIES: usize = 1024;
 
@@ -53,8 +53,8 @@ pub(super) enum Next {
 }
 
 impl<T: Transport> Peer<'_, T> {
-    /// Returns the complete entries among the bytes that have arrived. If there are none, waits once for more bytes unless
-    /// the next entry does not belong in a batch, and then reads only the header of the next entry.
+    /// Returns the complete entries among the bytes that have arrived. If there are none, reads only the header of the
+    /// next entry, after waiting once for more bytes unless that entry does not belong in a batch.
     pub(super) async fn next_batch(&mut self) -> Result<Next, ProtocolError> {
         let (mut batch, is_cut) = self.take_batch();
         if batch.entries.is_empty() && is_cut {
@@ -96,7 +96,8 @@ impl<T: Transport> Peer<'_, T> {
         Ok(Request::decode(options))
     }
 
-    /// Takes the complete entries at the beginning of what has arrived. Also returns whether the next one is incomplete.
+    /// Takes the complete entries at the beginning of the arrived data. Also returns whether the next entry is
+    /// incomplete.
     fn take_batch(&mut self) -> (Batch, bool) {
         let mut batch = Batch::new();
         while batch.contents.len() < CONTENTS && batch.entries.len() < ENTRIES {
@@ -167,8 +168,8 @@ fn entry(arrived: &mut &[u8], contents: &mut Vec<u8>, unpacker: &mut Option<Unpa
 }
 
 impl Receiver {
-    /// Stores a batch on another thread, and reads ahead meanwhile. Returns the results in the order of the entries. If this
-    /// is cancelled, the entry under way is the last one that is stored.
+    /// Stores a batch on another thread, and reads ahead at the same time. Returns the results in the order of the
+    /// entries. If this is cancelled, the current entry is the last one that is stored.
     pub(super) async fn store<T: Transport>(
         &self,
         peer: &mut Peer<'_, T>,

@@ -26,7 +26,7 @@ use crate::report::Stopwatch;
 use crate::sync::blocking;
 use crate::transport::Transport;
 
-/// Number of queued bytes from which on replies are sent even though more messages have arrived.
+/// Number of queued bytes at which replies are sent even if more messages have arrived.
 const REPLIES: usize = 1024;
 /// Minimum speed of a sender that hashes its copy of a part, in groups per second.
 const GROUPS_PER_SECOND: u64 = 16;
@@ -34,11 +34,11 @@ const GROUPS_PER_SECOND: u64 = 16;
 /// Maximum number of bytes to read ahead.
 const AHEAD: usize = 256 << 10;
 
-/// Minimum speed of a sender: `least` bytes of contents per `time` of waiting. If `least` is 1, any data counts.
+/// Minimum speed of a sender: `least` bytes of contents per `time` of waiting. If `least` is 1, any data is sufficient.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pace {
     pub(super) least: u64,
-    /// Also the time that the sender has to name its next file.
+    /// Also the time within which the sender must announce its next file.
     pub(super) time: Duration,
 }
 
@@ -57,7 +57,7 @@ pub(super) struct Peer<'a, T> {
     /// A file that the sender may send again at once.
     pub(super) held: Option<LeftOut>,
     pub(super) progress: Progress,
-    /// Bytes of the files that have ended.
+    /// Number of bytes of the completed files.
     pub(super) ended: u64,
     /// Time since the progress was shown.
     shown: Stopwatch,
@@ -79,7 +79,7 @@ impl<'a, T: Transport> Peer<'a, T> {
         }
     }
 
-    /// Queues a reply to the current file, which is sent with the next read at the latest.
+    /// Queues a reply to the current file, which is sent no later than with the next read.
     pub(super) fn reply(&mut self, reply: &Reply) {
         protocol::encode_reply(&mut self.replies, self.number, reply);
     }
@@ -133,7 +133,7 @@ impl<'a, T: Transport> Peer<'a, T> {
         self.transport.read_buf(&mut (&mut self.ahead).limit(room)).await
     }
 
-    /// Shows the progress if this has not been done lately.
+    /// Shows the progress unless this was done recently.
     pub(super) fn show(&mut self) {
         if self.shown.elapsed() >= progress::INTERVAL {
             self.shown = Stopwatch::start();
@@ -142,7 +142,7 @@ impl<'a, T: Transport> Peer<'a, T> {
     }
 
     /// Runs `hash`, which reads a file that the sender has named, on a thread when it is the sender's turn. If the
-    /// connection fails, `hash` is told to stop.
+    /// connection fails, `hash` is stopped.
     pub(super) async fn hash<R: Send + 'static>(
         &mut self,
         staging: &Arc<Staging>,
@@ -166,15 +166,15 @@ impl<'a, T: Transport> Peer<'a, T> {
         }
     }
 
-    /// Sends all replies, and waits until the connection fails. Data that arrives is kept for later reads: without reading,
-    /// a failure would go unnoticed.
+    /// Sends all replies, and waits until the connection fails. Data that arrives is kept for later reads: without
+    /// reading, a failure would not be detected.
     pub(super) async fn failed(&mut self) -> io::Error {
         if let Err(error) = self.flush().await {
             return error;
         }
         loop {
             match self.read_ahead().await {
-                // The sender has ended its direction, but may wait for the reply; or there is no room.
+                // The sender has ended its direction, but may be waiting for the reply, or there is no room.
                 Ok(0) => return std::future::pending().await,
                 Ok(_) => {}
                 Err(error) => return error,
@@ -197,25 +197,24 @@ impl<T: Transport> AsyncRead for Peer<'_, T> {
 
 pub(super) struct Body {
     pub(super) size: Option<u64>,
-    /// Bytes of the contents that are present.
+    /// Number of bytes of the contents that are present.
     pub(super) received: u64,
     pub(super) ended: bool,
-    /// Bytes of the contents that were taken from the existing file.
+    /// Number of bytes of the contents that were taken from the existing file.
     pub(super) copied: u64,
     pub(super) copies: Copies,
     pace: Pace,
-    /// Ticks spent waiting for the peer since it last made the minimum progress.
+    /// Number of ticks spent waiting for the peer since it last made the minimum progress.
     waited: u32,
-    /// Bytes received at the time of that progress.
+    /// Number of bytes received at the time of that progress.
     before: u64,
-    /// Additional time while the sender hashes its copy: for the first progress, and in a part that is continued at any
-    /// time.
+    /// Additional time while the sender hashes its copy: for the first progress, and for a continued part at any time.
     grace: Duration,
     /// Decompresses from `packed`. `None` before the first compressed chunk.
     unpacker: Option<Unpacker>,
     packed: Vec<u8>,
     pub(super) lease: Option<Arc<Lease>>,
-    /// Reads what was present before.
+    /// Verifies the data that was already present.
     pub(super) check: Option<Check>,
     watch: Stopwatch,
     ticks: Interval,
@@ -249,7 +248,7 @@ impl Body {
         format!("{}{size} bytes", self.received)
     }
 
-    /// Returns the report of the file, which is complete. `resumed` bytes were present before.
+    /// Returns the report of the file, which is complete. `resumed` bytes were already present.
     pub(super) fn file(&self, name: Name, resumed: u64, hash: blake3::Hash) -> File {
         File { name, bytes: self.received, resumed, took: self.watch.elapsed(), hash }
     }
@@ -333,7 +332,7 @@ impl Body {
         }
     }
 
-    /// Reads the first byte of a message. Fails if the sender gives the file up instead.
+    /// Reads the first byte of a message. Fails if the sender abandons the file instead.
     pub(super) async fn message(&mut self, peer: &mut Peer<'_, impl Transport>) -> Result<u8, Fault> {
         let [first] = self.fixed(peer).await?;
         self.ended = first == protocol::ABANDONED;

@@ -28,7 +28,7 @@ pub(crate) struct Budget {
 struct Ledger {
     all: u64,
     peers: HashMap<Fingerprint, u64>,
-    /// The bytes among them that are of parts on the disk.
+    /// The part of these bytes that belongs to parts on the disk.
     parts: HashMap<(Fingerprint, Name), u64>,
 }
 
@@ -47,7 +47,7 @@ impl fmt::Display for Exceeded {
     }
 }
 
-/// A sender, on whose behalf files, directories and links are created.
+/// Sender on whose behalf files, directories and links are created.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Owner {
     budget: Budget,
@@ -94,7 +94,7 @@ impl Owner {
     }
 }
 
-/// Share of the budget that one file takes. It is returned when dropped, except by [`keep`](Self::keep) and
+/// Share of the budget used by one file. It is returned when dropped, except by [`keep`](Self::keep) and
 /// [`leave`](Self::leave).
 #[derive(Debug)]
 pub(super) struct Share {
@@ -127,10 +127,10 @@ impl Budget {
     }
 
     /// Starts a file of announced size `size`. Only received bytes are taken from the budget, so that a peer that
-    /// announces much and sends little leaves room for others.
+    /// announces large files and sends little leaves room for others.
     pub(super) fn begin(&self, peer: Option<Fingerprint>, name: &Name, size: u64) -> Result<Share, Exceeded> {
         let owner = self.owner(peer);
-        // A part that the peer left of this file is counted already.
+        // A part of this file left by the peer is already counted.
         let part = peer.map(|peer| (peer, name.clone()));
         let (held, [all, own]) = {
             let ledger = lock(&self.ledger);
@@ -138,7 +138,7 @@ impl Budget {
             let least = if held == 0 { LEAST } else { 0 };
             (held, owner.check(&ledger, size.saturating_sub(held).max(least)))
         };
-        // Reports the peer's own limit first, because the peer can do something about it.
+        // Reports the peer's own limit first, because the peer can act on it.
         own.and(all)?;
         let covered = if held == 0 { LEAST } else { 0 };
         let mut share = Share { owner, taken: 0, covered, spare: 0, part };
@@ -192,7 +192,7 @@ impl Share {
         self.taken = 0;
     }
 
-    /// Keeps the file's bytes counted: they stay on the disk.
+    /// Keeps the file's bytes counted, because they remain on the disk.
     pub(super) fn keep(mut self) {
         self.give_back_spare();
         self.taken = 0;

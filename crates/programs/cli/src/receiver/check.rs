@@ -1,4 +1,4 @@
-//! Reads the groups of a part that were present before, while the rest arrives.
+//! Verifies the groups of a part that were already present, while the rest arrives.
 
 use std::io;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::transport::Transport;
 /// this is dropped.
 pub(super) struct Check {
     groups: u64,
-    /// Has the only task, which returns the number of groups before the first one that has changed.
+    /// Contains the only task, which returns the number of groups before the first changed one.
     task: JoinSet<u64>,
     failed: Arc<AtomicBool>,
 }
@@ -44,7 +44,7 @@ impl Check {
             let read = move || {
                 let found = chaining_values(stop.reader(file), groups, |at, group| wanted.get(at) == Some(group));
                 drop(turn);
-                // What cannot be read has to be sent again, too.
+                // Unreadable data also has to be sent again.
                 found.map_or(0, |found| found.len() as u64)
             };
             let right = blocking(read).await;
@@ -60,8 +60,8 @@ impl Check {
 }
 
 impl Body {
-    /// Waits until the groups that were present before have been read.
-    /// Fails if one of them has changed since it was received.
+    /// Waits until the groups that were already present have been read. Fails if one of them has changed since it was
+    /// received.
     pub(super) async fn checked(&mut self, peer: &mut Peer<'_, impl Transport>) -> Result<(), Fault> {
         let Some(check) = &mut self.check else { return Ok(()) };
         let read = completed(async { check.task.join_next().await.unwrap_or(Ok(0)) });

@@ -1,4 +1,4 @@
-//! Changed files, of which some groups are the same as in the existing file.
+//! Changed files that have some groups in common with the existing file.
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
@@ -17,7 +17,7 @@ use crate::sync::blocking;
 use crate::transport::Transport;
 
 impl Receiver {
-    /// Tells the sender the chaining values of the groups of the existing file, from which `body` can take contents.
+    /// Sends the chaining values of the groups of the existing file to the sender, from which `body` can take contents.
     pub(super) async fn offer_groups<T: Transport>(
         &self,
         peer: &mut Peer<'_, T>,
@@ -31,7 +31,7 @@ impl Receiver {
             let groups = mirror::groups(stop.reader(&file))?;
             io::Result::Ok((file, groups))
         };
-        // If the file cannot be read, all contents are to be sent.
+        // If the file cannot be read, all contents must be sent.
         let (file, groups) = peer.hash(staging, hash).await?.ok().unzip();
         body.copies = Copies { is_offered: true, file, ..Copies::default() };
         peer.reply(&Reply::Groups(groups.unwrap_or_default()));

@@ -33,7 +33,7 @@ impl Sink {
         }
     }
 
-    /// Leaves only the first `groups` groups of a part. If that fails, leaves nothing.
+    /// Shortens a part to its first `groups` groups, or to nothing if that fails.
     pub(super) fn shorten(self, groups: u64) {
         if let Self::File(mut temp) = self
             && temp.continue_at(groups).is_err()
@@ -85,7 +85,7 @@ impl Disk {
             match written.and_then(|()| hasher.update(&chunk, |group| sink.record(group))) {
                 Ok(()) => Ok((target, chunk)),
                 Err(error) => {
-                    // A part that is left would keep the disk full.
+                    // Keeping the part would keep the disk full.
                     target.sink.discard();
                     Err(error)
                 }

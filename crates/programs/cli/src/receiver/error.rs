@@ -17,7 +17,7 @@ pub(crate) enum ReceiveError {
     Silent,
     #[error("the peer was idle for too long")]
     Idle,
-    /// A file was not received. `came` is what of it had arrived, such as `3 of 10 bytes`.
+    /// A file was not received. `came` is the amount that had arrived, such as `3 of 10 bytes`.
     #[error("{}", fault.text(&name.to_string(), came))]
     File { name: Name, came: String, fault: Fault },
     /// A mirror is refused.
@@ -27,13 +27,13 @@ pub(crate) enum ReceiveError {
     LeftOut(usize),
 }
 
-/// Reason that a sender hears after it has given a file up.
+/// Reason sent to a sender after it has abandoned a file.
 pub(crate) const GIVEN_UP: &str = "the sender gave it up";
 const WRONG: &str = "it was damaged on the way";
 const DAMAGED: &str = "its part was damaged on the receiver's disk";
 
-/// Returns whether a receiver that continued a part has declined the file for a [reason](Fault::may_be_repeated) to send it
-/// again.
+/// Returns whether a receiver that continued a part has declined the file for a [reason](Fault::may_be_repeated) that
+/// permits sending it again.
 pub(crate) fn may_be_repeated(reason: &str) -> bool {
     [GIVEN_UP, WRONG, DAMAGED].contains(&reason)
 }
@@ -43,19 +43,19 @@ pub(crate) fn may_be_repeated(reason: &str) -> bool {
 pub(crate) enum Fault {
     /// The name begins with a dot or a dash.
     Hidden(NameError),
-    /// The local system cannot have the name.
+    /// The local system cannot represent the name.
     NotHere(NameError),
     TooLarge(Exceeded),
     Exists,
     Disk(io::Error),
     /// A directory or a link cannot be created.
     Entry(io::Error),
-    /// The file is in its place, but its attributes cannot be set.
+    /// The file has its final name, but its attributes cannot be set.
     Attributes(io::Error),
     WrongHash,
-    /// After so many groups, the part has changed since it was received.
+    /// After this number of groups, the part has changed since it was received.
     Damaged(u64),
-    /// The connection failed, or the sender gave the file up.
+    /// The connection failed, or the sender abandoned the file.
     Peer(ProtocolError),
     Slow(Pace),
     /// Another connection of the same sender continues the file.
@@ -86,7 +86,8 @@ impl Fault {
         }
     }
 
-    /// Returns whether the sender may send the rest of a part again, because a group was not what it had sent.
+    /// Returns whether the sender may send the rest of a part again, because a group differs from the data that it had
+    /// sent.
     pub(super) fn may_be_repeated(&self) -> bool {
         matches!(self, Self::WrongHash | Self::Damaged(_) | Self::Peer(ProtocolError::Abandoned))
     }
@@ -161,7 +162,7 @@ fn left_out(files: &usize) -> String {
 
 pub(super) fn sentence(error: &io::Error) -> String {
     let known = match error.kind() {
-        // An error with a text of its own does not come from the system.
+        // An error with its own text was not returned by the system.
         _ if error.get_ref().is_some() => return error.to_string(),
         ErrorKind::StorageFull => "there is no space for it",
         ErrorKind::QuotaExceeded => "the disk quota is exceeded",

@@ -1,4 +1,4 @@
-//! Files that exist before they are sent.
+//! Files that already exist at the receiver.
 
 use std::io;
 use std::sync::Arc;

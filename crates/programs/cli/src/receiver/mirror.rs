@@ -1,4 +1,5 @@
-//! Comparison of a sender's directories with those here, and deletion of what the sender does not have.
+//! Comparison of a sender's directories with those of the receiver, and deletion of entries that the sender does not
+//! have.
 
 use std::io;
 use std::sync::Arc;
@@ -18,8 +19,8 @@ use crate::sync::blocking;
 use crate::transport::Transport;
 
 impl Receiver {
-    /// Tells the sender of a mirror what it need not send, and deletes what it does not have if that is requested and
-    /// allowed.
+    /// Reports to the sender of a mirror which entries it need not send, and deletes entries that it does not have if
+    /// requested and allowed.
     pub(super) async fn mirror<T: Transport>(
         &self,
         peer: &mut Peer<'_, T>,

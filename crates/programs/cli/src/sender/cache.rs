@@ -1,5 +1,5 @@
-//! Chaining values of files that were sent, in the program's own cache directory. They tell at once whether the receiver
-//! has a part of the same file. A file that is continued is read again nevertheless, beside the transfer.
+//! Chaining values of files that were sent, in the program's own cache directory. They show at once whether the
+//! receiver has a part of the same file. A file that is continued is nevertheless verified during the transfer.
 
 use std::fs::{self, File};
 use std::io;
@@ -10,15 +10,16 @@ use blake3::hazmat::ChainingValue;
 
 use crate::sidecar::{Boot, Log};
 
-/// Size from which on the chaining values of a file are kept. Those of a smaller file are computed in less than 0.1 s.
+/// Minimum size in bytes of a file whose chaining values are kept. For smaller files, they are computed in less than
+/// 0.1 s.
 const LEAST: u64 = 16 << 20;
-/// Maximum length of all files of the cache in bytes, enough for 1.6 TB that was sent, and maximum number of files.
+/// Maximum length of all files of the cache in bytes, enough for 1.6 TB of sent files, and maximum number of files.
 const MAX_BYTES: u64 = 64 << 20;
 const MAX_FILES: usize = 256;
 /// Ending of the names of files of the cache.
 const ENDING: &str = "groups";
 
-/// The place of the chaining values of one version of a file.
+/// Location of the chaining values of one version of a file.
 #[derive(Debug)]
 pub(super) struct Place {
     path: PathBuf,
@@ -27,7 +28,7 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// Returns `None` if the file is small, or the system does not tell when its attributes were changed.
+    /// Returns `None` if the file is small, or the system does not report when its attributes were changed.
     pub(super) fn of(directory: &Path, file: &File) -> Option<Self> {
         let metadata = file.metadata().ok().filter(|metadata| metadata.len() >= LEAST)?;
         #[cfg(unix)]
@@ -45,7 +46,7 @@ impl Place {
         }
     }
 
-    /// Returns the kept chaining values of this version, and their log, to add more.
+    /// Returns the kept chaining values of this version, and their log, for further values.
     pub(super) fn open(&self) -> io::Result<(Log, Vec<ChainingValue>)> {
         let file = File::options().read(true).write(true).open(&self.path)?;
         Log::read(file, self.version.as_bytes(), Boot::default())
@@ -61,7 +62,7 @@ impl Place {
         options.read(true).write(true).create_new(true);
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        // A file that another process writes keeps its contents.
+        // A file that another process is writing keeps its contents.
         let _ = fs::remove_file(&self.path);
         Log::create(options.open(&self.path)?, self.version.as_bytes(), &(), Boot::default())
     }
@@ -75,8 +76,8 @@ fn create_private(directory: &Path) -> io::Result<()> {
     builder.create(directory)
 }
 
-/// Removes the files that have not been written to for the longest time, until there are fewer than `files`, of less than
-/// `bytes`.
+/// Removes the files that have not been written to for the longest time, until there are fewer than `files` files with
+/// less than `bytes` bytes.
 fn make_room(directory: &Path, bytes: u64, files: usize) -> io::Result<()> {
     let mut found: Vec<(SystemTime, u64, PathBuf)> = Vec::new();
     for entry in fs::read_dir(directory)?.flatten() {

@@ -1,4 +1,4 @@
-//! Comparison with what the receiver has.
+//! Comparison with the receiver's entries.
 
 use std::collections::VecDeque;
 use std::io::{self, Read as _};
@@ -21,10 +21,10 @@ use crate::transport::Transport;
 
 /// Number of frames that are sent before the receiver has answered the first of them.
 const AHEAD: usize = 32;
-/// Number of equal groups after which the receiver is told of them, so that it does not wait for long.
+/// Number of equal groups after which they are reported to the receiver, so that it does not wait for long.
 const COPIES: u64 = 64;
 
-/// What the receiver has and the sender has not.
+/// Entries that only the receiver has.
 pub(crate) struct Listed {
     /// Hash of the list.
     digest: blake3::Hasher,
@@ -33,9 +33,9 @@ pub(crate) struct Listed {
 }
 
 impl<T: Transport> Sender<T> {
-    /// Compares the unsettled entries of `plan` with those of the receiver, before anything else is sent. Removes what is the
-    /// same from the plan; returns how many files these are. If the request is to list what only the receiver has,
-    /// [`surplus`](Self::surplus) comes next.
+    /// Compares the unsettled entries of `plan` with those of the receiver, before anything else is sent. Removes equal
+    /// entries from the plan, and returns the number of equal files. If the request includes a list of the entries that
+    /// only the receiver has, [`surplus`](Self::surplus) must be called next.
     pub(crate) async fn compare(&mut self, plan: &mut Plan, request: Request) -> Result<u64, SendError> {
         let sources: Vec<_> = plan.rest().iter().map(|(source, _)| Arc::clone(source)).collect();
         let (feed, mut frames) = mpsc::channel(2);
@@ -68,7 +68,8 @@ impl<T: Transport> Sender<T> {
         Ok(plan.compared(states))
     }
 
-    /// Reads the list of what only the receiver has, and calls `show` for each entry, directories after what is in them.
+    /// Reads the list of entries that only the receiver has, and calls `show` for each, directories after their
+    /// contents.
     pub(crate) async fn surplus(&mut self, mut show: impl FnMut(&Surplus)) -> Result<Listed, SendError> {
         let mut listed = Listed { digest: blake3::Hasher::new(), files: 0, directories: 0 };
         loop {
@@ -86,8 +87,8 @@ impl<T: Transport> Sender<T> {
         }
     }
 
-    /// Has the receiver delete what is `listed`, or nothing. Returns how many entries were deleted, and those that were not
-    /// with the reasons.
+    /// Makes the receiver delete the `listed` entries, or nothing. Returns the number of deleted entries, and the other
+    /// entries with the reasons.
     pub(crate) async fn delete(&mut self, listed: Option<&Listed>) -> Result<(u64, Vec<(Name, String)>), SendError> {
         let deleted = async {
             let Some(listed) = listed else {
@@ -158,14 +159,14 @@ fn list(sources: &[Arc<Source>], request: Request, feed: &mpsc::Sender<(Vec<u8>,
     let entry = |source: &Arc<Source>| {
         let mut entry = source.entry()?;
         if request.checksum && source.is_file() {
-            // A file that cannot be read has another hash, and is found when it is sent.
+            // An unreadable file has a different hash, and is detected when it is sent.
             entry.extend(source.hash(&mut latest).unwrap_or([0; HASH_LEN].into()).as_bytes());
         }
         writer.push(&entry)
     };
     let frames = sources.iter().filter_map(entry);
     for frame in frames {
-        // This fails if the connection has.
+        // This fails if the connection has failed.
         if feed.blocking_send(frame).is_err() {
             return;
         }
@@ -188,8 +189,8 @@ impl Producer {
         }
     }
 
-    /// Sends the next group of at most `left` bytes, or says that it is the same as `theirs`. Returns its length, and how
-    /// much of it the receiver has.
+    /// Sends the next group of at most `left` bytes, or reports that it equals `theirs`. Returns its length, and the
+    /// number of its bytes that the receiver has.
     pub(super) fn group(
         &mut self,
         contents: &mut Contents,
@@ -215,8 +216,8 @@ impl Producer {
         Ok((len, 0))
     }
 
-    /// Sends a small file of `size` bytes, except for blocks that are the same as `theirs`. Returns how much the receiver
-    /// has.
+    /// Sends a small file of `size` bytes, except for blocks that equal `theirs`. Returns the number of bytes that the
+    /// receiver has.
     pub(super) fn blocks(
         &mut self,
         contents: &mut Contents,
@@ -244,7 +245,7 @@ impl Producer {
         Ok(copied)
     }
 
-    /// Has the receiver take the next bytes from its file.
+    /// Makes the receiver copy the next bytes from its file.
     fn copy(&mut self, len: u64) {
         self.batch.bytes.push(protocol::COPY);
         self.batch.bytes.extend((len as u32).to_be_bytes());

@@ -21,11 +21,11 @@ use crate::progress::Screen;
 use crate::protocol::{self, FileHeader, Kind, MAX_CHUNK, MAX_UNASKED, Reply, Target};
 use crate::receiver::{GIVEN_UP, may_be_repeated};
 
-/// Number of bytes from which on a batch is sent.
+/// Number of bytes at which a batch is sent.
 const BATCH: usize = 128 << 10;
-/// Number of marks from which on a batch is sent.
+/// Number of marks at which a batch is sent.
 const MARKS: usize = 4096;
-/// Interval at which a failure of the connection is noticed while the file is read beside.
+/// Interval of checks for a failed connection while a file is being verified.
 const LOOK: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Default)]
@@ -37,13 +37,13 @@ pub(super) struct Batch {
 /// Part of a batch, for the confirmations and the progress display.
 #[derive(Debug)]
 pub(super) enum Mark {
-    /// The batch has the header of this file.
+    /// The batch contains the header of this file.
     Begun { number: u64, source: Arc<Source>, size: Option<u64>, informs: Informs },
-    /// The receiver has the next `bytes` bytes. If these are not what it should have, the file `repeats`.
+    /// The receiver has the next `bytes` bytes. If these turn out to be wrong, the file `repeats`.
     Resumed { bytes: u64, repeats: bool },
-    /// The batch has this number of bytes of contents.
+    /// The batch contains this number of bytes of contents.
     Contents(u64),
-    /// The batch has the hash of the file.
+    /// The batch contains the hash of the file.
     Ended(End),
     /// The file cannot be opened, and is not sent.
     Failed { source: Arc<Source>, error: io::Error },
@@ -78,7 +78,7 @@ impl From<io::Error> for Stop {
 pub(super) struct Replies {
     /// Replies to files about which the sender has asked, with the numbers of the files.
     pub(super) asked: Receiver<(u64, Reply)>,
-    /// All files before this number need not be sent any more.
+    /// Files before this number no longer need to be sent.
     pub(super) settled: Arc<AtomicU64>,
 }
 
@@ -126,21 +126,21 @@ impl Producer {
                 }
             }
         }
-        // If this fails, so has the connection, which the sender reports.
+        // This fails only if the connection has failed, which the sender reports.
         let _ = self.flush();
         Ok(())
     }
 
     fn file(&mut self, source: &Arc<Source>, known: &Known) -> Result<(), Stop> {
         match self.attempt(source, known, None)? {
-            // Only once: what is wrong again will not become right.
+            // Repeat only once, because a second mismatch would not be resolved by a third attempt.
             Some(again) => self.attempt(source, known, Some(again)).map(drop),
             None => Ok(()),
         }
     }
 
-    /// Sends a file. Returns its first chaining values, as far as they are known, if the receiver has another beginning of it
-    /// than was supposed, so that it has to be sent `again`.
+    /// Sends a file. If the receiver turns out to have a different beginning of it, returns its known first chaining
+    /// values, with which it has to be sent `again`.
     fn attempt(
         &mut self,
         source: &Arc<Source>,
@@ -232,8 +232,8 @@ impl Producer {
         if repeats { self.ended(number, source, Vec::new()) } else { self.flush_if_full().map(|()| None) }
     }
 
-    /// Waits until the beginning of a file has been read. Returns whether the receiver has the same one, or false if it needs
-    /// the file no more.
+    /// Waits until the beginning of a file has been read. Returns whether the receiver has the same one, or false if it
+    /// no longer needs the file.
     fn checked(&mut self, number: u64, rest: &mut Rest) -> Result<bool, Stop> {
         self.flush()?;
         loop {
@@ -249,7 +249,7 @@ impl Producer {
         }
     }
 
-    /// Gives up a file that the receiver needs no more, or of which it has another beginning than was supposed.
+    /// Abandons a file that the receiver no longer needs, or of which it turns out to have a different beginning.
     fn abandon(
         &mut self,
         number: u64,
@@ -282,8 +282,8 @@ impl Producer {
         }
     }
 
-    /// Waits for the reply to a file's header, which says how much of the file the receiver has. Returns how the rest is
-    /// sent, or `None` if the file need not be sent.
+    /// Waits for the reply to a file's header, which states how much of the file the receiver has. Returns how to send
+    /// the rest, or `None` if the file need not be sent.
     fn ask(
         &mut self,
         number: u64,

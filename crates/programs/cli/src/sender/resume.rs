@@ -16,24 +16,24 @@ use crate::files::hashing::Stop;
 use crate::groups::{Beside, GROUP, GroupHasher, chaining_values, digest};
 use crate::sidecar::Log;
 
-/// How much of a file is sent.
+/// Part of a file to be sent.
 #[derive(Default)]
 pub(super) struct Rest {
     pub(super) hasher: GroupHasher,
-    /// Keeps the chaining values of what is sent.
+    /// Stores the chaining values of the sent data.
     pub(super) log: Option<Log>,
-    /// Reads what is not sent.
+    /// Verifies the data that is not sent.
     pub(super) check: Option<Check>,
 }
 
 impl Rest {
-    /// The whole file is sent. The cache is a convenience: without a log, nothing fails.
+    /// The whole file is sent. The cache is optional: sending works without a log.
     pub(super) fn all(place: Option<&Place>) -> Self {
         Self { log: place.and_then(|place| place.create().ok()), ..Self::default() }
     }
 
-    /// What follows the first `groups` groups of `file` is sent. `wanted` is the digest of the receiver's groups, `log` that
-    /// of an earlier connection.
+    /// The data after the first `groups` groups of `file` is sent. `wanted` is the digest of the receiver's groups, and
+    /// `log` the log of an earlier connection.
     pub(super) fn after(groups: u64, file: &File, path: &Path, wanted: Hash, log: Option<Log>) -> io::Result<Self> {
         let log = log.filter(|log| log.groups() >= groups);
         Ok(Self {
@@ -43,8 +43,8 @@ impl Rest {
         })
     }
 
-    /// Waits at most so long until what is not sent has been read. Returns whether the receiver has the same; `None` if that
-    /// is not known yet.
+    /// Waits at most this long until the data that is not sent has been read. Returns whether the receiver has the same
+    /// data, or `None` if this is not known yet.
     pub(super) fn is_right(&mut self, patience: Duration) -> io::Result<Option<bool>> {
         self.check.as_mut().map_or(Ok(None), |check| check.is_right(patience))
     }
@@ -101,8 +101,9 @@ impl Check {
     }
 }
 
-/// Returns whether a file of `size` bytes is supposed to begin with the `groups` groups that a receiver offers. Chaining values
-/// of the file decide, as read lately, or else as `kept`. If they are too few, `kept` ones are no reason to doubt.
+/// Returns whether a file of `size` bytes probably begins with the `groups` groups that a receiver offers. The decision
+/// uses chaining values that were read recently, or else the `kept` ones. If there are too few kept values, the offer
+/// is accepted.
 pub(super) fn matches(
     groups: u64,
     offered: Hash,

@@ -20,7 +20,7 @@ pub(crate) struct Source {
     path: PathBuf,
     name: Name,
     size: Option<u64>,
-    /// Modification time when it was found.
+    /// Modification time at the time when the file was found.
     modified: Timestamp,
     input: Input,
 }
@@ -37,7 +37,7 @@ enum Input {
     /// An entry that is not sent, with the reason.
     LeftOut(String),
     Stdin {
-        /// Whether reading has begun, so that the contents cannot be read again from the beginning.
+        /// Whether reading has begun, so that the contents can no longer be read from the beginning.
         begun: AtomicBool,
     },
 }
@@ -79,7 +79,7 @@ impl Read for Contents {
 impl Source {
     pub(crate) fn open(path: &Path) -> Result<Self, SendError> {
         let open = |error| SendError::Open { path: path.to_owned(), error };
-        // Checked before the file is opened, because opening a pipe waits for its other end.
+        // This is checked before the file is opened, because opening a pipe waits for its other end.
         if !path.metadata().map_err(open)?.is_file() {
             return Err(SendError::NotAFile(path.to_owned()));
         }
@@ -108,9 +108,9 @@ impl Source {
     }
 
     /// Returns all entries below the directory `path`, and each directory after its entries. Symbolic links are sent
-    /// only if `links` is true and if they stay inside the directory. Entries that are not sent are [left
-    /// out](Self::left_out).
-    /// Returns an error if the directory itself cannot be read or its name cannot be sent.
+    /// only if `links` is true and if they stay inside the directory. Entries that are not sent become
+    /// [placeholders](Self::left_out). Returns an error if the directory itself cannot be read or its name cannot be
+    /// sent.
     pub(crate) fn walk(path: &Path, links: bool) -> Result<Vec<Self>, SendError> {
         let open = |error| SendError::Open { path: path.to_owned(), error };
         // `.` and `..` are sent under the real names of the directories.
@@ -149,13 +149,14 @@ impl Source {
         matches!(self.input, Input::LeftOut(_))
     }
 
-    /// Returns the hash of a file's contents, unless they cannot be read.
+    /// Returns the hash of a file's contents, or `None` if they cannot be read.
     pub(super) fn hash(&self, latest: &mut Latest) -> Option<blake3::Hash> {
         let (header, contents) = self.begin(latest).ok()?;
         Some(GroupHasher::read(contents?, header.size?).ok()?.finalize())
     }
 
-    /// Returns the encoded entry, which the receiver compares with its own, or `None` if it is always sent, or never.
+    /// Returns the encoded entry, which the receiver compares with its own, or `None` if the entry is always or never
+    /// sent.
     pub(super) fn entry(&self) -> Option<Vec<u8>> {
         let kind = match &self.input {
             Input::LeftOut(_) | Input::Stdin { .. } => return None,
@@ -279,7 +280,7 @@ fn data(metadata: &Metadata) -> Option<u64> {
     #[cfg(unix)]
     {
         use std::os::unix::fs::MetadataExt as _;
-        /// Block size of a file system. A smaller difference is not a hole.
+        /// Block size of a file system in bytes. A smaller difference is not a hole.
         const BLOCK: u64 = 4096;
         let data = metadata.blocks().saturating_mul(512);
         (data.saturating_add(BLOCK) <= metadata.len()).then_some(data)
@@ -314,7 +315,7 @@ impl Plan {
         self.rest().iter().all(|(source, _)| source.can_restart())
     }
 
-    /// Returns what is to be sent in all. Directories and links are no files here.
+    /// Returns the total amount to be sent. Directories and links do not count as files here.
     pub(crate) fn total(&self) -> Total {
         let files = self.sources.iter().map(|(source, _)| source).filter(|source| source.is_file());
         let bytes = files.clone().try_fold(0_u64, |all, source| Some(all.saturating_add(source.size()?)));
@@ -350,13 +351,13 @@ impl Plan {
         self.rest().iter().map(|(source, _)| &**source)
     }
 
-    /// Returns whether an entry is not sent, so that the receiver may have what it lacks.
+    /// Returns whether some entry is not sent, so that the receiver may have entries that the plan lacks.
     pub(crate) fn lacks_entries(&self) -> bool {
         self.sources.iter().any(|(source, _)| source.is_left_out())
     }
 
-    /// Removes what the receiver has, by the `states` of the unsettled entries that can be compared. Returns the number
-    /// of files that are removed.
+    /// Removes the entries that the receiver has, according to the `states` of the unsettled entries that can be
+    /// compared. Returns the number of removed files.
     pub(super) fn compared(&mut self, states: Vec<Answer>) -> u64 {
         let (mut states, mut same, rest) = (states.into_iter(), 0, self.sources.split_off(self.settled));
         for (source, _) in rest {
@@ -376,7 +377,7 @@ impl Plan {
         same
     }
 
-    /// Removes what could be sent.
+    /// Removes all entries that could be sent.
     pub(crate) fn send_nothing(&mut self) {
         self.sources.retain(|(source, _)| source.is_left_out());
     }

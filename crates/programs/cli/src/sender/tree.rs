@@ -1,5 +1,5 @@
-//! Directories to be sent. Each is opened relative to its parent, so that a link that somebody creates meanwhile cannot
-//! lead to a file outside.
+//! Directories to be sent. Each is opened relative to its parent, so that a link created in the meantime cannot lead to
+//! a file outside.
 
 #[cfg(not(unix))]
 pub(super) use elsewhere::{Directory, Latest};
@@ -15,7 +15,7 @@ pub(super) enum Found {
     /// A regular file of this length and modification time.
     File(u64, Timestamp),
     Link,
-    /// Something else, such as a pipe.
+    /// Another kind of file, such as a pipe.
     Other,
 }
 
@@ -34,7 +34,8 @@ mod unix {
     #[derive(Debug)]
     pub(in super::super) struct Directory(File);
 
-    /// The directory of the latest file, which stays open for the next file in it: the root, the path and the directory.
+    /// The directory of the latest file, which remains open for the next file in it: the root, the path and the
+    /// directory.
     #[derive(Default)]
     pub(in super::super) struct Latest(Option<(Arc<Directory>, Vec<u8>, File)>);
 
@@ -76,8 +77,8 @@ mod unix {
             Ok(rustix::fs::readlinkat(&self.0, name.as_bytes(), Vec::new())?.into_bytes().into())
         }
 
-        /// Opens a file. The first name in its path is that of this directory. Follows no link, and does not wait for
-        /// the writer of a pipe.
+        /// Opens a file. The first name in its path is the name of this directory. Follows no link, and does not wait
+        /// for the writer of a pipe.
         pub(in super::super) fn file(self: &Arc<Self>, path: &Name, latest: &mut Latest) -> io::Result<File> {
             let (above, name) = names::split(path);
             let opened = match latest.0.take().filter(|(root, open, _)| Arc::ptr_eq(root, self) && open == above) {
@@ -91,7 +92,7 @@ mod unix {
             open(&latest.0.insert(opened).2, name, OFlags::NONBLOCK)
         }
 
-        /// Returns the attributes of a directory. The first name in its path is that of this directory.
+        /// Returns the attributes of a directory. The first name in its path is the name of this directory.
         pub(in super::super) fn metadata(&self, path: &Name) -> io::Result<Metadata> {
             self.walk(&names::parts(path).skip(1).collect::<Vec<_>>())?.metadata()
         }

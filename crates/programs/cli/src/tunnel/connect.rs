@@ -28,7 +28,8 @@ impl Lookups {
         }
         let place = Arc::clone(&self.0).acquire_owned().await.map_err(io::Error::other)?;
         let (host, port) = (target.host().to_owned(), target.port());
-        // The resolver occupies a thread until it is done, even if nobody waits any more, and keeps its permit as long.
+        // The resolver occupies a thread, and keeps its permit, until it has finished, even if its result is no longer
+        // needed.
         let found = tokio::spawn(async move {
             let found = address::lookup(&host, port).await;
             drop(place);

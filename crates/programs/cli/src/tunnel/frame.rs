@@ -35,7 +35,7 @@ pub enum Frame<'a> {
     Data(&'a [u8]),
     /// The sender's direction of the stream has ended in order.
     End,
-    /// The stream has failed. A reset may follow [`Frame::End`] while the other direction goes on.
+    /// The stream has failed. A reset may follow [`Frame::End`] while the other direction continues.
     Reset {
         /// Number of the stream. The first one of a tunnel has the number 1.
         stream: u32,
@@ -61,7 +61,7 @@ pub struct Listen {
     pub group: Group,
     /// Address to listen on, as text; empty for the loopback address.
     pub bind: String,
-    /// Port to listen on; 0 is any free port.
+    /// Port to listen on; 0 for any free port.
     pub port: u16,
     /// Target that the forwarder will connect to.
     pub target: Target,

@@ -20,8 +20,7 @@ pub(crate) struct Job {
     pub(crate) target: Target,
 }
 
-/// Gives each connection to an idle tunnel, of which the one used last is used next, because its window fits the path
-/// best.
+/// Assigns each connection to the idle tunnel that was used last, because its window fits the path best.
 pub(crate) struct Jobs {
     state: Mutex<State>,
     /// Maximum number of waiting connections, and maximum time that they wait.
@@ -47,7 +46,7 @@ struct Idle {
 }
 
 impl Jobs {
-    /// Lets at most `most` connections wait for at most `patience`.
+    /// Creates a queue in which at most `most` connections wait for at most `patience`.
     pub(crate) fn new(most: usize, patience: Duration, monitor: &Arc<Monitor>) -> Self {
         Self { state: Mutex::default(), most, patience, monitor: Arc::clone(monitor), changed: Notify::new() }
     }
@@ -58,13 +57,12 @@ impl Jobs {
         (state.idle.len(), state.waiting.len())
     }
 
-    /// Resets all waiting connections, and accepts no others.
+    /// Resets all waiting connections, and accepts no more.
     pub(crate) fn close(&self) {
         *lock(&self.state) = State { is_closed: true, ..State::default() };
     }
 
-    /// Gives a connection to an idle tunnel, or lets it wait for one. If none becomes free in time, the connection is
-    /// returned.
+    /// Assigns a connection to an idle tunnel, or queues it. If none becomes free in time, the connection is returned.
     pub(crate) async fn submit(&self, mut job: Job) -> Option<Job> {
         let number = {
             let mut state = lock(&self.state);
@@ -99,8 +97,8 @@ impl Jobs {
         Some(late)
     }
 
-    /// Waits for a connection. Returns `None` if the tunnel ends in order, or when `leave` completes. If the peer does not
-    /// answer a probe for the time `suspect`, the tunnel has failed.
+    /// Waits for a connection. Returns `None` if the tunnel ends in order, or when `leave` completes. If the peer does
+    /// not answer a probe within `suspect`, the tunnel has failed.
     pub(crate) async fn next<S: AsyncRead + AsyncWrite + Unpin>(
         self: &Arc<Self>,
         tunnel: &mut Tunnel<S>,
@@ -141,8 +139,8 @@ impl Jobs {
         };
         lock(&self.state).idle.retain(|idle| !Arc::ptr_eq(&idle.probe, &probe));
         job.close();
-        // A connection may have been given to this tunnel at the same moment. A peer that has sent `BYE` still serves it.
-        // Otherwise another tunnel does.
+        // A connection may have been assigned to this tunnel at the same moment. A peer that has sent `BYE` still
+        // serves it; otherwise, another tunnel does.
         match job.try_recv() {
             Ok(job) if tunnel.is_leaving() => return Ok(Some(job)),
             Ok(job) => {

@@ -8,14 +8,14 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::sync::lock;
 
-/// Depth of a bucket as a time. Streams that were idle this long may send as much at once.
+/// Depth of a bucket as a time. After an idle period of this length, streams may send the corresponding amount at once.
 const BURST: Duration = Duration::from_millis(50);
 /// Turns per second. Streams that share a bucket take turns, and each waits for all others.
 const TURNS: u64 = 50;
 /// Minimum number of bytes per turn.
 const MIN_QUANTUM: u64 = 1400;
 
-/// A token bucket for one direction. Streams that share it get their turns in the order in which they ask.
+/// A token bucket for one direction. Streams that share it take turns in the order of their requests.
 #[derive(Debug)]
 pub(crate) struct Bucket {
     bytes_per_second: u64,
@@ -41,7 +41,7 @@ impl Bucket {
         let now = Instant::now();
         let cost = Duration::from_nanos((bytes as u64).saturating_mul(1_000_000_000) / self.bytes_per_second);
         let mut paid = lock(&self.paid);
-        // The bucket is full if nothing was taken for the time `BURST`.
+        // The bucket is full if nothing was taken for `BURST`.
         let full = now.checked_sub(BURST).unwrap_or(now);
         let after = paid.unwrap_or(full).max(full) + cost;
         *paid = Some(after);
@@ -56,7 +56,7 @@ pub(crate) struct Limits {
 }
 
 impl Limits {
-    /// Adds a limit that holds in each direction by itself. Clones of the result share it.
+    /// Adds a limit that applies to each direction separately. Clones of the result share it.
     pub(crate) fn and(&self, rate: Option<Rate>) -> Self {
         let mut limits = self.clone();
         limits.pairs.extend(rate.map(|rate| Arc::new([Bucket::new(rate), Bucket::new(rate)])));
@@ -74,7 +74,7 @@ impl Limits {
         self.take(0, bytes).await;
     }
 
-    /// Waits until `bytes` more bytes may be passed on from the tunnel.
+    /// Waits until `bytes` more bytes may be forwarded from the tunnel.
     pub(crate) async fn received(&self, bytes: usize) {
         self.take(1, bytes).await;
     }

@@ -26,13 +26,13 @@ const IDLE_CHECKS: u32 = 8;
 pub(crate) trait Local {
     fn poll_read(&self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>>;
     fn poll_write(&self, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>>;
-    /// Ends our direction of the connection.
+    /// Ends this end's direction of the connection.
     fn end(&self) -> io::Result<()>;
     /// Completes when the connection has failed, even while it is neither read nor written.
     fn failed(&self) -> BoxFuture<'_, ()>;
     /// Lets the connection end in order when dropped.
     fn finish(&self);
-    /// Returns who is told how the stream ended, if the forwarder is not.
+    /// Returns the process to which the outcome of the stream is reported, if it is not the forwarder.
     fn owner(&self) -> Option<Owner> {
         None
     }
@@ -122,12 +122,12 @@ impl Local for TcpStream {
     }
 }
 
-/// Bytes of a stream that have passed so far, readable while it runs.
+/// Number of bytes that a stream has carried so far, readable while it runs.
 #[derive(Debug, Default)]
 pub(crate) struct Traffic {
-    /// Bytes from the forwarded connection to the tunnel.
+    /// Number of bytes from the forwarded connection to the tunnel.
     pub(crate) sent: AtomicU64,
-    /// Bytes from the tunnel to the forwarded connection.
+    /// Number of bytes from the tunnel to the forwarded connection.
     pub(crate) received: AtomicU64,
 }
 
@@ -145,9 +145,9 @@ impl Traffic {
 /// Settings and counters of a relayed stream.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Flow<'a> {
-    /// A stream on which no byte passes for this time is reset.
+    /// Time after which a stream without traffic is reset.
     pub(crate) idle: Duration,
-    /// Limits of the rate in both directions.
+    /// Rate limits in both directions.
     pub(crate) limits: &'a Limits,
     /// Counts the bytes.
     pub(crate) traffic: &'a Traffic,
@@ -165,8 +165,8 @@ pub(crate) enum Ended {
 }
 
 /// Relays the stream that was opened on `tunnel` until both directions have ended. `local`, which was
-/// [prepared](prepare), is reset if the stream does not end in order.
-/// Returns the reason if the tunnel failed; it cannot be used any more.
+/// [prepared](prepare), is reset if the stream does not end in order. Returns the reason if the tunnel failed, after
+/// which it can no longer be used.
 pub(crate) async fn relay<S: AsyncRead + AsyncWrite + Unpin, L: Local>(
     tunnel: &mut Tunnel<S>,
     local: L,
@@ -216,7 +216,7 @@ pub(crate) async fn relay<S: AsyncRead + AsyncWrite + Unpin, L: Local>(
     let (ended, reason) = match halt {
         Halt::Tunnel(error) => return Err(error),
         Halt::Local(reason) => (Ended::Here(reason), Some(reason)),
-        // If our `END` has been sent, the reset of the peer needs no answer.
+        // If our `END` has been sent, the peer's reset needs no answer.
         Halt::Peer(reason) => (Ended::There(reason), (!up.ended).then_some(Reason::Reset)),
     };
     let settle = async {
@@ -376,7 +376,7 @@ impl Download {
     }
 }
 
-/// Completes when no byte has passed for the time `idle`.
+/// Completes when the stream has carried no data for `idle`.
 async fn silence(idle: Duration, traffic: &Traffic) {
     let mut sleep = pin!(tokio::time::sleep(idle / IDLE_CHECKS));
     let (mut silent, mut before) = (0, traffic.total());

@@ -9,7 +9,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::sync::lock;
 
-/// One of two handles of a stream. Unlike with `tokio::io::split`, the stream stays accessible.
+/// One of two handles of a stream. Unlike with `tokio::io::split`, the stream remains accessible.
 #[derive(Debug)]
 pub(super) struct Side<S>(Arc<Mutex<Option<S>>>);
 

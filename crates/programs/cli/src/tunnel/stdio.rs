@@ -17,7 +17,7 @@ use tokio::io::{Interest, ReadBuf};
 use super::{Local, Owner};
 use crate::sync::{blocking, lock};
 
-/// Standard input and output of this process, as pipes or sockets. The process itself no longer has them, so that both
+/// Standard input and output of this process, as pipes or sockets. The process itself no longer uses them, so that both
 /// end when these are closed.
 pub(crate) struct Standard {
     pub(crate) input: OwnedFd,
@@ -36,7 +36,7 @@ impl Standard {
         Ok(Self { input, output, copy })
     }
 
-    /// Takes the handle that waits until all output has been written, after `output` was closed.
+    /// Takes the handle with which to wait, after `output` was closed, until all output has been written.
     pub(crate) fn written(&mut self) -> impl Future<Output = io::Result<()>> + use<> {
         let copy = self.copy.take();
         async move {
@@ -46,8 +46,8 @@ impl Standard {
     }
 }
 
-/// Returns whether the system can tell when a file is ready. For regular files it cannot, and terminals should not become
-/// non-blocking, because other processes use them, too.
+/// Returns whether the system can report when a file is ready. It cannot for regular files, and terminals should not
+/// become non-blocking, because other processes also use them.
 fn is_pollable(fd: &OwnedFd) -> io::Result<bool> {
     Ok(matches!(FileType::from_raw_mode(fstat(fd)?.st_mode), FileType::Fifo | FileType::Socket))
 }
@@ -57,7 +57,7 @@ fn is_pollable(fd: &OwnedFd) -> io::Result<bool> {
 fn read_by_thread(input: OwnedFd) -> io::Result<OwnedFd> {
     let (near, far) = Pair::pair()?;
     std::thread::spawn(move || {
-        // If the other end is closed, nobody wants the rest.
+        // If the other end is closed, the rest is not needed.
         let _ = io::copy(&mut File::from(input), &mut &far);
     });
     Ok(near.into())
@@ -112,7 +112,7 @@ impl Local for Stdio {
 
     fn end(&self) -> io::Result<()> {
         if let Some(output) = lock(&self.output).take() {
-            // A socket may also be the input, which goes on. A pipe ends when it is dropped.
+            // A socket may also be the input, which continues. A pipe ends when it is dropped.
             let _ = socket2::SockRef::from(output.file.get_ref()).shutdown(Shutdown::Write);
         }
         Ok(())
@@ -138,7 +138,7 @@ impl Local for Stdio {
     }
 }
 
-/// A pipe or socket, which is non-blocking until it is dropped. The flag belongs to all processes that have it open.
+/// A pipe or socket, which is non-blocking until it is dropped. This flag affects all processes that have it open.
 #[derive(Debug)]
 struct End {
     file: AsyncFd<OwnedFd>,

@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use crate::address;
 
-/// Maximum length of a host in bytes (RFC 1928 has one byte for the length of a name).
+/// Maximum length of a host in bytes (RFC 1928 uses one byte for the length of a name).
 pub(super) const MAX_HOST: usize = 255;
 
 /// A host and a TCP port, displayed as `HOST:PORT`.

@@ -1,4 +1,4 @@
-//! Comparison of a directory with that of a sender, and deletion of what only the receiver has.
+//! Comparison of a directory with that of a sender, and deletion of entries that only the receiver has.
 
 use std::collections::{BTreeSet, HashSet};
 use std::fs::File;
@@ -17,11 +17,11 @@ use crate::mirror::{self, BLOCK, Request, STAMP_LEN, State, Surplus};
 use crate::names::{self, MAX_DEPTH, MAX_PATH, NameError};
 use crate::protocol::{FileHeader, Kind, MAX_UNASKED, ProtocolError, Timestamp};
 
-/// Size up to which the list of surplus entries is in memory, in bytes. A longer one is in a file.
+/// Maximum size in bytes of a list of surplus entries that is kept in memory. A longer list is kept in a file.
 const IN_MEMORY: usize = 1 << 20;
 
-/// Compares entries as a sender names them. Memory is bounded by the number of names in the directories on the path of
-/// the latest entry, which are those of this machine.
+/// Compares the entries that a sender names. Memory is bounded by the number of names in this machine's directories on
+/// the path of the latest entry.
 pub(crate) struct Comparison {
     staging: Arc<Staging>,
     request: Request,
@@ -42,9 +42,10 @@ struct Level {
     unnamed: BTreeSet<Vec<u8>>,
     /// Inodes of the entries that the sender has named.
     named: HashSet<u64>,
-    /// Inodes of those under a name that is not in the directory: the file system ignores case, or normalizes names.
+    /// Inodes of entries that the sender has named differently from the directory, because the file system ignores case
+    /// or normalizes names.
     aliased: HashSet<u64>,
-    /// Whether an entry differs, so that the time of the directory will change.
+    /// Whether an entry differs, so that the modification time of the directory will change.
     is_dirty: bool,
 }
 
@@ -54,7 +55,7 @@ impl Comparison {
         Self { staging, request, hidden, levels: Vec::new(), surplus }
     }
 
-    /// Returns the answer to a frame: the states of the entries, and the blocks of small files that have changed.
+    /// Returns the answer to a frame: the states of the entries, and the block hashes of small files that have changed.
     /// Returns an error if the frame is not valid, or the list of surplus entries cannot be written.
     pub(crate) fn frame(&mut self, frame: &[u8], stop: &Stop) -> Result<Vec<u8>, ProtocolError> {
         let (mut states, mut blocks) = (Vec::new(), Vec::new());
@@ -100,7 +101,7 @@ impl Comparison {
         let mut outside = Level::default();
         let level = match self.levels.last_mut() {
             Some(level) => level,
-            // A file that is not in a directory. Its neighbours are nobody's business.
+            // A file outside of any sent directory: its neighbours are not revealed.
             None => {
                 outside.directory = Some(self.staging.opened.out.try_clone()?);
                 &mut outside
@@ -111,12 +112,13 @@ impl Comparison {
         Ok(state)
     }
 
-    /// Returns whether the receiver accepts no such names, so that senders learn nothing about them.
+    /// Returns whether the receiver refuses such names, so that senders learn nothing about them.
     fn is_refused(&self, path: &Name) -> bool {
         !self.hidden && names::check_not_hidden(path).is_err()
     }
 
-    /// Opens the directories of `path`, and closes others. The entries of those that the sender has not closed stay.
+    /// Opens the directories of `path`, and closes others. The entries of directories that the sender has not closed
+    /// are kept.
     fn descend(&mut self, path: &[u8]) {
         let path: Vec<_> = path.split(|byte| *byte == b'/').filter(|name| !name.is_empty()).collect();
         let shared = self.levels.iter().zip(&path).take_while(|(level, name)| level.name == **name).count();
@@ -151,12 +153,12 @@ impl Comparison {
         Ok(state)
     }
 
-    /// Lists what the sender has not named in a directory; returns whether there is anything.
+    /// Lists the entries of a directory that the sender has not named. Returns whether there are any.
     fn add_surplus(&mut self, path: &Name, directory: &File, level: &Level) -> io::Result<bool> {
         let mut any = false;
         for name in &level.unnamed {
             let Ok(stat) = rustix::fs::statat(directory, name.as_slice(), AtFlags::SYMLINK_NOFOLLOW) else { continue };
-            // Under another spelling, the sender has it.
+            // The sender has the entry under another spelling.
             if !level.aliased.contains(&stat.st_ino) {
                 any |= self.add(directory, name, &path.join(&name.clone().into()), &stat)?;
             }
@@ -164,8 +166,8 @@ impl Comparison {
         Ok(any)
     }
 
-    /// Lists an entry, and first everything in it. Returns false if it, or something in it, is not listed: names that the
-    /// receiver does not accept, other file systems, and directories that cannot be read stay.
+    /// Lists everything in an entry, and then the entry. Returns false if anything is not listed: names that the
+    /// receiver does not accept, other file systems, and unreadable directories are kept.
     fn add(&mut self, directory: &File, name: &[u8], path: &Name, stat: &Stat) -> io::Result<bool> {
         let is_own = matches!(names::check(name), Err(NameError::Own(_)));
         let is_long = path.as_bytes().len() > MAX_PATH || names::parts(path).count() > MAX_DEPTH;
@@ -194,14 +196,15 @@ impl Comparison {
 }
 
 impl Level {
-    /// Opens a directory in this one, which the sender has.
+    /// Opens a subdirectory that the sender also has.
     fn enter(&mut self, name: &[u8]) -> Option<File> {
         let directory = open_below(self.directory.as_ref()?, name).ok()?;
         self.mark(name, rustix::fs::fstat(&directory).ok()?.st_ino);
         Some(directory)
     }
 
-    /// Notes that the sender has an entry with this inode. Returns false if another one of its entries is the same.
+    /// Records that the sender has an entry with this inode. Returns false if another of its entries has the same
+    /// inode.
     fn mark(&mut self, name: &[u8], inode: u64) -> bool {
         if self.unnamed.remove(name) {
             self.named.insert(inode);
@@ -218,12 +221,12 @@ impl Level {
         let stat = match rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => stat,
             Err(Errno::NOENT) => return State::New,
-            // The attempt to write it tells more.
+            // Writing it will show the reason.
             Err(_) => return State::Changed,
         };
         let kind = FileType::from_raw_mode(stat.st_mode);
         if kind.is_dir() {
-            // A directory in the place of a file is surplus.
+            // A directory in place of a file is surplus.
             return if deletes { State::New } else { State::Changed };
         }
         let is_same = match &header.kind {
@@ -273,7 +276,7 @@ impl SurplusList {
         Ok(())
     }
 
-    /// Completes the list, and starts to read it.
+    /// Completes the list and starts reading it.
     pub(crate) fn begin(&mut self) -> io::Result<()> {
         if !self.frame.is_empty() {
             self.store()?;
@@ -297,8 +300,8 @@ impl SurplusList {
         self.digest.finalize()
     }
 
-    /// Deletes what is listed and has not changed since. Returns how many entries these are, and calls `failed` with each
-    /// other one and the reason.
+    /// Deletes the listed entries that have not changed since. Returns their number, and calls `failed` with every
+    /// other entry and the reason.
     pub(crate) fn delete(
         &mut self,
         staging: &Staging,
@@ -351,7 +354,7 @@ fn time(stat: &Stat) -> Timestamp {
     Timestamp { seconds: stat.st_mtime.into(), nanos: stat.st_mtime_nsec as u32 }.clamped()
 }
 
-/// Returns inode and modification time, which are those of another file if a name is used again.
+/// Returns inode and modification time, which differ if the name has been reused for another file.
 fn stamp(stat: &Stat) -> [u8; STAMP_LEN] {
     let time = time(stat);
     let mut stamp = [0; STAMP_LEN];

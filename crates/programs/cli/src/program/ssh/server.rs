@@ -45,7 +45,7 @@ fn input() -> (oneshot::Receiver<String>, oneshot::Receiver<()>) {
 
 fn tell(line: &Line) {
     if let Ok(text) = serde_json::to_string(line) {
-        // Nobody listens if ssh has ended.
+        // If ssh has ended, the receiver of the message is gone.
         let _ = output::write(&format!("{MARK}{text}\n"));
     }
 }
@@ -83,7 +83,7 @@ async fn serve(request: oneshot::Receiver<String>, closed: impl Future<Output = 
     }
 }
 
-/// Listens on the first free port for the machine with `key`, and tells it so.
+/// Listens on the first free port for the machine with `key`, and reports the port to it.
 fn listen(transport: &TransportArgs, ports: RangeInclusive<u16>, key: Fingerprint) -> Result<SecureListener> {
     let connection = std::env::var("SSH_CONNECTION").unwrap_or_default();
     // Addresses and ports of the client and of the server.
