@@ -1,4 +1,4 @@
-//! Search for what a path does to a flow that starves it or fills its queue, within a budget of delay and loss.
+//! Search for path behaviour that starves a flow or fills its queue, within a budget of delay and loss.
 //!
 //! The adversary acts on the access link of one flow, after the bottleneck, as the non-congestive delay of Arun, Alizadeh
 //! and Balakrishnan (Starvation in End-to-End Congestion Control, SIGCOMM 2022). It never reorders packets.
@@ -19,14 +19,14 @@ pub(crate) use sequence::Sequence;
 
 /// Round-trip propagation time of the bottleneck in microseconds. Delays are relative to it.
 const RTT: u64 = 40_000;
-/// Duration of a run in milliseconds. Values are those of its second half.
+/// Duration of a run in milliseconds. Values are taken from its second half.
 const DURATION: u64 = 24_000;
-/// Runs per sequence of the search, with seeds from 1 on, so that a sequence is not fitted to one of them.
+/// Number of runs per sequence in the search, with seeds from 1 on, so that a sequence is not fitted to a single seed.
 const RUNS: u32 = 2;
-/// Runs of the sequences that the search has found.
+/// Number of runs of the sequences found by the search.
 const FINAL_RUNS: u32 = 7;
 
-/// What the adversary aims at.
+/// Goal of the adversary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Goal {
     /// A low goodput of one of two flows, in percent of half of the link.
@@ -44,28 +44,28 @@ pub(crate) struct Request {
     /// Controller of the flow that shares the link with the victim.
     pub(crate) other: String,
     pub(crate) goal: Goal,
-    /// Maximum extra delay of a round trip, as a part of its propagation time.
+    /// Maximum extra delay of a round trip, as a fraction of its propagation time.
     pub(crate) delay: f64,
     /// Maximum loss of data packets, in percent.
     pub(crate) loss: f64,
-    /// Number of sequences that are tried.
+    /// Number of sequences to try.
     pub(crate) evaluations: usize,
     pub(crate) seed: u64,
     pub(crate) jobs: usize,
 }
 
-/// The worst sequence that was found.
+/// The worst sequence found.
 #[derive(Debug)]
 pub(crate) struct Found {
     pub(crate) sequence: Sequence,
     /// Median, minimum and maximum of the goal's value over the final runs.
     pub(crate) values: [f64; 3],
-    /// The same without the adversary.
+    /// The same values without the adversary.
     pub(crate) without: [f64; 3],
 }
 
 impl Request {
-    /// Searches, and tells of each generation how many sequences have been tried, and the best value so far.
+    /// Runs the search. After each generation, reports the number of sequences tried, and the best value so far.
     pub(crate) fn search(&self, mut tell: impl FnMut(usize, f64)) -> Result<Found> {
         for name in [&self.victim, &self.other] {
             name.parse::<Congestion>().map_err(|error| anyhow!("{name}: {error}"))?;
@@ -83,7 +83,7 @@ impl Request {
             },
             |tried, value| tell(tried, sign * value),
         )?;
-        // Some of the best sequences are lucky in the runs of the search.
+        // Some of the best sequences are best only by chance in the runs of the search.
         best.push(Sequence::default());
         let mut summaries: Vec<_> = self.values(&best, FINAL_RUNS)?.into_iter().map(summary).collect();
         let (_, Some(without)) = (best.pop(), summaries.pop()) else { bail!("no run has ended") };

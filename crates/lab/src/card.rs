@@ -49,7 +49,7 @@ pub(crate) struct Line {
     pub(crate) columns: Vec<Column>,
 }
 
-/// The value of a controller.
+/// Value of a controller in a line.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct Column {
     pub(crate) controller: String,
@@ -125,7 +125,7 @@ impl Sample {
 }
 
 impl Card {
-    /// Fills the texts of all lines, to find unknown variables and wrong words.
+    /// Fills the texts of all lines, to detect unknown variables and invalid words.
     pub(crate) fn check(&self, definition: &Definition) -> Result<(), String> {
         if self.count.is_some() && !self.bar.as_ref().is_some_and(Bar::is_of_values) {
             return Err("`count` needs a bar without `from`".into());
@@ -215,7 +215,7 @@ impl Card {
     }
 }
 
-/// The runs of a line.
+/// The runs that a line refers to.
 struct Of<'a> {
     card: &'a Card,
     measured: &'a Measured<'a>,

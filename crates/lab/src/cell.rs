@@ -41,14 +41,14 @@ impl Cell {
         Self { places, variables }
     }
 
-    /// Returns the variables of some axes, given as pairs of axis and choice. This is not one of the cells.
+    /// Returns the variables of some axes, given as pairs of axis and choice. The result is not one of the cells.
     pub(crate) fn partial(axes: &[Axis], chosen: impl Iterator<Item = (usize, usize)>) -> Self {
         let (chosen, places): (Vec<&Axis>, Vec<usize>) =
             chosen.filter_map(|(axis, place)| Some((axes.get(axis)?, place))).unzip();
         Self::at(chosen, places)
     }
 
-    /// Returns whether all variables have the same values, on whichever axes the cells are.
+    /// Returns whether all variables have the same values, regardless of the axes on which they are set.
     pub(crate) fn is_like(&self, other: &Self) -> bool {
         self.variables == other.variables
     }
@@ -57,7 +57,7 @@ impl Cell {
         chosen.iter().all(|(axis, places)| places.contains(&self.places[*axis]))
     }
 
-    /// Replaces each `{variable}` in a text by its value, which may contain variables, too.
+    /// Replaces each `{variable}` in a text by its value, which may also contain variables.
     pub fn fill(&self, text: &str) -> Result<String, String> {
         self.fill_nested(text, DEEPEST)
     }

@@ -48,8 +48,9 @@ pub(crate) struct Shard {
 }
 
 impl Shard {
-    /// Returns the runs of a sweep that belong to this part. Each run belongs to exactly one part: in order of decreasing
-    /// expected cost, runs are dealt to the parts in turn, so that the costs of two parts differ by at most one run.
+    /// Returns the runs of a sweep that belong to this part. Each run belongs to exactly one part: in order of
+    /// decreasing expected cost, runs are assigned to the parts in turn, so that the costs of two parts differ by at
+    /// most one run.
     pub(crate) fn of(self, mut jobs: Vec<Job>, experiments: &[Experiment]) -> Vec<Job> {
         longest_first(&mut jobs, experiments);
         jobs.into_iter().skip(self.number as usize - 1).step_by(self.of as usize).collect()

@@ -1,5 +1,5 @@
-//! Contents of an experiment file (TOML), parsed by [`read`]. `docs/lab.md` describes the fields; comments here say
-//! what it does not.
+//! Contents of an experiment file (TOML), parsed by [`read`]. `docs/lab.md` describes the fields; the comments here
+//! cover only the rest.
 
 mod fault;
 mod setting;
@@ -51,7 +51,7 @@ pub struct Definition {
     pub tables: Vec<Table>,
     #[serde(default)]
     pub rows: Vec<Row>,
-    /// Runs per cell for the scorecard, unless that is `runs`.
+    /// Number of runs per cell for the scorecard, if it differs from `runs`.
     pub card_runs: Option<u32>,
     #[serde(default)]
     pub(crate) card: Vec<Card>,
@@ -90,7 +90,7 @@ pub struct Flow {
     pub count: Option<Text>,
     pub transport: Option<Text>,
     pub congestion: Text,
-    /// Bytes that each connection sends. Without it, the connections never end.
+    /// Number of bytes that each connection sends. Without it, the connections never end.
     pub bytes: Option<Text>,
     pub message: Option<Text>,
     pub message_every: Option<Text>,
@@ -141,7 +141,7 @@ pub enum Form {
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Row {
     pub id: Text,
-    /// What the source says, in one sentence with its figure, table or section.
+    /// Claim of the source, in one sentence with its figure, table or section.
     pub claim: Option<Text>,
     #[serde(default)]
     pub kind: Kind,
@@ -166,14 +166,14 @@ pub struct Row {
 }
 
 named! {
-    /// What a row says about its source.
+    /// Relation of a row to its source.
     #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, PartialOrd, Ord, Serialize)]
     #[serde(rename_all = "kebab-case")]
     pub enum Kind, ALL {
         /// A statement of the source.
         #[default]
         Claim = "claim",
-        /// A statement of the source under a condition that the source does not have, or of another algorithm.
+        /// A statement of the source under a condition that the source does not cover, or about another algorithm.
         Robustness = "robustness",
         /// A value that follows from the configuration or a formula: it tests the laboratory.
         Model = "model",
@@ -354,7 +354,7 @@ pub(crate) struct Card {
     #[serde(default)]
     pub at: BTreeMap<String, Texts>,
     pub each: Option<Text>,
-    /// The axis of whose choices those are counted that miss the bar.
+    /// The axis whose choices are counted if they miss the bar.
     pub count: Option<Text>,
     /// The axis whose choices are a random sample, so that the interval covers the choice of the sample.
     pub drawn: Option<Text>,
@@ -378,7 +378,7 @@ pub struct Traffic {
     pub count: Option<Text>,
     pub hops: Option<Text>,
     /// Number of the random stream of its arrivals. With the same stream, seed, rate and size, arrivals are the same in
-    /// all experiments. The default is a stream of its own.
+    /// all experiments. The default is a separate stream.
     pub stream: Option<Text>,
     pub phase: Option<Text>,
     pub start: Option<Text>,

@@ -34,7 +34,7 @@ impl<'a> Source<'a> {
         Self { experiment, records, runs, measured: Measured::new(experiment, records, runs) }
     }
 
-    /// Returns all tables that need no choice by a document, with headings, or `None` if there are none.
+    /// Returns all tables that do not need a choice by a document, with headings, or `None` if there are none.
     #[must_use]
     pub fn tables(&self) -> Option<String> {
         let mut text = String::new();
@@ -103,7 +103,7 @@ pub fn marks(document: &str) -> impl Iterator<Item = (&str, &str)> {
 }
 
 /// Fills the tables in all Markdown files of a folder and its subfolders, and the charts in its JSON files. Returns the
-/// files that were not current. With `check`, files are not changed.
+/// files that were out of date. With `check`, files are not changed.
 ///
 /// # Errors
 /// Returns an error of the system or of [`filled`], or if a chart names an unknown series, metric, axis or choice.
@@ -142,7 +142,7 @@ pub fn markdown(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// Fills the charts in the JSON files of a folder and draws them. Returns the files that were not current.
+/// Fills the charts in the JSON files of a folder and draws them. Returns the files that were out of date.
 fn update_charts(folder: &Path, sources: &[Source<'_>], check: bool) -> Result<Vec<PathBuf>> {
     let mut changed = Vec::new();
     for entry in fs::read_dir(folder).with_context(|| folder.display().to_string())? {

@@ -82,14 +82,14 @@ pub(crate) struct FlowSetup {
     pub(crate) name: String,
     pub(crate) count: u32,
     pub(crate) config: Arc<Config>,
-    /// Another transport than longhaul. The configuration is then not used.
+    /// Transport other than longhaul, for which the configuration is not used.
     pub(crate) foreign: Option<Foreign>,
     pub(crate) bytes: u64,
-    /// Bytes of a message and the time between two, if the application writes messages.
+    /// Size in bytes of a message and the interval between messages, if the application writes messages.
     pub(crate) messages: Option<(u64, Span)>,
     pub(crate) after: Option<usize>,
     pub(crate) hosts: Option<usize>,
-    /// Whether their hosts begin with cached metrics of a connection that filled the path.
+    /// Whether their hosts start with cached metrics of a connection that filled the path.
     pub(crate) knows_path: bool,
     pub(crate) arrival_times: bool,
     pub(crate) receive_hold: Span,

@@ -11,7 +11,7 @@ use crate::record::Record;
 use crate::rule::Verdict;
 use crate::stats;
 
-/// A judged row, as it is printed and stored.
+/// A judged row, as printed and stored.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Judged {
     /// The identifier of the experiment.
@@ -20,7 +20,7 @@ pub struct Judged {
     pub row: String,
     /// The source, without table, figure or section.
     pub paper: String,
-    /// What the source says, in one sentence; empty if the row does not state it.
+    /// Claim of the source, in one sentence; empty if the row does not state it.
     pub claim: String,
     /// Whether the row is a claim of the source.
     pub kind: Kind,
@@ -43,7 +43,7 @@ pub struct Judged {
     pub verdict: Verdict,
     /// The reason or note of the row, and the number of runs skipped because they have no value.
     pub reason: String,
-    /// Number of runs per value; the minimum over the cells. Identical runs count as one.
+    /// Number of runs per value, as the minimum over the cells. Identical runs count as one.
     pub seeds: u32,
 }
 
@@ -256,7 +256,7 @@ fn judge_row(experiment: &Experiment, row: &Row, records: &[Record], seeds: u32)
                 told.verdict = decided(&margins, judged.rule.holds_if_equal());
                 told.margins = margins;
             }
-            // An experiment that asks for one run has nothing random.
+            // An experiment that requests a single run has nothing random.
             None if experiment.definition.runs == 1 => {}
             None => {
                 told.verdict = Verdict::Undecided;
@@ -269,7 +269,7 @@ fn judge_row(experiment: &Experiment, row: &Row, records: &[Record], seeds: u32)
     told
 }
 
-/// Returns whether there are several runs in each of these cells, and all of them have the same values for all metrics.
+/// Returns whether each of these cells has several runs, all with the same values for all metrics.
 fn are_identical(records: &[Record], cells: &[usize]) -> bool {
     cells.iter().all(|cell| {
         let mut of_cell = records.iter().filter(|record| record.cell == *cell);
@@ -307,8 +307,8 @@ fn decided(margins: &[[f64; 2]], holds_if_equal: bool) -> Verdict {
     }
 }
 
-/// Returns the number of runs with a value in the cell that has the fewest. It is less than `seeds` only if runs may
-/// be skipped.
+/// Returns the number of runs with a value in the cell with the fewest such runs. It is less than `seeds` only if runs
+/// may be skipped.
 fn used(records: &[Record], row: &rows::Judged, seeds: u32) -> u32 {
     let of = |cell: &usize| values(records, *cell, row).map_or(seeds, |values| values.len() as u32);
     row.cells.iter().map(of).min().map_or(seeds, |least| least.min(seeds))

@@ -1,4 +1,4 @@
-//! The experiments that come with the program.
+//! The experiments included in the program.
 
 /// Returns the file name and text of an included experiment.
 #[must_use]

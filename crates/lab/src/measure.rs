@@ -18,7 +18,7 @@ use crate::expression::{Argument, Call};
 use crate::world::{FlowSample, FlowState, Outcome, Sample};
 pub(crate) use arguments::{Asked, Losses, Parameter, link};
 
-/// A measure. `docs/lab.md` has its quantity, unit, computation and source.
+/// A measure. `docs/lab.md` describes its quantity, unit, computation and source.
 #[derive(Clone, Copy, Debug)]
 pub struct Measure {
     /// The syntax: the name, and the parameters in parentheses.
@@ -65,7 +65,7 @@ pub(crate) enum Watch {
 
 type Value = fn(&Part<'_>) -> Option<f64>;
 
-/// Returns a measure that needs no observation, and of which neither more nor less is better.
+/// Returns a measure that needs no observation, and for which neither more nor less is better.
 const fn measure(usage: &'static str, value: Value) -> Measure {
     Measure { usage, better: Better::Unknown, watch: Watch::Nothing, value }
 }
@@ -91,7 +91,7 @@ impl Measure {
         self.usage.split('(').next().unwrap_or_default()
     }
 
-    /// Returns the parameters that the syntax has in parentheses. Words in brackets are optional.
+    /// Returns the parameters that the syntax shows in parentheses. Words in brackets are optional.
     pub(crate) fn parameters(&self) -> Vec<Parameter> {
         let (mut parameters, mut times) = (Vec::new(), [0, 0]);
         let words = self.usage.split_once('(').map_or("", |(_, words)| words);

@@ -1,4 +1,4 @@
-//! Where results come from: the program, the machine, the time and the command.
+//! Origin of results: the program, the machine, the time and the command.
 
 use std::sync::OnceLock;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -9,12 +9,12 @@ use serde::{Deserialize, Serialize};
 /// Number of hexadecimal digits by which a commit and an executable are named.
 const DIGITS: usize = 12;
 
-/// Where the runs of one execution of the program come from.
+/// Origin of the runs of one execution of the program.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
 pub struct Origin {
-    /// The program, with what identifies it.
+    /// Name of the program, with its identification.
     pub program: String,
-    /// The commit that it was built of, empty if that is unknown.
+    /// The commit from which it was built; empty if unknown.
     pub commit: String,
     /// Whether the source differed from the commit.
     pub modified: bool,
@@ -22,7 +22,7 @@ pub struct Origin {
     pub executable: String,
     /// The compiler.
     pub compiler: String,
-    /// The target that it was compiled for.
+    /// Target triple for which the program was compiled.
     pub target: String,
     /// The name of the machine.
     pub host: String,
@@ -35,7 +35,7 @@ pub struct Origin {
 }
 
 impl Origin {
-    /// Returns the origin of what this execution makes.
+    /// Returns the origin of the results of this execution.
     pub(crate) fn of(seeds: Vec<String>) -> Self {
         Self {
             program: program(),
@@ -52,8 +52,9 @@ impl Origin {
     }
 }
 
-/// Returns the name and version of this program with what identifies it: the commit if it was built of an unmodified one,
-/// otherwise the hash of the executable as well. Two programs of one commit make the same runs on any machine.
+/// Returns the name and version of this program with its identification: the commit if it was built from an unmodified
+/// source, otherwise also the hash of the executable. Two programs built from one commit produce the same runs on any
+/// machine.
 pub(crate) fn program() -> String {
     let (name, commit) = (concat!("longhaul-lab ", env!("CARGO_PKG_VERSION")), env!("LONGHAUL_LAB_COMMIT"));
     let commit = commit.get(..DIGITS).unwrap_or(commit);

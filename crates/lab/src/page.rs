@@ -34,7 +34,7 @@ pub struct Section<'a> {
     pub took: f64,
 }
 
-/// Returns the page of these experiments, whose runs come from these executions of the program.
+/// Returns the page of these experiments, whose runs were made by these executions of the program.
 #[must_use]
 pub fn html(sections: &[Section<'_>], origins: &[Origin]) -> String {
     let option = |value: &str, text: &str| Tag::new("option").set("value", value).text(text).to_string();
@@ -176,7 +176,7 @@ fn section(section: &Section<'_>) -> String {
         + "\n"
 }
 
-/// Returns what was fitted to the results that the rows compare.
+/// Returns the settings that were fitted to the results.
 fn fitted(settings: &[String]) -> String {
     if settings.is_empty() {
         return String::new();

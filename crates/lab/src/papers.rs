@@ -1,6 +1,6 @@
 //! The five papers whose results the laboratory repeats row by row.
 
-/// A paper, and how experiments refer to it.
+/// A paper, and its name in experiments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Paper {
     /// The `source` of its experiments, without table, figure or section.
@@ -11,7 +11,7 @@ pub struct Paper {
     pub authors: &'static str,
     /// The year of its publication.
     pub year: u16,
-    /// What it mainly says.
+    /// Its main claims.
     pub claims: &'static [MainClaim],
 }
 

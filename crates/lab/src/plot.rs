@@ -105,7 +105,7 @@ pub struct Grid {
 pub struct Side {
     /// Its name.
     pub axis: String,
-    /// The choices on it.
+    /// Names of the choices on the axis.
     pub names: Vec<String>,
 }
 
@@ -118,7 +118,7 @@ pub(crate) struct Recorded {
 }
 
 /// Draws all pictures of an experiment and returns file names and contents. A picture without recorded data is empty
-/// and says so.
+/// and states this.
 #[must_use]
 pub fn draw(experiment: &Experiment, records: &[Record]) -> Vec<(String, String)> {
     let records = &*experiment.related(records);

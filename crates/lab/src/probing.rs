@@ -1,7 +1,8 @@
 //! Active measurements of a path within an experiment, by the methods of `longhaul-probe`.
 //!
-//! A measurement runs over the bottleneck and the cross traffic of a cell, but without its flows: papers measure a path before a
-//! transfer, to describe it. Each measurement has a path of its own, so that measurements do not disturb each other.
+//! A measurement runs over the bottleneck and the cross traffic of a cell, but without its flows: papers measure a path
+//! before a transfer, to describe it. Each measurement has its own path, so that measurements do not disturb each
+//! other.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +24,7 @@ pub(crate) struct ProbeSetup {
     pub(crate) left: Option<LinkConfig>,
     /// Resolution of the receiver's clock.
     pub(crate) tick: Span,
-    /// Rate by which this clock is fast, in ppm.
+    /// Rate by which the receiver's clock is fast, in ppm.
     pub(crate) skew: f64,
 }
 

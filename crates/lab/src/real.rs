@@ -1,7 +1,7 @@
 //! Runs of a cell in real time: sockets at both ends of the emulated link, in this process.
 //!
 //! The link is a UDP relay, or, in experiments with `real-time = true`, a network namespace behind two devices, which
-//! also the kernel's TCP can cross. Two runs with the same seed differ, because they depend on the real clock and on
+//! the kernel's TCP can also cross. Two runs with the same seed differ, because they depend on the real clock and on
 //! the load of the computer. [`check`] returns whether a cell can be run in real time, and [`untold`] which metrics
 //! cannot be measured with real sockets.
 
@@ -55,9 +55,9 @@ pub(crate) struct Effort {
     pub(crate) lateness_seconds: f64,
     /// Datagrams that sockets dropped outside the emulated link.
     pub(crate) lost_datagrams: u64,
-    /// Seconds for which a sender had data to send but no processor; the maximum over the senders.
+    /// Seconds for which a sender had data to send but was not scheduled; the maximum over the senders.
     pub(crate) starved_seconds: f64,
-    /// Seconds for which the thread of both ends was ready to run, but had no processor.
+    /// Seconds for which the thread of both ends was ready to run, but was not scheduled.
     pub(crate) waited_seconds: f64,
     pub(crate) failures: Vec<String>,
 }
@@ -65,7 +65,7 @@ pub(crate) struct Effort {
 impl Effort {
     /// Maximum lateness of the relay at the 99th percentile, in seconds.
     const TOO_LATE: f64 = 0.001;
-    /// Maximum fraction of the run for which a sender may lack a processor.
+    /// Maximum fraction of the run for which a sender may be ready but not scheduled.
     const STARVED: f64 = 0.01;
     /// Maximum fraction of the run for which the thread of both ends may wait for a processor.
     const WAITED: f64 = 0.25;
@@ -95,7 +95,7 @@ impl Effort {
 const REPEATS: usize = 2;
 
 /// Runs the cell with this index, and repeats the run if the machine was too slow for it. The record is that of the
-/// least disturbed run, and says whether this was disturbed, too.
+/// least disturbed run, and states whether that run was also disturbed.
 pub(crate) fn record(setup: &CellSetup, cell: usize, seed: u64) -> Result<Record> {
     let best = least_disturbed(|| run(setup, cell, seed))?;
     if let Some(failure) = best.effort.failures.first() {
@@ -105,7 +105,7 @@ pub(crate) fn record(setup: &CellSetup, cell: usize, seed: u64) -> Result<Record
     Ok(Record { disturbed, ..best.record })
 }
 
-/// Makes a run, and repeats it at most [`REPEATS`] times while the least disturbed one was disturbed.
+/// Executes a run, and repeats it at most [`REPEATS`] times while the least disturbed one was disturbed.
 fn least_disturbed(mut make: impl FnMut() -> Result<Run>) -> Result<Run> {
     let mut best = make()?;
     for _ in 0..REPEATS {
@@ -144,11 +144,11 @@ const ESTIMATES: [&str; 7] = ["bandwidth", "delivery-rate", "pacing-rate", "capa
 /// Measures of flows that are taken from the receiving applications only.
 const OF_RECEIVERS: [&str; 5] = ["completion", "goodput", "message-delay", "share", "time-to"];
 
-/// What to do if picoquic's demo program is not found.
+/// Advice if picoquic's demo program is not found.
 pub(crate) const NO_PICOQUIC: &str = "picoquicdemo is not found: `.ci/picoquic FOLDER` builds it, and LONGHAUL_PICOQUIC \
                                       names the program if it is not on the PATH";
 
-/// Returns the path of picoquic's demo program, with its certificate in the folder `certs` beside it.
+/// Returns the path of picoquic's demo program, with its certificate in the adjacent directory `certs`.
 pub(crate) fn picoquic_program() -> Option<PathBuf> {
     let on_path = || {
         let folders = env::var_os("PATH")?;
@@ -159,7 +159,7 @@ pub(crate) fn picoquic_program() -> Option<PathBuf> {
     program.with_file_name("certs/cert.pem").is_file().then_some(program)
 }
 
-/// Returns whether a cell has flows of picoquic, whose program is not found.
+/// Returns whether a cell has flows of picoquic whose program is not found.
 pub(crate) fn lacks_picoquic(setup: &CellSetup) -> bool {
     setup.flows.iter().any(|flow| flow.count > 0 && is_of_picoquic(flow)) && picoquic_program().is_none()
 }
@@ -168,7 +168,7 @@ fn is_of_picoquic(flow: &FlowSetup) -> bool {
     matches!(flow.foreign, Some(Foreign::Picoquic(_)))
 }
 
-/// Why a cell cannot be run in real time on another system.
+/// Reason why a cell cannot run in real time on another system.
 const NO_SYSTEM: &str = "the relay in real time needs Linux";
 
 /// Checks whether a cell can be run in real time, and returns the reason otherwise.
@@ -250,7 +250,7 @@ fn check_traffic(traffic: &TrafficSetup) -> Result<(), String> {
     if rate > MOST_RATE { Err(told()) } else { Ok(()) }
 }
 
-/// The reverse path may have no rate, because the data that its ACKs belong to has one.
+/// The reverse path may have no rate, because the data acknowledged on it has one.
 fn check_rate(link: &LinkConfig, is_needed: bool) -> Result<(), String> {
     let first = match &link.rate {
         LinkRate::Unlimited if is_needed => {

@@ -21,13 +21,13 @@ pub struct Record {
     pub disturbed: bool,
     /// Simulated seconds, summed over all flows.
     pub flow_seconds: f64,
-    /// Wall-clock seconds that the run took. Two runs with the same seed differ in nothing else.
+    /// Wall-clock seconds that the run took. Two runs with the same seed differ only in this.
     pub took: f64,
 }
 
 impl Record {
-    /// Returns the record as it would be read back from a file. JSON has no non-finite numbers, so that such values
-    /// become `None` and such points of a series are dropped.
+    /// Returns the record as it would be read from a file. JSON has no non-finite numbers, so that such values become
+    /// `None` and such points of a series are dropped.
     #[must_use]
     pub fn finite(mut self) -> Self {
         for value in &mut self.values {
@@ -39,7 +39,7 @@ impl Record {
         self
     }
 
-    /// Returns whether both records are the same run with the same outcome.
+    /// Returns whether both records are of the same run and have the same outcome.
     #[must_use]
     pub fn agrees(&self, other: &Self) -> bool {
         let timeless = |record: &Self| Self { took: 0.0, ..record.clone() };

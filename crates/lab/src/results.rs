@@ -1,4 +1,4 @@
-//! Folders of results. `docs/lab.md` describes their contents, and decision 26 the reasons.
+//! Folders of results. `docs/lab.md` describes their contents, and decision 26 states the reasons.
 
 mod compare;
 mod folder;
@@ -34,7 +34,7 @@ const VALUES_CSV: &str = "values.csv";
 const TIMES: &str = "times.json";
 /// A line per execution of the program that wrote into the folder.
 const ORIGINS: &str = "origins.jsonl";
-/// How to resolve a file that is not in the format that this program writes.
+/// Advice for a file that is not in the format of this program.
 const DAMAGED: &str = "it is damaged: repeat the experiment with --overwrite, or name another folder";
 const PICTURES: &str = "plots";
 const TABLES: &str = "tables.md";
@@ -46,7 +46,7 @@ const LIST: &str = "not-reproduced.md";
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
 pub(crate) struct Lab {
     pub(crate) format: u32,
-    /// The part of a sweep that the folder contains, such as `2/5`, unless it contains a whole one.
+    /// The part of a sweep that the folder contains, such as `2/5`, unless it contains a whole sweep.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) shard: Option<String>,
     pub(crate) experiments: BTreeMap<String, Kept>,

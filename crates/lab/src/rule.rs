@@ -12,9 +12,9 @@ pub enum Rule {
     Exact,
     /// `within X%`: the value differs from the paper's by at most this fraction of the paper's.
     Within(f64),
-    /// `within X`: the value differs from the paper's by at most this.
+    /// `within X`: the value differs from the paper's by at most this much.
     Near(f64),
-    /// `within factor X`: the value is at most X times the paper's, and at least an X-th of it.
+    /// `within factor X`: the value is at most X times the paper's, and at least the paper's divided by X.
     Factor(f64),
     /// `binomial of N within X`: the value is a share within the 95 % interval of the paper's share of N runs (Clopper
     /// and Pearson), and differs from it by at most this.
@@ -49,8 +49,8 @@ named! {
     pub enum Verdict, ALL {
         /// The rule holds.
         Reproduced = "reproduced",
-        /// The rule compares values, and the runs are too few to tell whether it holds: the 95 % interval of a difference
-        /// contains the rule's bound.
+        /// The rule compares values, and the runs are too few to decide whether it holds: the 95 % interval of a
+        /// difference contains the rule's bound.
         Undecided = "undecided",
         /// The rule does not hold, or a value is missing.
         NotReproduced = "not-reproduced",
@@ -205,8 +205,9 @@ impl Rule {
         })
     }
 
-    /// Returns by how much these values meet each condition of a rule that compares them; negative margins miss it. For
-    /// `decreasing`, these are the differences. Other rules, and `equal`, which asks for identity, have none.
+    /// Returns the margin by which these values meet each condition of a rule that compares them; it is negative if
+    /// they miss the condition. For `decreasing`, these are the differences. Other rules, and `equal`, which requires
+    /// identity, have no margins.
     pub(crate) fn margins(self, ours: &[f64]) -> Vec<f64> {
         let each = |of: &dyn Fn(f64, f64) -> Vec<f64>| ours.windows(2).flat_map(|two| of(two[0], two[1])).collect();
         match self {

@@ -65,9 +65,9 @@ pub fn run_cells(one: &Experiment, cells: &BTreeSet<usize>, runs: u32, at_a_time
     Ok(done.into_values().collect())
 }
 
-/// Runs the jobs, `at_a_time` of them concurrently, in the order of decreasing expected cost. `hear` gets each record
-/// as soon as its run ends. An error of `hear` or an interruption stops everything. After this call, SIGINT and
-/// SIGTERM are handled here only.
+/// Runs the jobs, `at_a_time` of them concurrently, in the order of decreasing expected cost. `hear` receives each
+/// record as soon as its run ends. An error returned by `hear`, or an interruption, stops all runs. After this call,
+/// SIGINT and SIGTERM are handled here only.
 pub(crate) fn run_all(
     experiments: &Arc<[Experiment]>,
     jobs: Vec<Job>,

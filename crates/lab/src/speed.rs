@@ -22,7 +22,7 @@ pub(crate) struct Point {
     pub(crate) flows: u32,
     /// Link rate in Mb/s.
     pub(crate) mbps: u32,
-    /// Number of concurrent runs, each on its own processor if there are enough.
+    /// Number of concurrent runs, each on its own processor if there are enough processors.
     pub(crate) at_a_time: usize,
     pub(crate) simulated: f64,
     pub(crate) took: f64,

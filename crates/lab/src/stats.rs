@@ -4,7 +4,7 @@ use longhaul_link::Random;
 use longhaul_link::statistics::{quantile, sample_deviation, sorted};
 
 pub(crate) const RESAMPLES: usize = 2000;
-/// Fraction of resamples outside an interval, both ends together.
+/// Fraction of resamples outside an interval, for both ends together.
 const OUTSIDE: f64 = 0.05;
 /// Seed of the resampling. It is constant, so that the same values always have the same interval.
 const SEED: u64 = 1979;
@@ -31,16 +31,16 @@ impl Spread {
     }
 }
 
-/// Returns the 95 % bootstrap percentile interval of the statistic `of` (Efron and Tibshirani 1993, chapter 13).
-/// [`RESAMPLES`] times, as many values as given are drawn with replacement. The interval excludes the outer 2.5 % of
-/// the resulting statistics on each side. `of` receives sorted values. For a single value, both ends are that value.
-/// The order of the values does not matter.
+/// Returns the 95 % bootstrap percentile interval of the statistic `of` (Efron and Tibshirani 1993, chapter 13). In
+/// each of [`RESAMPLES`] resamples, as many values as given are drawn with replacement. The interval excludes the outer
+/// 2.5 % of the resulting statistics on each side. `of` receives sorted values. For a single value, both ends are that
+/// value. The order of the values does not matter.
 pub(crate) fn interval(values: &[f64], of: impl Fn(&[f64]) -> Option<f64>) -> Option<[f64; 2]> {
     let (values, mut random) = (sorted(values.iter().copied()), Random::new(SEED, 0));
     percentiles(|| of(&resampled(&values, &mut random)))
 }
 
-/// Returns the interval of a difference, statistic of `a` minus statistic of `b`. Both are resampled independently.
+/// Returns the interval of the statistic of `a` minus that of `b`. Both are resampled independently.
 pub(crate) fn interval_of_difference(a: &[f64], b: &[f64], of: impl Fn(&[f64]) -> Option<f64>) -> Option<[f64; 2]> {
     let (a, mut of_a) = (sorted(a.iter().copied()), Random::new(SEED, 1));
     let (b, mut of_b) = (sorted(b.iter().copied()), Random::new(SEED, 2));
@@ -61,8 +61,8 @@ fn bounds(drawn: Vec<f64>) -> Option<[f64; 2]> {
     Some([*drawn.get(left_out)?, *drawn.get(RESAMPLES - 1 - left_out)?])
 }
 
-/// Resamples `groups` of `each` values: for each group, as many values are drawn with replacement. Returns
-/// [`RESAMPLES`] times the indices of the values drawn.
+/// Resamples `groups` of `each` values: for each group, as many values are drawn with replacement. Returns the indices
+/// of the values drawn in each of [`RESAMPLES`] resamples.
 pub(crate) fn redraws(groups: usize, each: usize) -> impl Iterator<Item = Vec<Vec<usize>>> {
     let mut random = Random::new(SEED, 3);
     let mut group = move || (0..each).map(|_| random.below(each as u64) as usize).collect();
@@ -71,7 +71,8 @@ pub(crate) fn redraws(groups: usize, each: usize) -> impl Iterator<Item = Vec<Ve
 
 /// Returns the interval of a statistic from its values in [`RESAMPLES`] resamples. The percentile interval of few
 /// values is too short, so that both of its sides are extended by a factor: Student's 97.5 % quantile instead of the
-/// normal one, and sqrt(n / (n - 1)), since the variance of a resample of n values is less than theirs.
+/// normal one, and sqrt(n / (n - 1)), since the variance of a resample of n values is less than the variance of the
+/// values.
 pub(crate) fn extended(drawn: Vec<f64>, value: f64, each: usize, freedom: usize) -> Option<[f64; 2]> {
     if each < 2 || freedom == 0 {
         return None;
@@ -81,10 +82,11 @@ pub(crate) fn extended(drawn: Vec<f64>, value: f64, each: usize, freedom: usize)
     Some([value + factor * (low - value).min(0.0), value + factor * (high - value).max(0.0)])
 }
 
-/// Returns the 95 % intervals of values that `of` computes from several samples at once, such as the differences between
-/// their medians, by bootstrap with the extension of [`extended`]. `paired` samples have the same length, and their n-th
-/// values belong together: they are drawn together (Efron and Tibshirani 1993, section 8.3). Otherwise, each sample is
-/// resampled independently. Returns `None` if a sample has a single value, which says nothing about its spread.
+/// Returns the 95 % intervals of values that `of` computes from several samples at once, such as the differences
+/// between their medians, by bootstrap with the extension of [`extended`]. `paired` samples have the same length, and
+/// their n-th values belong together: they are drawn together (Efron and Tibshirani 1993, section 8.3). Otherwise, each
+/// sample is resampled independently. Returns `None` if a sample has a single value, which provides no information
+/// about its spread.
 pub(crate) fn intervals_of_several(
     samples: &[Vec<f64>],
     paired: bool,
@@ -118,7 +120,7 @@ pub(crate) fn binomial_interval(hits: u32, runs: u32) -> [f64; 2] {
         let (mut low, mut high) = (0.0, 1.0);
         for _ in 0..50 {
             let middle = f64::midpoint(low, high);
-            // The probability of at most so many hits decreases as that of a hit increases.
+            // The probability of at most this many hits decreases as the probability of a hit increases.
             if at_most(most, runs, middle) > share { low = middle } else { high = middle }
         }
         f64::midpoint(low, high)
@@ -134,7 +136,7 @@ fn at_most(most: u32, runs: u32, probability: f64) -> f64 {
         return 1.0;
     }
     if probability > 0.5 {
-        // Otherwise, the first term would be too small for a number.
+        // Otherwise, the first term would be too small for a floating-point number.
         return 1.0 - at_most(runs - most - 1, runs, 1.0 - probability);
     }
     let odds = probability / (1.0 - probability);

@@ -19,7 +19,7 @@ impl Stopwatch {
     }
 }
 
-/// Measures the processor time of the current thread. On other systems than Linux, it measures wall-clock time.
+/// Measures the processor time of the current thread. On systems other than Linux, it measures wall-clock time.
 #[cfg(target_os = "linux")]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ProcessorTime(f64);

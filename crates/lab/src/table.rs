@@ -52,7 +52,7 @@ pub struct Table {
     pub(crate) columns: Vec<Column>,
 }
 
-/// A checked column, with the expressions and axes that its definition has.
+/// A checked column, with the expressions and axes of its definition.
 #[derive(Clone, Debug)]
 pub(crate) struct Column {
     pub(crate) written: definition::Column,
@@ -182,7 +182,7 @@ impl Table {
         self.written.title.as_ref().unwrap_or_else(|| self.written.id.get_ref())
     }
 
-    /// Fills the table. `at` has choices in addition to those of the table, by the names of axes.
+    /// Fills the table. `at` contains choices in addition to those of the table, by the names of axes.
     pub fn fill(&self, measured: &Measured<'_>, at: &[(&str, &str)]) -> Result<Grid, String> {
         let mut chosen = self.at.clone();
         for (axis, choice) in at {
@@ -192,8 +192,8 @@ impl Table {
         self.fill_at(measured, &chosen)
     }
 
-    /// Fills the table without any runs, to find unknown variables. Axes that a document has to choose have their
-    /// first choice.
+    /// Fills the table without any runs, to detect unknown variables. On axes on which a document has to choose, the
+    /// first choice is used.
     pub(crate) fn check(&self, definition: &Definition) -> Result<(), String> {
         let first: Chosen = (0..definition.axes.len()).map(|axis| (axis, vec![0])).collect();
         let measured = Measured { definition, cells: &[], rows: &[], values: Vec::new(), disturbed: BTreeSet::new() };

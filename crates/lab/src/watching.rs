@@ -22,7 +22,7 @@ const EVERY: Span = Span::from_millis(100);
 const CLASSES: u64 = 10;
 /// Bin width of the buffer-delay estimator.
 const BIN: Span = Span::from_millis(1);
-/// Factor that RTTcong keeps at a loss when congestive and random losses are distinguished; the value of TCPW-BBE.
+/// Weight of the old RTTcong at a loss when congestive and random losses are distinguished, as in TCPW-BBE.
 const KEEP: f64 = 0.85;
 /// Relative change up to which an estimate counts as stable.
 const STANDS: f64 = 0.05;
@@ -167,8 +167,8 @@ impl Log {
 pub(crate) struct Watcher(Arc<Mutex<Log>>);
 
 impl Watcher {
-    /// Returns the configuration of an observed sender. `config.probe_pairs` requests flipped pairs, `arrival_times` the
-    /// times at which the receiver got segments.
+    /// Returns the configuration of an observed sender. `config.probe_pairs` requests flipped pairs, and
+    /// `arrival_times` the times at which segments arrived at the receiver.
     pub(crate) fn watch(&self, config: &Config, arrival_times: bool) -> Config {
         let log = Arc::clone(&self.0);
         let mut wants = Demands::default();

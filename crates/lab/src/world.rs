@@ -74,7 +74,7 @@ struct World {
     window_goals: Vec<WindowGoal>,
     starts: Vec<Starts>,
     drops: Vec<Rc<RefCell<Drops>>>,
-    /// Whether the first drop is still awaited, at which windows are recorded.
+    /// Whether the first drop, at which windows are recorded, is still to come.
     awaits_drop: bool,
     windows_at_drop: Vec<Option<f64>>,
     recorders: Vec<Recorder>,
@@ -122,7 +122,7 @@ impl World {
 }
 
 impl Watched {
-    /// Returns the sender's connection and its state, or `None` before it is opened and after it is gone.
+    /// Returns the sender's connection and its state, or `None` before it is opened and after it has ended.
     fn connection<'a>(&self, sim: &'a Sim) -> Option<(&'a Connection, Info)> {
         let (sender, _) = self.sessions?;
         let host = sim.host(self.pair[0]);

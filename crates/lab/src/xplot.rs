@@ -63,8 +63,8 @@ fn time_sequence(experiment: &Experiment, plot: &Plot, records: &[Record]) -> St
     file(experiment, plot, "sequence number", &commands)
 }
 
-/// Returns the end of each segment by its first sequence number. New data has no gaps, so a segment ends where the
-/// next one begins. The last segment is assumed to be as long as the one before.
+/// Returns the end of each segment by its first sequence number. New data has no gaps, so a segment ends where the next
+/// one begins. The last segment is assumed to be as long as the previous one.
 fn ends(new: &[(f64, f64)]) -> BTreeMap<u64, u64> {
     let mut begins: Vec<u64> = new.iter().map(|(_, sequence)| *sequence as u64).collect();
     begins.sort_unstable();

@@ -10,8 +10,8 @@ const PARENTS: usize = 8;
 /// Number of new sequences per generation.
 const CHILDREN: usize = 16;
 
-/// Searches the sequence with the least value, and returns the best ones, sorted. `evaluate` returns the value of each
-/// sequence; `tell` gets the number of evaluated ones and the least value.
+/// Searches for the sequence with the smallest value, and returns the best ones, sorted. `evaluate` returns the value
+/// of each sequence; `tell` receives the number of evaluated sequences and the smallest value.
 pub(super) fn search(
     budget: Budget,
     evaluations: usize,
@@ -27,7 +27,7 @@ pub(super) fn search(
         tried += children.len();
         let values = evaluate(&children)?;
         parents.extend(values.into_iter().zip(children));
-        // The sort is stable, so that of equal ones the older one stays.
+        // The sort is stable, so that the older of equal sequences is kept.
         parents.sort_by(|(a, _), (b, _)| a.total_cmp(b));
         parents.truncate(PARENTS);
         tell(tried, parents[0].0);
@@ -48,7 +48,7 @@ fn patterns(budget: Budget) -> Vec<Sequence> {
     let mut all = Vec::new();
     for step in [delay(0), delay(1), delay(2), lossy(quiet), lossy(delay(0)), lossy(delay(2))] {
         all.push(vec![step]);
-        // The base RTT is that of the first packets, or of a packet now and then. Losses come in bursts or all the time.
+        // The base RTT is measured by the first packets or by occasional packets. Losses occur in bursts or throughout.
         let other = if step.delays == quiet.delays { quiet } else { Step { delays: quiet.delays, ..step } };
         for (before, after) in [(1, HALF as u64), (2, 2), (2, 8), (2, 14), (2, 40), (2, 200), (8, 2), (20, 20)] {
             all.push(vec![Step { lasts: before, ..other }, Step { lasts: after, ..step }]);
@@ -57,7 +57,7 @@ fn patterns(budget: Budget) -> Vec<Sequence> {
     all.into_iter().map(|steps| Sequence(steps).fit(budget)).collect()
 }
 
-/// Returns a child of one or two of the parents, of which the first ones are preferred.
+/// Returns a child of one or two of the parents, with a preference for the first ones.
 fn child(parents: &[(f64, Sequence)], budget: Budget, random: &mut Random) -> Sequence {
     let parent = |random: &mut Random| {
         let rank = random.below(parents.len() as u64).min(random.below(parents.len() as u64));
@@ -102,7 +102,7 @@ fn mutate(steps: &mut Vec<Step>, budget: Budget, random: &mut Random) {
     }
 }
 
-/// Returns a value up to a maximum: often none or all of it.
+/// Returns a value up to a maximum: often zero or the maximum.
 fn level(most: u64, random: &mut Random) -> u64 {
     match random.below(3) {
         0 => 0,

@@ -10,7 +10,7 @@ use super::{DURATION, RTT};
 pub(super) const MOST_STEPS: usize = 40;
 /// Unit of a step's duration: half of the round-trip propagation time.
 const UNIT: u64 = RTT / 2;
-/// Maximum loss of a step, relative to the maximum mean.
+/// Maximum loss of a step, relative to the maximum mean loss.
 const BURST: u64 = 5;
 /// Half of a run in units. No step lasts longer.
 pub(super) const HALF: usize = (DURATION * 1_000 / 2 / UNIT) as usize;
@@ -42,7 +42,7 @@ impl Budget {
     }
 }
 
-/// What the adversary does for some time.
+/// Behaviour of the path for some time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Step {
     /// Duration in [`UNIT`]s.
@@ -58,7 +58,7 @@ pub(super) struct Step {
 pub(crate) struct Sequence(pub(super) Vec<Step>);
 
 impl Sequence {
-    /// Reduces what exceeds the budget.
+    /// Reduces delays and losses that exceed the budget.
     pub(super) fn fit(mut self, budget: Budget) -> Self {
         self.0.truncate(MOST_STEPS);
         for step in &mut self.0 {
@@ -85,7 +85,7 @@ impl Sequence {
         run.chunks(HALF).map(|half| half.iter().sum()).max().unwrap_or_default()
     }
 
-    /// Returns the phases of a direction: durations, and what is written for the rest of a phase.
+    /// Returns the phases of a direction: durations, and the text for the rest of a phase.
     fn phases(&self, rest: impl Fn(&Step) -> String) -> Vec<(u64, String)> {
         let mut phases: Vec<(u64, String)> = Vec::new();
         for step in &self.0 {
@@ -98,7 +98,7 @@ impl Sequence {
     }
 }
 
-/// Writes the options of the victim's access link at the receiver, where down is the direction of data.
+/// Writes the options of the victim's access link at the receiver, where the down direction is that of the data.
 impl fmt::Display for Sequence {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let down = self.phases(|step| match (step.delays[0], step.loss) {

@@ -26,7 +26,7 @@ pub(super) fn text(text: &str) -> Result<()> {
     }
 }
 
-/// Prints a line on standard error. If that has ended, nobody can be told.
+/// Prints a line on standard error. Errors are ignored, because they could not be reported.
 pub(super) fn note(line: &str) {
     let _ = io::stderr().write_all(format!("{line}\n").as_bytes());
 }
@@ -42,7 +42,7 @@ pub(super) fn width() -> usize {
     80
 }
 
-/// Formats an entry of a list in lines of at most `width` columns. A word that is wider has a line of its own.
+/// Formats an entry of a list in lines of at most `width` columns. A wider word has its own line.
 pub(super) fn entry(name: &str, text: &str, width: usize) -> String {
     const INDENT: usize = 24;
     let mut lines = format!("{name:<INDENT$}");
@@ -59,7 +59,7 @@ pub(super) fn entry(name: &str, text: &str, width: usize) -> String {
     lines
 }
 
-/// Prints rows, as text or JSON. Returns whether no claim is found not to be reproduced.
+/// Prints rows, as text or JSON. Returns false if a claim is not reproduced.
 pub(super) fn rows(rows: &[Judged], is_json: bool) -> Result<bool> {
     for row in rows {
         out(&if is_json { serde_json::to_string(row)? } else { line(row) })?;
@@ -67,7 +67,7 @@ pub(super) fn rows(rows: &[Judged], is_json: bool) -> Result<bool> {
     Ok(rows.iter().all(Judged::is_well))
 }
 
-/// Prints the tables of an experiment that are to be shown, as text or JSON.
+/// Prints the visible tables of an experiment, as text or JSON.
 pub(super) fn tables(experiment: &Experiment, records: &[Record], runs: u32, is_json: bool) -> Result<()> {
     let id = experiment.id();
     for (title, grid) in Source::new(experiment, records, runs).shown() {
@@ -143,8 +143,8 @@ impl Progress {
         Self { clock: Stopwatch::start(), told: 0.0, is_terminal: io::stderr().is_terminal() }
     }
 
-    /// Shows the numbers of ended and of all runs, if an update is due. The remaining time follows from the share of the
-    /// expected cost that is done.
+    /// Shows the number of completed runs and of all runs, if an update is due. The remaining time follows from the
+    /// share of the expected cost that is done.
     pub(super) fn tell(&mut self, ended: usize, all: usize, done: f64) {
         let now = self.clock.seconds();
         if now - self.told < if self.is_terminal { Self::OFTEN } else { Self::SELDOM } {

@@ -60,7 +60,7 @@ impl Report {
         Ok(!self.strict || rows.into_iter().all(Judged::is_well))
     }
 
-    /// Fills the tables of the documents, or fails if some are not current.
+    /// Fills the tables of the documents, or fails if some are out of date.
     fn fill(&self, folder: &Path, results: &Results) -> Result<()> {
         for held in &results.experiments {
             let (runs, usual) = (held.kept.runs, held.experiment.definition.runs);

@@ -109,7 +109,7 @@ impl Run {
         }
         let in_real_time = experiments.iter().any(|experiment| experiment.definition.real_time);
         let at_a_time = concurrent(self.jobs.or(in_real_time.then_some(1)))?;
-        // All runs are made here; the session judges and prints each experiment when its runs are complete.
+        // All runs are executed here; the session judges and prints each experiment when its runs are complete.
         let usual = |one: &Experiment| if self.quick { one.definition.quick_runs } else { one.definition.runs };
         let first = seeds.map_or(1, |(first, _)| first);
         let numbers: Vec<u32> = experiments.iter().map(|one| runs.unwrap_or_else(|| usual(one))).collect();
@@ -157,7 +157,7 @@ fn numbers(seeds: &str) -> Result<(u64, u32)> {
     let both = seeds.split_once("..").and_then(|(first, last)| Some((first.parse().ok()?, last.parse().ok()?)));
     let wrong = || anyhow!("--seeds {seeds}: neither a number of runs nor a range of seeds, such as 101..115");
     let (first, last): (u64, u64) = both.ok_or_else(wrong)?;
-    // A seed is stored in JSON, whose readers have 53 bits.
+    // A seed is stored in JSON, whose readers support 53 bits.
     if first == 0 || last < first || last > 1 << 53 {
         bail!("--seeds {seeds}: a range begins with 1 at least, and does not end before it begins");
     }

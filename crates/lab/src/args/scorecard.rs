@@ -19,11 +19,11 @@ use crate::results::Given;
 use crate::results::{Results, differ_in_axes_only, write};
 use crate::table::Measured;
 
-/// The part of random scenarios, its usual scenarios, and its usual number of runs per cell.
+/// Name of the part with random scenarios, its default scenarios, and its default number of runs per cell.
 const RANDOM: &str = "random";
 const SCENARIOS: [&str; 2] = ["test:1001..1150", "changing-test:3001..3040"];
 const RANDOM_RUNS: u32 = 3;
-/// Packets that a processor simulates per second, approximately, with the program built with optimisations.
+/// Approximate number of packets that a processor simulates per second in an optimised build.
 const SPEED: f64 = 600_000.0;
 
 #[derive(Debug, Args)]
@@ -173,7 +173,7 @@ impl Scorecard {
     }
 }
 
-/// Takes the runs of equal cells of a folder, except those of the controller `first`.
+/// Takes the runs of equal cells from a folder, except those of the controller `first`.
 fn take(session: &mut Session<'_>, experiments: &[Experiment], base: &Results, first: &str) -> Result<()> {
     for (nth, experiment) in experiments.iter().enumerate() {
         let held = base.find(experiment.id());

@@ -2,8 +2,9 @@
 
 use crate::random;
 
-/// A requirement: `at least X`, `at most X` or `X to Y`. With `of NAME, ...`, the numbers are shares of the best of these
-/// controllers, the largest value or for `at most` the least, and with `from NAME, ...` they bound the whole interval of the difference from that one.
+/// A requirement: `at least X`, `at most X` or `X to Y`. With `of NAME, ...`, the numbers are shares of the best value
+/// of these controllers, which is the largest or, for `at most`, the smallest. With `from NAME, ...`, they bound the
+/// whole interval of the difference from that value.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Bar {
     low: f64,
@@ -40,14 +41,14 @@ impl Bar {
         Ok(Self { low, high, of, others: others.collect() })
     }
 
-    /// Returns whether the bar is on values, and not on intervals.
+    /// Returns whether the bar applies to values instead of intervals.
     pub(super) fn is_of_values(&self) -> bool {
         self.of != Of::Difference
     }
 
     /// Returns whether a controller meets the bar. `None` means that a value is missing, that the bar refers to this
-    /// controller, or that it refers to one that is not on the card. `difference` returns the interval of the difference
-    /// from another controller.
+    /// controller, or that it refers to a controller that is not on the card. `difference` returns the interval of the
+    /// difference from another controller.
     pub(super) fn meets(
         &self,
         nth: usize,

@@ -11,7 +11,7 @@ pub struct Fault {
     pub file: String,
     /// The line, counted from 1.
     pub line: usize,
-    /// The field, such as `rows.paper`, or empty if the fault cannot be attributed to one.
+    /// The field, such as `rows.paper`, or empty if the fault cannot be attributed to a field.
     pub field: String,
     pub what: String,
 }

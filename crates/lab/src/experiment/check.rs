@@ -138,8 +138,7 @@ fn never_exist(definition: &Definition, setups: &[CellSetup], source: Source<'_>
     Ok(())
 }
 
-/// Rejects flows that begin after the end of the run in all cells. In some cells they may, so that these cells run
-/// without them.
+/// Rejects flows that begin after the end of the run in all cells. They may in some cells, which then run without them.
 fn never_begin(definition: &Definition, setups: &[CellSetup], source: Source<'_>) -> Result<(), Fault> {
     for (place, flow) in definition.flows.iter().enumerate() {
         let Some(start) = &flow.start else { continue };

@@ -166,7 +166,7 @@ impl Reading<'_> {
     }
 
     fn whole(self, plot: &Plot) -> Result<(), Fault> {
-        // What is drawn together shares the value axis.
+        // Series and metrics drawn together share the value axis.
         let all = &self.known.definition.metrics;
         let metrics = self.plot.metrics.iter().map(|name| (name.get_ref().as_str(), all[name.get_ref()].unit.as_str()));
         self.one_unit("series", plot.series.iter().map(|series| (series.name.as_str(), series.unit.as_str())))?;
@@ -203,7 +203,7 @@ impl Reading<'_> {
         Ok(())
     }
 
-    /// Checks that what a field names has one unit.
+    /// Checks that the series or metrics named by a field have one unit.
     fn one_unit<'a>(self, field: &str, mut all: impl Iterator<Item = (&'a str, &'a str)>) -> Result<(), Fault> {
         let Some((first, unit)) = all.next() else { return Ok(()) };
         let Some((other, its)) = all.find(|(_, its)| *its != unit) else { return Ok(()) };

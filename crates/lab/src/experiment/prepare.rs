@@ -45,7 +45,7 @@ pub(super) fn add(definition: &mut Definition, choices: &[(String, String)], sou
     Ok(())
 }
 
-/// Sets the variables that choices leave to the defaults of their axis.
+/// Sets variables that choices do not set to the defaults of their axis.
 pub(super) fn set_defaults(definition: &mut Definition) {
     for Axis { defaults, choices, .. } in &mut definition.axes {
         for (name, value) in defaults {
@@ -138,7 +138,7 @@ impl Filling<'_> {
         text.as_ref().map(|text| self.read(text, field, read)).transpose()
     }
 
-    /// Reads a text, or returns the usual value without one.
+    /// Reads a text, or returns the default without one.
     pub(super) fn or<T, E: std::fmt::Display>(
         self,
         usual: T,

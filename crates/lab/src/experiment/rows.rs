@@ -17,17 +17,17 @@ use crate::rule::Rule;
 pub struct Row {
     /// Identifier used in citations.
     pub id: String,
-    /// What the source says, in one sentence; empty if it is not stated.
+    /// Claim of the source, in one sentence; empty if it is not stated.
     pub claim: String,
     /// Whether it is a claim of the source.
     pub kind: Kind,
-    /// How it is judged, if it is reproducible.
+    /// Criteria for judging it, if it is reproducible.
     pub judged: Option<Judged>,
     /// The values of the paper.
     pub paper: Vec<f64>,
     /// The paper's standard deviations of these values, or one for all.
     pub deviations: Vec<f64>,
-    /// Why it is not reproducible, or the note on it.
+    /// Reason why it is not reproducible, or the note on it.
     pub reason: String,
 }
 

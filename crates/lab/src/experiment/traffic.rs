@@ -30,10 +30,10 @@ pub(crate) struct TrafficSetup {
     pub(crate) rate: Rate,
     /// Size of an IP packet in bytes.
     pub(crate) packet: u32,
-    /// Whether they travel in the direction of the flows' data, and whether in the opposite one.
+    /// Whether they are sent in the direction of the flows' data, and whether in the opposite direction.
     pub(crate) ways: [bool; 2],
     pub(crate) hops: Range<usize>,
-    /// Number of the random stream, unless it is one of its own.
+    /// Number of the random stream, unless it is a separate one.
     pub(crate) stream: Option<u64>,
     /// Time of the first packet after the start, for constant intervals, unless it is random.
     pub(crate) phase: Option<Span>,
@@ -58,7 +58,8 @@ pub(crate) enum TrafficKind {
 }
 
 impl TrafficSetup {
-    /// Returns the source of the packets. What the setup leaves open is drawn from `stream`, unless it names another.
+    /// Returns the source of the packets. Values that the setup leaves open are drawn from `stream`, unless it names
+    /// another stream.
     pub(crate) fn source(&self, seed: u64, stream: u64) -> Source {
         let mut random = Random::new(seed, self.stream.unwrap_or(stream));
         let start = Time::ZERO + self.start;

@@ -44,7 +44,7 @@ pub(crate) enum Quantile {
 pub(crate) struct Losses {
     /// The causes. If empty, all causes.
     pub(crate) causes: Vec<Cause>,
-    /// Whether losses of low or of normal priority are selected. Without it, both.
+    /// Whether losses of low or of normal priority are selected; `None` selects both.
     pub(crate) low: Option<bool>,
 }
 

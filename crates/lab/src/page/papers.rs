@@ -1,4 +1,4 @@
-//! A block for each of the five papers: what it claims, whether that holds, and all of its rows in one picture.
+//! A block for each of the five papers: its claims, whether they hold, and all of its rows in one picture.
 
 use super::{Section, encoded, verdict};
 use crate::definition::Kind;
@@ -101,7 +101,7 @@ fn one<'a>(row: &Row, judged: &'a Judged) -> Option<Compared<'a>> {
             let interval = judged.interval.list().first().copied().flatten().filter(|_| judged.seeds > 1);
             (ours / paper, interval.map(|interval| interval.map(|end| end / paper)))
         }
-        // An order of two: the first value relative to the second one.
+        // An order of two values: the first relative to the second.
         ([first, second], _) => {
             let second = positive(*second)?;
             let shift = (first - rule.margins(&ours).first()?) / second;

@@ -45,7 +45,7 @@ enum Stand {
     /// Horizontal, if all values fit side by side.
     Level,
     Upright,
-    /// None, because the bars are narrower than a line of text.
+    /// Values are omitted, because the bars are narrower than a line of text.
     Not,
 }
 
@@ -102,7 +102,7 @@ impl<'a> Bars<'a> {
         Self { id, over, own, paper, ours: alike(ours), papers: alike(papers) }
     }
 
-    /// Returns the additional room that values need above the plot area, so that they do not overlap other elements.
+    /// Returns the additional space that values need above the plot area, so that they do not overlap other elements.
     fn room(&self, canvas: &Canvas, drawn: &[Drawn]) -> f64 {
         let need = |stand: Stand, value: Option<f64>, above: f64| {
             let (value, y) = (value?, canvas.y(above)?);

@@ -1,4 +1,4 @@
-//! A picture of many rows at once: ours relative to the paper's.
+//! A picture of many rows at once: our values relative to the paper's.
 
 use super::tag::Tag;
 use crate::rule::Verdict;
@@ -20,11 +20,11 @@ const WIDTH: f64 = 680.0;
 const NAMES: f64 = 300.0;
 const ROW: f64 = 17.0;
 const TOP: f64 = 30.0;
-/// Ratios at the ends of the axis; others are drawn at its ends.
+/// Ratios at the ends of the axis; ratios beyond are drawn at its ends.
 const LEAST: f64 = 0.1;
 const MOST: f64 = 10.0;
 const TICKS: [f64; 7] = [0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0];
-/// Most characters of a name.
+/// Maximum number of characters of a name.
 const LETTERS: usize = 44;
 
 fn x(ratio: f64) -> f64 {
@@ -33,7 +33,7 @@ fn x(ratio: f64) -> f64 {
     NAMES + 10.0 + share * (WIDTH - NAMES - 20.0)
 }
 
-/// Draws the rows, those first that are nearest to the paper.
+/// Draws the rows, closest to the paper first.
 pub(crate) fn forest(rows: &[Compared<'_>]) -> String {
     let mut rows: Vec<&Compared<'_>> = rows.iter().collect();
     let distance = |row: &Compared<'_>| if row.ratio > 0.0 { row.ratio.ln().abs() } else { f64::INFINITY };
@@ -84,7 +84,7 @@ fn line(row: &Compared<'_>, top: f64) -> Tag {
                 .at("y2", middle),
         );
     }
-    // The form of the mark is that of the verdict, so that its colour is not alone.
+    // The shape of the mark also shows the verdict, in addition to its colour.
     let at = x(row.ratio);
     let points = match row.verdict {
         Verdict::Reproduced => [[-4.0, 0.0], [0.0, -4.0], [4.0, 0.0], [0.0, 4.0]],

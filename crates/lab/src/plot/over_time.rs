@@ -20,7 +20,7 @@ struct Line {
     dash: usize,
     name: String,
     mean: Vec<(f64, f64)>,
-    /// Empty for a single run.
+    /// Standard deviation of the runs; empty for a single run.
     deviation: Vec<f64>,
 }
 
@@ -36,7 +36,7 @@ impl Line {
     }
 }
 
-/// Returns the values that the y axis covers. The lower edge of a band may be below zero, where no value can be.
+/// Returns the values that the y axis covers. The lower edge of a band may be below zero, where values cannot be.
 fn values(lines: &[Line], band: bool) -> impl Iterator<Item = f64> {
     lines.iter().flat_map(move |line| {
         let spread = line.deviation.iter().copied().chain(std::iter::repeat(0.0));
@@ -162,7 +162,7 @@ fn draw_line(canvas: &mut Canvas, line: &Line, count: usize, band: bool) {
     canvas.marks.push(&group);
 }
 
-/// A chart of values against time, as its JSON file describes it.
+/// A chart of values against time, as described by its JSON file.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Chart {
@@ -174,7 +174,7 @@ pub(crate) struct Chart {
     pub(crate) caption: String,
     pub(crate) label: String,
     pub(crate) unit: String,
-    /// Seconds between two values of a run; the first value of a run is at this time, and zero precedes it.
+    /// Seconds between two values of a run; the first value of a run is at this time, after zero.
     pub(crate) step: f64,
     /// The experiment whose runs are drawn, if the measurements were made in the lab.
     #[serde(default, skip_serializing_if = "Option::is_none")]

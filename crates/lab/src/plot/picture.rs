@@ -110,7 +110,7 @@ impl Picture<'_> {
         joined([self.over(over), if self.plot.series.len() > 1 { series } else { "" }])
     }
 
-    /// Returns the legend: the lines, what `others` adds, and the values known in advance.
+    /// Returns the legend: the lines, the entries added by `others`, and the values known in advance.
     pub(super) fn legend(&self, look: impl Fn(usize) -> Look, others: &[(bool, Look, &str)]) -> Vec<Key> {
         let mut legend =
             keys(self.plot.grid.over.names.iter().enumerate().map(|(nth, name)| (look(nth), name.as_str())));
@@ -194,7 +194,7 @@ impl Picture<'_> {
         }
     }
 
-    /// Returns a description of a value, shown when the pointer is over it.
+    /// Returns a description of a value, shown when the pointer is above it.
     pub(super) fn tell(&self, drawn: &Drawn, unit: &str) -> String {
         let mut text = joined([self.over(drawn.over), self.by(drawn.by)]);
         if !text.is_empty() {
@@ -214,7 +214,7 @@ impl Picture<'_> {
     }
 }
 
-/// Joins names, of which empty ones are left out.
+/// Joins the names that are not empty.
 pub(super) fn joined(names: [&str; 2]) -> String {
     names.into_iter().filter(|name| !name.is_empty()).collect::<Vec<_>>().join(", ")
 }

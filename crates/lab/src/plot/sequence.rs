@@ -49,7 +49,7 @@ pub(super) fn draw(picture: &Picture<'_>) -> String {
     let steps: Vec<(f64, f64)> = steps.collect();
     let path = through(thinned(&steps, 2).iter().map(|(x, y)| canvas.point(*x, *y)));
     canvas.marks.push(&style::dashed((ACKED, 0), &path).set("data-of", "acks"));
-    // New data are vertical strokes, and retransmissions are marks on top of them.
+    // New data is drawn as vertical strokes, and retransmissions are marks on top of them.
     let places: Vec<(f64, f64)> = segments.iter().filter_map(|(x, y)| canvas.point(*x, *y)).collect();
     let sent = Tag::new("path").set("class", &style::class(SENT, "thick")).set("d", &upright(&places));
     canvas.marks.push(&sent.set("data-of", "segments"));

@@ -14,7 +14,7 @@ struct Kind {
     slot: (u64, u64),
     /// Rate after a handover in kb/s, and the range of all rates.
     rate: (f64, f64),
-    /// Largest factor by which the rate rises or falls within a second.
+    /// Largest factor by which the rate increases or decreases within a second.
     factor: f64,
     /// Base RTT after a handover in microseconds, uniform.
     rtt: (u64, u64),
@@ -73,7 +73,7 @@ impl Scenario {
     pub(super) fn draw_changing(seed: u64) -> Self {
         let draw = |property: Property| Draw(Random::new(seed, (u64::from(VERSION) << 32) | property as u64));
         let kind = if draw(Property::Kind).chance(0.5) { LOW_ORBIT } else { CELLULAR };
-        // Times of handovers: the first one is at any time within an interval.
+        // Times of handovers: the first handover is at a random time within an interval.
         let mut slots = draw(Property::Slots);
         let (slot, silence) = (slots.whole(kind.slot.0, kind.slot.1), slots.whole(0, kind.silence));
         let handovers: Vec<u64> = (slots.whole(1, slot)..DURATION).step_by(slot as usize).collect();

@@ -12,7 +12,7 @@ const LEAST_BACK_QUEUE: u64 = 20_000;
 /// A metric without a value in some scenarios.
 const NONE: &str = "1 / 0";
 
-/// The experiment, with names in place of what the request decides.
+/// The experiment, with names in place of the values set by the request.
 const TEMPLATE: &str = include_str!("template.in");
 
 pub(crate) fn text(request: &Request) -> String {

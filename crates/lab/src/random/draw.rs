@@ -7,24 +7,24 @@ use longhaul_units::math;
 
 use super::VERSION;
 
-/// Packets that the link can carry in a run, unless its shortest duration has more: the usual number, and that of a
-/// run with steps, handovers, an outage or several flows.
+/// Number of packets that the link can carry in a run, unless the minimum duration requires more: the usual number, and
+/// the number for a run with steps, handovers, an outage or several flows.
 const PACKETS: [f64; 2] = [300_000.0, 1_000_000.0];
 /// Size of an IP packet in bits.
 pub(super) const PACKET_BITS: f64 = 12_000.0;
 /// Shortest and longest run, in seconds.
 const SHORTEST: f64 = 8.0;
 const LONGEST: f64 = 60.0;
-/// Least number of base RTTs of a run.
+/// Minimum number of base RTTs of a run.
 const ROUND_TRIPS: f64 = 60.0;
-/// Factor by which the shortest run is longer if flows with congestion control share the link, because they have to
-/// converge.
+/// Factor by which the minimum duration of a run is extended if flows with congestion control share the link, because
+/// they have to converge.
 const CONVERGENCE: f64 = 2.0;
 /// Size of a delivery opportunity of a trace in bits.
 const OPPORTUNITY: f64 = 1504.0 * 8.0;
 /// Interval between handovers in milliseconds.
 const HANDOVER: u64 = 15_000;
-/// Maximum number of steps whose rates are listed; of more, the range is given.
+/// Maximum number of steps whose rates are listed; for more steps, the range is given.
 const STEPS_TOLD: usize = 12;
 
 /// A scenario. All values are integers with at most three significant digits, so that the text of the experiment
@@ -56,8 +56,8 @@ pub(crate) struct Scenario {
     pub(crate) competition: Competition,
     /// Rate of the return path in kb/s.
     pub(crate) back: u64,
-    /// Interval in milliseconds at which the return path delivers packets in bursts, or 0 if it delivers them as they
-    /// come.
+    /// Interval in milliseconds at which the return path delivers packets in bursts, or 0 if it delivers them
+    /// individually.
     pub(crate) burst_interval: u64,
     /// Duration of the run in seconds.
     pub(crate) duration: u64,
@@ -69,7 +69,7 @@ pub(crate) struct Loss {
     pub(crate) ppm: u64,
     /// Mean number of successive packets that are lost, or `None` for independent losses.
     pub(crate) burst: Option<u64>,
-    /// Mean number of packets of the periods to which losses are confined, or `None` for losses at any time.
+    /// Mean length in packets of the periods to which losses are confined, or `None` for losses at any time.
     pub(crate) window: Option<u64>,
 }
 
@@ -122,7 +122,7 @@ pub(crate) struct Step {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Competition {
     Alone,
-    /// Flows with the same controller: the number of all of them.
+    /// Flows with the same controller: their total number.
     Own(u64),
     /// CUBIC or NewReno flows.
     Others {
@@ -146,7 +146,7 @@ pub(crate) struct Traffic {
 }
 
 /// A property of a scenario. Each has its own sequence of random numbers, so that a change of one property, in a new
-/// version, leaves the draws of the others as they are. The numbers must not change.
+/// version, does not affect the draws of the others. The numbers must not change.
 #[derive(Clone, Copy, Debug)]
 enum Property {
     Rate = 1,
@@ -204,7 +204,7 @@ impl Scenario {
         scenario.duration = scenario.seconds(period, !handovers.is_empty());
         let end = scenario.duration * 1000;
         scenario.steps = steps.into_iter().filter(|step| step.at < end).collect();
-        // Handovers that overlap the outage are removed, too.
+        // Handovers that overlap the outage are also removed.
         let is_free = |(at, length): &(u64, u64)| {
             let meets = |(from, lasts): (u64, u64)| *at < from + lasts && from < at + length;
             *at < end && !scenario.outage.is_some_and(meets)
@@ -437,7 +437,7 @@ fn thousandth(value: u64) -> f64 {
 
 /// Payload in an IP packet, of 1500 bytes.
 const PAYLOAD: f64 = 1448.0 / 1500.0;
-/// Smallest share of the link that traffic without congestion control leaves.
+/// Minimum share of the link that traffic without congestion control leaves.
 const LEFT: f64 = 0.1;
 
 impl Scenario {

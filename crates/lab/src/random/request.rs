@@ -16,14 +16,14 @@ const MOST_CELLS: u64 = 10_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Set {
     name: &'static str,
-    /// Its seeds, unless it has all.
+    /// Its seeds; `None` for all.
     pub(super) seeds: Option<Seeds>,
-    /// Whether its scenarios are those of paths that change.
+    /// Whether its scenarios are changing paths.
     changes: bool,
 }
 
-/// Constants may be chosen by the scenarios of the sets `training` and `changing`, and must not be chosen by those of
-/// `test` and `changing-test`.
+/// Constants may be chosen using the scenarios of the sets `training` and `changing`, and must not be chosen by those
+/// of `test` and `changing-test`.
 const SETS: [Set; 5] = [
     Set { name: "training", seeds: Some(Seeds { first: 1, last: 300 }), changes: false },
     Set { name: "test", seeds: Some(Seeds { first: 1001, last: 1300 }), changes: false },
@@ -126,7 +126,7 @@ impl Request {
                 bail!("-C {name} is given twice");
             }
         }
-        // One more for the runs without any controller.
+        // One more controller for the runs without any controller.
         if seeds.count().saturating_mul(controllers.len() as u64 + 1) > MOST_CELLS {
             let (scenarios, controllers) = (seeds.count(), controllers.len());
             bail!("{scenarios} scenarios with {controllers} controllers are more than {MOST_CELLS} runs");

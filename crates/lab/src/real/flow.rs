@@ -91,13 +91,13 @@ pub(super) struct Flow {
     /// Whether the sender has finished.
     is_done: Cell<bool>,
     stream: RefCell<Option<Stream>>,
-    /// Both ends, if they are those of picoquic.
+    /// Both ends of a picoquic flow.
     demo: OnceCell<Demo>,
     known: Cell<FlowSample>,
     state: RefCell<Option<FlowState>>,
     /// Datagrams dropped at the sender's and the receiver's socket.
     lost: [Cell<u64>; 2],
-    /// Seconds for which the sender had data to send but no processor.
+    /// Seconds for which the sender had data to send but was not scheduled.
     pub(super) starved: Cell<f64>,
     pub(super) failure: RefCell<Option<String>>,
 }
@@ -168,7 +168,7 @@ impl Flow {
         Ok(())
     }
 
-    /// Lets picoquic's client fetch all data.
+    /// Makes picoquic's client fetch all data.
     async fn fetch(&self) -> io::Result<()> {
         let Some(demo) = self.demo.get() else { return Ok(()) };
         demo.fetch()?;
@@ -180,7 +180,7 @@ impl Flow {
         Ok(())
     }
 
-    /// Writes messages, each at its time, as long as they are within the bytes of the plan.
+    /// Writes messages, each at its time, up to the number of bytes in the plan.
     async fn write_messages(&self, clock: Stopwatch, bytes: u64, every: Span) -> io::Result<()> {
         let begun = clock.seconds();
         self.messages_from.set(begun);
@@ -217,8 +217,8 @@ impl Flow {
         .await
     }
 
-    /// Updates the known state of the sender. Returns whether no further change is expected, which for the kernel's
-    /// TCP is when the receiver has read everything.
+    /// Updates the known state of the sender. Returns whether no further change is expected, which for the kernel's TCP
+    /// is the case when the receiver has read everything.
     fn look(&self) -> bool {
         let info = self.stream.borrow().as_ref().map(|stream| stream.info());
         let Some(info) = info else { return false };
@@ -257,7 +257,7 @@ impl Flow {
             self.note_messages(now);
             hear();
         }
-        // A pipe also ends early, if picoquic's connection does.
+        // A pipe also ends early if picoquic's connection ends early.
         self.has_ended.set(self.demo.get().is_none() || self.read.get() >= self.plan.bytes);
         Ok(())
     }
@@ -319,7 +319,7 @@ pub(super) enum Socket {
 pub(super) enum Listener {
     Longhaul(longhaul::TcpListener),
     Kernel(tokio::net::TcpListener),
-    /// The pipe to which picoquic's client writes, and an address that nobody uses.
+    /// The pipe to which picoquic's client writes, and an unused address.
     Picoquic(Cell<Option<pipe::Receiver>>, SocketAddr),
 }
 

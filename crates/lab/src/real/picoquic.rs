@@ -1,4 +1,4 @@
-//! Both ends of a flow of picoquic, which are processes of its demo program: the server, which sends, in the senders'
+//! Both ends of a picoquic flow, which are processes of its demo program: the server, which sends, runs in the senders'
 //! namespace, and the client outside. The client writes what it receives to a named pipe, whose reader is thus the
 //! receiving application.
 
@@ -20,8 +20,8 @@ use super::{NO_PICOQUIC, picoquic_program};
 
 /// Bytes of a flow without an end: more than any run transfers, and few enough for QUIC's 62 bits.
 const ENDLESS: u64 = 1_000_000_000_000_000;
-/// Size of the client's socket buffers in bytes, which the kernel may limit (net.core.rmem_max). Those of the server
-/// remain the program's, because the size of its batches depends on them.
+/// Size of the client's socket buffers in bytes, which the kernel may limit (net.core.rmem_max). The server keeps the
+/// program's buffer sizes, because the size of its batches depends on them.
 const BUFFERS: &str = "1000000";
 /// Number of intervals of 10 ms for which the server may take to listen.
 const PATIENCE: u32 = 500;
@@ -32,7 +32,7 @@ static NUMBER: AtomicU32 = AtomicU32::new(0);
 pub(super) struct Demo {
     program: PathBuf,
     congestion: String,
-    /// Number of bytes to fetch. The server makes them up, and the pipe has this name.
+    /// Number of bytes to fetch. The server generates them, and the pipe has this name.
     bytes: u64,
     folder: PathBuf,
     server: Cell<Option<SocketAddr>>,
@@ -88,7 +88,7 @@ impl Demo {
     }
 
     /// Fails if a process has failed, or has ended before anything was read. A connection that ends later, because its
-    /// peer was silent, has the goodput of what was read.
+    /// peer was silent, has the goodput of the data read.
     pub(super) fn check(&self, read: u64) -> io::Result<()> {
         for (process, name) in self.processes.borrow_mut().iter_mut().zip(["server", "client"]) {
             if let Some(status) = process.try_wait()?.filter(|status| !status.success() || read == 0) {
@@ -118,7 +118,7 @@ impl Demo {
 impl Drop for Demo {
     fn drop(&mut self) {
         for process in self.processes.get_mut() {
-            // A process that has ended already remains to be waited for.
+            // A process that has already ended must still be waited for.
             let _ = process.kill();
             let _ = process.wait();
         }

@@ -40,7 +40,7 @@ pub(super) fn run(setup: &CellSetup, cell: usize, seed: u64) -> Result<Run> {
 fn run_here(setup: &CellSetup, cell: usize, seed: u64) -> Result<Run> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let run = LocalSet::new().block_on(&runtime, transfer(setup, cell, seed));
-    // Data in flight has no receiver left.
+    // Data in flight no longer has a receiver.
     runtime.shutdown_background();
     run
 }
@@ -177,7 +177,7 @@ impl All {
         });
     }
 
-    /// Waits until a flow may start, and returns that time in seconds: 0, or the end of the flows that it follows.
+    /// Waits until a flow may start, and returns the time in seconds: 0, or the end of the preceding flows.
     async fn turn(&self, number: usize) -> f64 {
         let Some(after) = self.flows[number].plan.after.clone() else { return 0.0 };
         loop {
@@ -288,7 +288,7 @@ impl Meter {
         Self { clock: Stopwatch::start(), processor, here: ProcessorTime::start(), waited }
     }
 
-    /// Returns the effort so far of the process and of this thread, which is that of both ends.
+    /// Returns the resources used so far by the process, and by this thread, which runs both ends.
     pub(super) fn effort(&self) -> Effort {
         Effort {
             seconds: self.clock.seconds(),

@@ -20,13 +20,13 @@ named! {
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
     #[serde(rename_all = "kebab-case")]
     pub(crate) enum Change {
-        /// A change towards the rule, or of a metric, in the direction that is better for its measure.
+        /// A change towards the rule, or for a metric, in the better direction of its measure.
         Better = "better",
         /// A change in the opposite direction.
         Worse = "worse",
         /// A difference that may be due to chance: see [`stats::interval_of_difference`].
         Same = "same",
-        /// A difference without a better direction, or a value that only one of them has.
+        /// A difference without a better direction, or a value that only one folder has.
         Changed = "changed",
     }
 }
@@ -65,7 +65,7 @@ pub(crate) struct MetricChange {
     pub(crate) change: Change,
 }
 
-/// Experiments that could not be compared, or only in part.
+/// Experiments that could not be compared, or only partly.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Unlike {
     pub(crate) only_before: Vec<String>,

@@ -48,14 +48,14 @@ impl Folder {
         Ok(Self { path: path.to_owned(), lab, _lock: lock })
     }
 
-    /// Returns the runs of an experiment together with those that are here, if these are of other seeds.
+    /// Returns the runs of an experiment together with the existing ones, if these have different seeds.
     pub(super) fn widened(&self, id: &str, asked: &Kept) -> Kept {
         let there = self.lab.experiments.get(id).filter(|there| there.first != asked.first);
         there.map_or_else(|| asked.clone(), |there| Kept { program: asked.program.clone(), ..asked.with(there) })
     }
 
-    /// Checks whether an experiment can be started or continued here, without changing anything. Results of another program
-    /// are accepted only if `given` says so.
+    /// Checks whether an experiment can be started or continued here, without changing anything. Results of another
+    /// program are accepted only if `given` allows it.
     pub(crate) fn check(&self, experiment: &Experiment, asked: &Kept, given: Given) -> Result<()> {
         let id = experiment.id();
         let path = self.of(id);
@@ -102,7 +102,7 @@ impl Folder {
         }
     }
 
-    /// Stores where the following runs come from. An execution that is repeated in the same second is stored once.
+    /// Stores the origin of the following runs. Executions repeated within one second are stored once.
     pub(crate) fn note_origins(&self, origins: &[Origin]) -> Result<()> {
         let known = read_origins(&self.path);
         let path = self.path.join(ORIGINS);
@@ -152,16 +152,16 @@ impl Folder {
 /// The name of a part that consists of runs chosen one by one.
 pub(crate) const CHOSEN: &str = "chosen";
 
-/// Which results an execution accepts.
+/// Results that an execution accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Given {
-    /// Only those of one program.
+    /// Only results of a single program.
     OneProgram,
-    /// Those of any programs, whose names are all stored.
+    /// Results of any programs, all of whose names are stored.
     AnyProgram,
 }
 
-/// Joins the names of the programs that have made the runs of an experiment.
+/// Joins the names of the programs that have executed the runs of an experiment.
 pub(super) fn both(one: &str, other: &str) -> String {
     const AND: &str = " and ";
     let mut names: Vec<&str> = one.split(AND).chain(other.split(AND)).collect();
@@ -170,7 +170,7 @@ pub(super) fn both(one: &str, other: &str) -> String {
     names.join(AND)
 }
 
-/// Returns where the runs in a folder come from, as far as it is known.
+/// Returns the origins of the runs in a folder, as far as they are known.
 pub(crate) fn read_origins(path: &Path) -> Vec<Origin> {
     let text = fs::read_to_string(path.join(ORIGINS)).unwrap_or_default();
     text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
@@ -242,7 +242,7 @@ pub(crate) struct RunFile {
 
 impl RunFile {
     /// Returns the existing runs and the file opened for appending. An incomplete last line, as left by a killed
-    /// program, is cut off.
+    /// program, is removed.
     pub(super) fn open(path: &Path, experiment: &Experiment) -> Result<(ByRun, Self)> {
         let told = || path.display().to_string();
         let (runs, whole) = read_runs(path, experiment)?;

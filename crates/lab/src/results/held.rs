@@ -25,7 +25,7 @@ pub(crate) struct Results {
 
 #[derive(Clone, Debug)]
 pub(crate) struct Held {
-    /// The experiment as in its text. Its rows and pictures may be newer than its runs.
+    /// The experiment according to its text. Its rows and pictures may be newer than its runs.
     pub(crate) experiment: Experiment,
     pub(crate) kept: Kept,
     /// The existing runs, by cell and seed.
@@ -92,8 +92,7 @@ pub(crate) fn asked_for(found: ByRun, kept: &Kept) -> Vec<Record> {
     found.into_values().filter(|record| kept.has(record.seed)).collect()
 }
 
-/// Fields of an experiment that its runs do not depend on: the number of runs, how they are judged and drawn, and
-/// descriptions.
+/// Fields of an experiment on which its runs do not depend: the number of runs, judging and drawing, and descriptions.
 const AFTERWARDS: [&str; 10] =
     ["fitted", "title", "source", "runs", "quick-runs", "card-runs", "rows", "plots", "tables", "card"];
 
@@ -130,7 +129,7 @@ impl Kept {
         seed.checked_sub(self.first).is_some_and(|nth| nth < u64::from(self.runs))
     }
 
-    /// Returns the runs of both, by both programs.
+    /// Returns the union of both, with both programs.
     pub(crate) fn with(&self, other: &Self) -> Self {
         let (first, last) = (self.first.min(other.first), self.last().max(other.last()));
         let runs = u32::try_from(last - first + 1).unwrap_or(u32::MAX);
@@ -147,7 +146,7 @@ impl Kept {
     }
 }
 
-/// Returns whether two texts differ in nothing but the choices on their axes and what runs do not depend on.
+/// Returns whether two texts differ only in the choices on their axes and in fields on which runs do not depend.
 pub(crate) fn differ_in_axes_only(one: &str, other: &str) -> bool {
     let without = |text: &str| {
         let mut table = text.parse::<toml::Table>().ok()?;
@@ -157,7 +156,7 @@ pub(crate) fn differ_in_axes_only(one: &str, other: &str) -> bool {
     without(one).is_some_and(|one| Some(one) == without(other))
 }
 
-/// Hashes what the runs depend on, or the whole text if it is not TOML.
+/// Hashes the fields on which the runs depend, or the whole text if it is not TOML.
 fn hash(text: &str) -> String {
     let essence = text.parse::<toml::Table>().ok().and_then(|mut table| {
         table.retain(|field, _| !AFTERWARDS.contains(&field));

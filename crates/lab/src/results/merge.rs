@@ -10,8 +10,8 @@ use super::held::{Held, Results, asked_for};
 use super::tables::write_tables;
 use crate::record::Record;
 
-/// Adds the runs of the folders to one folder for the whole sweep, and judges the complete experiments. An experiment may
-/// be in some of them only.
+/// Adds the runs of the folders to one folder for the whole sweep, and judges the complete experiments. An experiment
+/// may be present in only some of the folders.
 pub(crate) fn merge(out: &Path, parts: &[PathBuf], given: Given) -> Result<()> {
     let parts: Vec<Results> = parts.iter().map(|path| Results::read(path)).collect::<Result<_, _>>()?;
     let mut whole: Vec<Held> = Vec::new();

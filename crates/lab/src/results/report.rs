@@ -1,4 +1,4 @@
-//! Summary of a folder, made without running anything.
+//! Summary of a folder, created without running anything.
 
 use std::fmt::Write;
 use std::fs;
@@ -205,8 +205,8 @@ fn short(number: f64) -> String {
 
 const KINDS: [&str; 2] = [".svg", ".xpl"];
 
-/// Draws the pictures of all experiments in a folder and writes their tables and its page, replacing older ones. Returns the path of
-/// the page.
+/// Draws the pictures of all experiments in a folder and writes their tables and the page, replacing older ones.
+/// Returns the path of the page.
 pub(crate) fn illustrate(results: &Results) -> Result<PathBuf> {
     let mut all = Vec::new();
     let sources: Vec<Source<'_>> = results.experiments.iter().map(Held::source).collect();

@@ -19,7 +19,7 @@ pub(super) struct Goal {
     pub(super) bytes: u64,
     /// Seconds from the first start of these flows until it is reached.
     pub(super) reached: Option<f64>,
-    /// Numbers of data packets offered to the first shared link, and dropped, until then.
+    /// Numbers of data packets offered to the first shared link, and dropped, until the goal is reached.
     pub(super) data: [u64; 2],
 }
 
@@ -33,7 +33,7 @@ pub(super) struct WindowGoal {
     pub(super) reached: Option<f64>,
 }
 
-/// A flow that begins when others have ended.
+/// A flow that begins when other flows have ended.
 #[derive(Clone, Debug)]
 pub(super) struct Starts {
     pub(super) after: Range<usize>,

@@ -25,9 +25,9 @@ pub(crate) struct Outcome {
     /// Seconds from the first start of flows of a name until they had read a number of bytes, by first flow and
     /// number of bytes.
     pub(crate) reached: BTreeMap<(usize, u64), f64>,
-    /// Delays in seconds of the messages of each flow, which only flows in real time have.
+    /// Delays in seconds of the messages of each flow, which exist only for flows in real time.
     pub(crate) messages: Vec<Vec<f64>>,
-    /// Numbers of data packets offered to the first shared link, and dropped, until then or the end of the run.
+    /// Numbers of data packets offered to the first shared link, and dropped, until that time or the end of the run.
     pub(crate) data: BTreeMap<(usize, u64), [f64; 2]>,
     /// Seconds from a time until the windows of flows of a name reached a number of bytes, by first flow, number of
     /// bytes and time.

@@ -26,7 +26,7 @@ pub(super) struct DataPackets {
     senders: HashMap<SocketAddr, Sent>,
 }
 
-/// Packets that a sender has sent. New data may have low priority, too: a probe is a packet of low priority without new
+/// Packets that a sender has sent. New data may also have low priority: a probe is a packet of low priority without new
 /// data, and is identified by its TSval when it is dropped.
 #[derive(Clone, Debug, Default)]
 struct Sent {
@@ -98,7 +98,7 @@ impl Hook<Parcel> for DropHook {
 #[derive(Debug, Default)]
 pub(super) struct Sequences {
     node: usize,
-    /// The connection is the first one from this time on.
+    /// The connection is the first one opened after this time.
     since: Time,
     /// Port of the connection, sequence number of its SYN, and the highest offsets sent and acknowledged.
     port: Option<u16>,

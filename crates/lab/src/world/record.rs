@@ -110,7 +110,7 @@ impl World {
             let drops = dropped(recorder.setup.link).all.unwrap_or_default();
             recorder.end(&drops)
         };
-        // A goal has the packet counts at the time when it was reached, or those at the end of the run.
+        // A goal contains the packet counts at the time when it was reached, or at the end of the run.
         let all_data = self.data();
         let data = |goal: &super::Goal| {
             let counts = if goal.reached.is_some() { goal.data } else { all_data };

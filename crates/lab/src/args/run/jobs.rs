@@ -30,7 +30,7 @@ pub(in crate::args) struct Jobs {
 }
 
 impl Jobs {
-    /// Prints a line per run, the most expensive one first: the argument of `run --run`, and the expected cost.
+    /// Prints a line per run, most expensive first: the argument of `run --run`, and the expected cost.
     pub(in crate::args) fn execute(&self) -> Result<()> {
         let experiments = read(self.ids.clone(), self.all, &[])?;
         let seeds = self.seeds.as_deref().map(numbers).transpose()?;

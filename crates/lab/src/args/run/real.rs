@@ -58,7 +58,7 @@ impl Real<'_> {
         Ok(each.collect::<Result<Vec<bool>>>()?.into_iter().all(|well| well))
     }
 
-    /// Returns the requested cells, if all of them can be run in real time.
+    /// Returns the requested cells, if all of them can run in real time.
     fn chosen(&self, experiment: &Experiment) -> Result<BTreeSet<usize>> {
         let cells = chosen_cells(experiment, &self.asked.at)?;
         for cell in &cells {
@@ -89,7 +89,7 @@ impl Real<'_> {
             records.push(run.record);
             all_took.push(took);
         }
-        // Rows are judged by the values in real time. Rows that need other cells are left out.
+        // Rows are judged by the values in real time. Rows that need other cells are omitted.
         let judged = judge::judge(experiment, &records, self.seeds);
         let simulated_rows = judge::judge(experiment, &simulated, self.seeds);
         let (mut well, mut left_out, mut lines) = (true, 0, Vec::new());
@@ -105,7 +105,7 @@ impl Real<'_> {
             print::out(&if self.asked.json { serde_json::to_string(&line)? } else { line.text() })?;
             lines.push(line);
         }
-        // The folder gets the printed rows, and all runs with the resources that they used.
+        // The folder receives the printed rows, and all runs with their resource usage.
         if let Some(folder) = &self.asked.out {
             let id = experiment.id();
             let kept = Kept { experiment: id, version: &results::program(), rows: &lines, runs: &all_took };

@@ -19,7 +19,7 @@ use crate::results::{self, CHOSEN, Folder, Given, Kept, Results, RunFile, asked_
 use crate::runner::{self, Interrupted, Job};
 use crate::stopwatch::Stopwatch;
 
-/// What a command requests of its experiments.
+/// Request of a command to its experiments.
 #[derive(Debug)]
 pub(in crate::args) struct Order<'a> {
     /// The cells of each experiment.
@@ -28,7 +28,7 @@ pub(in crate::args) struct Order<'a> {
     pub(in crate::args) first: u64,
     /// The number of runs per cell of each experiment, with seeds from the first one on.
     pub(in crate::args) runs: Vec<u32>,
-    /// If not empty, only these of the runs are made.
+    /// If not empty, only these runs are executed.
     pub(in crate::args) chosen: Vec<Job>,
     /// Whether results of other programs are accepted.
     pub(in crate::args) given: Given,
@@ -57,7 +57,7 @@ struct Work {
     /// Indices of the requested cells.
     cells: BTreeSet<usize>,
     kept: Kept,
-    /// Runs in all cells, requested or not.
+    /// Number of runs in all cells, requested or not.
     all: usize,
     /// Number of requested runs that do not exist yet.
     lacking: usize,
@@ -103,7 +103,7 @@ impl Work {
 }
 
 impl<'a> Session<'a> {
-    /// Loads the existing runs. Nothing is changed unless the folder can have all requested runs.
+    /// Loads the existing runs. Nothing is changed unless the folder can hold all requested runs.
     pub(in crate::args) fn new(asked: Order<'a>, experiments: Arc<[Experiment]>) -> Result<Self> {
         let work = |(experiment, (chosen, runs)): (&Experiment, (&BTreeSet<usize>, &u32))| {
             let mut cells = chosen.clone();
@@ -183,7 +183,7 @@ impl<'a> Session<'a> {
         (jobs.len(), jobs.iter().map(|job| cost::of(*job, &self.experiments)).sum())
     }
 
-    /// Adds a run of another folder, unless it exists or is not requested.
+    /// Adds a run from another folder, unless it exists or is not requested.
     pub(in crate::args) fn take(&mut self, experiment: usize, record: Record) -> Result<()> {
         let work = &mut self.works[experiment];
         let is_asked = work.cells.contains(&record.cell) && work.kept.has(record.seed);
