@@ -102,11 +102,11 @@ impl Judge {
     fn threshold(&mut self, old: Bytes, new: Bytes, event: &Happened<'_>, mss: Bytes) {
         match event {
             Happened::Acked(ack) => match ack.episode {
-                // A start-up scheme may know the amount of losses only when all are recovered.
+                // A start-up scheme may know the amount of losses only when all of them are recovered.
                 Episode::Exit if !self.expect.earns_window => {
                     assert!(new <= old, "the end of an episode raised the threshold");
                 }
-                // Losses that a controller tolerates do not answer the marks among them (RFC 3168, section 6.1.2).
+                // Tolerated losses do not count as a response to ECN marks among them (RFC 3168, section 6.1.2).
                 Episode::In | Episode::Exit if ack.ecn_echo && !self.expect.answers_loss => {
                     assert!(new <= old, "a mark inside an episode raised the threshold");
                 }

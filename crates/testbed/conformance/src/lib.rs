@@ -8,13 +8,13 @@
 //! * the window increases only while it limits the sender, and by no more than the newly delivered bytes;
 //! * a loss episode lowers the threshold once, and once more for each lost retransmission;
 //! * undoing a decrease restores at most the window before it;
-//! * after a tick, the next one is later, also if ticks are up to a round trip late;
+//! * after a tick, the next one is later, even if ticks are up to a round trip late;
 //! * the same events cause the same decisions, also of clones, and if all times are shifted;
 //! * nothing panics with windows of ten gigabytes, RTTs from a nanosecond to weeks, and clocks with steps of 1 and
 //!   15.6 ms.
 //!
-//! After that, the controller fills simulated paths, one of which holds ten gigabytes, and one under each [`Poverty`] of the
-//! loops of other stacks.
+//! After that, the controller fills simulated paths, one of which holds ten gigabytes, and one path with each
+//! [`Poverty`] of other stacks.
 //!
 //! [`testing`] has senders in virtual time for tests of single algorithms.
 //!
@@ -48,11 +48,11 @@ use longhaul_cc::registry::{Registry, Spec};
 use longhaul_units::{Bytes, Rate, Span};
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
 
-/// Reports `cases` random sequences of events to controllers of `factory`, and those that have revealed a fault in any
-/// controller, and lets them fill two paths, and a third under each [`Poverty`].
+/// Reports `cases` random sequences of events, and those that have revealed a fault in any controller, to controllers
+/// of `factory`. Then lets them fill two paths, and a third with each [`Poverty`].
 ///
 /// # Panics
-/// Panics if a rule is broken. The message has the shortest sequence found that breaks it.
+/// Panics if a rule is broken. The message contains the shortest sequence found that breaks it.
 pub fn check(factory: &dyn ControllerFactory, expect: Expect, cases: u32) {
     let config = Config { cases, failure_persistence: None, max_shrink_iters: 50_000, ..Config::default() };
     let outcome = TestRunner::new(config).run(&(scenarios(), operations()), |(scenario, operations)| {
@@ -78,7 +78,8 @@ pub fn check(factory: &dyn ControllerFactory, expect: Expect, cases: u32) {
     poverty::endure(factory, expect);
 }
 
-/// Runs [`check`] on each profile of `registry` and each composition that it calls tested, one on each processor.
+/// Runs [`check`] on each profile of `registry` and each composition that it marks as tested, in parallel on all
+/// processors.
 ///
 /// # Panics
 /// Panics if a name is not known to the whole process, or if a rule is broken.
@@ -100,7 +101,7 @@ pub fn check_registry(registry: &Registry) {
 }
 
 /// Lets each profile of `registry` fill a path of 100 Gb/s and 800 ms for 200 s, in segments of 64 MiB, so that
-/// algorithms which increase by one segment per round trip fill it, too.
+/// algorithms that increase by one segment per round trip also fill it.
 ///
 /// # Panics
 /// Panics if a name is not known to the whole process, if a rule is broken, if a profile delivers less than half of what
@@ -149,7 +150,7 @@ fn huge(mss: Bytes) -> Pipe {
 }
 
 /// After a timeout there are a mark and a further timeout, and both timeouts are spurious. The decrease for the mark
-/// stays valid, and covers a loss among the same data.
+/// remains valid, and covers a loss among the same data.
 fn timeout_after_a_mark() -> (Scenario, Vec<Operation>) {
     let mut scenario = Scenario::default();
     scenario.granted.ecn = longhaul_cc::EcnMark::Ect0;
@@ -162,8 +163,8 @@ fn timeout_after_a_mark() -> (Scenario, Vec<Operation>) {
     (scenario, [first, then].concat())
 }
 
-/// Paths to fill, and for how many seconds. One holds ten gigabytes and loses half of its capacity, as after a change
-/// of route. On the other, round trips are shorter than a step of the coarse clock, until they become longer.
+/// Paths to fill, and the duration in seconds. One holds ten gigabytes and loses half of its capacity, as after a
+/// change of route. On the other, round trips are shorter than a step of the coarse clock, until they become longer.
 fn pipes() -> [(Pipe, u64); 2] {
     let mut long = huge(Bytes(1 << 26));
     long.later = Some((long.rate.mul_f64(0.5), Span::from_millis(400)));

@@ -20,7 +20,7 @@ pub enum Operation {
     Ack {
         /// Fraction of the bytes in flight, in units of 1/255.
         share: u8,
-        /// RTT in multiples of the scenario's; zero if it is shorter than a step of the clock.
+        /// RTT in multiples of the scenario's RTT; zero if it is shorter than a step of the clock.
         rtt: u8,
         /// Whether the ACK only acknowledges selectively.
         selective: bool,
@@ -59,12 +59,12 @@ pub enum Operation {
     },
     /// The route changes, and with it the RTT without queues.
     Route {
-        /// New RTT in sixteenths of the scenario's, plus 1 ns.
+        /// New RTT in sixteenths of the scenario's RTT, plus 1 ns.
         sixteenths: u8,
     },
     /// The segment size changes.
     Mss {
-        /// New size in sixteenths of the scenario's, plus one byte.
+        /// New segment size in sixteenths of the scenario's, plus one byte.
         sixteenths: u8,
     },
     /// The limit of the sender changes.
@@ -80,7 +80,7 @@ pub enum Operation {
     },
     /// A probe is sent, if the controller requests probes.
     Probe,
-    /// The next ACK has router feedback, if the controller sends requests to routers.
+    /// The next ACK carries router feedback, if the controller sends requests to routers.
     Feedback {
         /// Rate in kB/s; zero denies the request.
         rate: u16,
@@ -105,11 +105,11 @@ pub struct Scenario {
     pub handshake_lossy: bool,
     /// Maximum window.
     pub cap: Bytes,
-    /// By how many sixteenths of an RTT ticks are late, as in a transport without a timer for them.
+    /// Delay of ticks in sixteenths of an RTT, as in a transport without a timer for them.
     pub tick_delay: u8,
 }
 
-/// A path of 100 ms with segments of 1448 bytes, an exact clock and what every transport offers.
+/// A path of 100 ms with segments of 1448 bytes, an exact clock and the grants that every transport offers.
 impl Default for Scenario {
     fn default() -> Self {
         Self {

@@ -1,4 +1,4 @@
-//! What the loops of other stacks do not tell a controller.
+//! Information that the control loops of other stacks do not provide to a controller.
 
 use longhaul_cc::{ControllerFactory, Granted};
 use longhaul_units::{Bytes, Rate, Span};
@@ -20,13 +20,13 @@ pub enum Poverty {
     Ticks,
     /// Losses follow the ACK that revealed them, in an ACK event that delivers nothing.
     Losses,
-    /// RTT samples contain up to 25 ms for which the peer held an ACK back.
+    /// RTT samples contain up to 25 ms of ACK delay at the peer.
     AckDelay,
     /// Timeouts are not reported: the loss of everything in flight is an ACK event that delivers nothing.
     Timeouts,
     /// Retransmissions are reported as new data.
     Kinds,
-    /// All of these except for the pace.
+    /// All of these except the missing pace.
     AllButPace,
     /// All of these.
     All,
@@ -45,7 +45,7 @@ impl Poverty {
         Self::All,
     ];
 
-    /// Returns whether it includes `one`.
+    /// Returns whether this includes `one`.
     pub(crate) fn lacks(self, one: Self) -> bool {
         self == one || self == Self::All || self == Self::AllButPace && one != Self::Pace
     }
@@ -59,7 +59,7 @@ impl Poverty {
     }
 }
 
-/// Lets controllers of `factory` fill a path of 20 Mb/s and 40 ms for 10 s under each [`Poverty`].
+/// Lets controllers of `factory` fill a path of 20 Mb/s and 40 ms for 10 s with each [`Poverty`].
 ///
 /// # Panics
 /// Panics if a rule is broken, or if a controller that accepts a poverty delivers less than half of what it delivers

@@ -27,7 +27,7 @@ pub fn segments(n: u64) -> Bytes {
 pub struct Sender {
     /// The controller.
     pub controller: Box<dyn Controller>,
-    /// The path that it is told.
+    /// The path reported to the controller.
     pub path: Path,
     /// The current time.
     pub now: Time,
@@ -40,7 +40,7 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// A sender after its handshake, with everything granted that a transport without options offers.
+    /// A sender after its handshake, with all grants that a transport without options offers.
     pub fn new(spec: &str) -> Self {
         let congestion: Congestion = spec.parse().expect("a name");
         Self::with(congestion.build(&BuildParams::default()), Granted::basic())
@@ -145,7 +145,7 @@ impl Sender {
         self.control().ssthresh.expect("a threshold")
     }
 
-    /// Sends one segment, whatever the window allows.
+    /// Sends one segment regardless of the window.
     pub fn send(&mut self, kind: SegmentKind) {
         let mut event = Sent::new(self.now, TxId(0), self.path.mss);
         (event.in_flight_before, event.kind) = (self.in_flight, kind);
@@ -223,7 +223,7 @@ impl Sender {
         self.tell(&ack);
     }
 
-    /// One segment is delivered, and was marked by ECN.
+    /// One segment is delivered with an ECN mark.
     pub fn mark(&mut self) {
         let mut ack = self.acked(1);
         ack.ecn_echo = true;

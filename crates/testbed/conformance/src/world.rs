@@ -22,13 +22,13 @@ const FIRST_FEEDBACK: u64 = 1_000;
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Answer {
-    /// Its decisions.
+    /// The controller's latest decisions.
     pub control: Control,
-    /// Its values for logs.
+    /// The controller's values for logs.
     pub snapshot: Snapshot,
 }
 
-/// Reports `operations` to a controller of `factory` and returns its answers, one per event, or none if the
+/// Reports `operations` to a controller of `factory` and returns its decisions, one per event, or none if the
 /// controller does not accept the scenario's grants.
 ///
 /// # Panics
@@ -60,7 +60,7 @@ pub(super) struct World {
     total_delivered: Bytes,
     total_lost: Bytes,
     in_flight: Bytes,
-    /// Bytes that arrived and are not cumulatively acknowledged.
+    /// Number of bytes that arrived and are not cumulatively acknowledged.
     sacked: Bytes,
     /// Bytes marked lost and not retransmitted yet.
     lost: Bytes,
@@ -351,8 +351,8 @@ impl World {
         self.tell(&Happened::Acked(&ack), |controller, path| controller.on_ack(&ack, path));
     }
 
-    /// Returns the sample of the acknowledged segment in a closed loop, and one from this ACK alone in a random
-    /// history.
+    /// Returns the delivery-rate sample of the acknowledged segment in a closed loop, or one computed from this ACK
+    /// alone in a random history.
     fn sample_rate(&mut self, delivered: Bytes, lost: Bytes, prior_in_flight: Bytes) -> RateSample {
         if let Some(rate) = self.line.as_mut().and_then(|line| line.sample.take()) {
             return rate;
@@ -372,7 +372,7 @@ impl World {
         }
     }
 
-    /// Returns the routers' answer: with each ACK of data if each segment has a request, else once.
+    /// Returns the routers' answer: with each ACK of data if each segment carries a request, otherwise once.
     fn hear(&mut self, delivered: Bytes) -> Option<NetworkFeedback> {
         let header = self.controller.control().header?;
         let each = matches!(header, NetworkHeader::Rcp { .. } | NetworkHeader::Xcp { .. });

@@ -57,7 +57,8 @@ impl<T> Arrivals<T> {
 
     /// Returns the time of the next arrival.
     ///
-    /// `or_in_order` is when the next packet may join the ones delivered in order; it counts only if there are none.
+    /// `or_in_order` is when the next packet may join the ones delivered in order; it counts only if there are no such
+    /// packets.
     pub(crate) fn next(&self, or_in_order: Option<Time>) -> Option<Time> {
         let in_order = self.in_order.front().map(|(at, _)| *at).or(or_in_order);
         let held = self.held.front().map(|held| held.deadline);

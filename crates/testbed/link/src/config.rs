@@ -32,7 +32,8 @@ impl From<Rate> for LinkRate {
 pub struct Step {
     /// The time of the change.
     pub at: Time,
-    /// The rate from then on, which also applies to the rest of a packet in transmission; `None` leaves it unchanged.
+    /// The rate from that time on, which also applies to the rest of a packet in transmission; `None` leaves it
+    /// unchanged.
     pub rate: Option<Rate>,
     /// The one-way delay of packets whose transmission ends at that time or later; `None` leaves it unchanged.
     pub delay: Option<Span>,
@@ -116,18 +117,18 @@ impl GilbertElliott {
 pub struct Corruption {
     /// The fraction of packets in which one bit is flipped.
     pub share: f64,
-    /// The fraction of those packets that pass all checksums and are delivered corrupted; the others are dropped.
+    /// The fraction of those packets that passes all checksums and are delivered corrupted; the others are dropped.
     pub unseen: f64,
 }
 
 /// Reordering of packets. No other impairment of a link changes their order.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Reordering {
-    /// Holds back a fraction of the packets until a number of later ones have arrived, or for `patience` at most.
+    /// Holds back a fraction of the packets until a number of later ones have arrived, or for at most `patience`.
     Places {
         /// The fraction of packets held back.
         share: f64,
-        /// How many later packets overtake each packet held back.
+        /// Number of later packets that overtake each packet held back.
         places: u32,
         /// The maximum extra delay of a packet if fewer than `places` others follow.
         patience: Span,
@@ -148,7 +149,7 @@ pub enum Reordering {
 pub struct Mtu {
     /// Start of the black hole.
     pub from: Time,
-    /// The largest packet that passes, in bytes of the IP packet.
+    /// Size in bytes of the largest IP packet that passes.
     pub size: u32,
 }
 
@@ -197,8 +198,8 @@ pub struct LinkConfig {
     pub outages: Vec<Outage>,
     /// Changes of rate and delay, in ascending order.
     pub steps: Vec<Step>,
-    /// Phases that follow each other from time zero on, and repeat. They apply to packets whose transmission ends
-    /// meanwhile.
+    /// Phases that follow each other from time zero on, and repeat. Each applies to packets whose transmission ends
+    /// during the phase.
     pub cycle: Vec<Phase>,
     /// A black hole for large packets.
     pub mtu: Option<Mtu>,

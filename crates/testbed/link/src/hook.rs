@@ -41,7 +41,7 @@ pub trait Hook<T> {
 
 impl<T> Hook<T> for () {}
 
-/// Passes each call on to the hooks that there are, in order.
+/// Passes each call on to the existing hooks, in order.
 macro_rules! pass_on {
     ($self:ident to $($hook:expr),+) => {
         fn offered(&mut $self, now: Time, packet: &mut Packet<T>, view: &View) {

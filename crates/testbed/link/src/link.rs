@@ -18,10 +18,10 @@ use crate::validate::ConfigError;
 /// One direction of a link. The caller [`offer`](Self::offer)s packets, [`poll`](Self::poll)s for those that have
 /// arrived, and calls again at [`next_event`](Self::next_event).
 ///
-/// Everything happens at the time at which it would happen on the real link, even if the caller is late: a queue
+/// Events take effect at the time at which they would occur on the real link, even if the caller is late: a queue
 /// decides about a packet when its transmission begins, and arrival times are exact to the nanosecond, although the
-/// caller sees no event other than the arrival. Before it offers a packet at some time, the caller must poll until
-/// that time.
+/// caller sees no event other than the arrival. Before it offers a packet at some time, the caller must poll until that
+/// time.
 #[derive(Debug)]
 pub struct Link<T, H = ()> {
     policer: Option<TokenBucket>,

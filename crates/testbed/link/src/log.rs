@@ -48,12 +48,12 @@ pub fn header(command: &str, queue: &str, init_millis: u64) -> String {
 }
 
 /// Hook that writes a line for each packet that arrives at the queue, leaves the link, or is dropped before the link,
-/// in the order of time, and lines for the link's delivery opportunities.
+/// in chronological order, and lines for the link's delivery opportunities.
 ///
 /// A recorded link logs its opportunities, whether used or not. A link of constant rate logs one each time it could
-/// begin another 1504 bytes, so that the bytes sent never exceed the opportunities so far. Opportunities within one
-/// millisecond share a line. While no packet has been seen for one second, opportunities within 100 ms share a line,
-/// or within 1 % of the pause if that is longer, so that an idle link does not fill the disk.
+/// begin another 1504 bytes, so that the number of bytes sent never exceeds the opportunities so far. Opportunities
+/// within one millisecond share a line. While no packet has been seen for one second, opportunities within 100 ms share
+/// a line, or within 1 % of the pause if that is longer, so that an idle link does not fill the disk.
 #[derive(Debug)]
 pub struct Log<W> {
     out: W,

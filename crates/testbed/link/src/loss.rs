@@ -56,7 +56,7 @@ impl LossState {
                 let bits = bytes * 8;
                 let is_hit = *until_next < bits;
                 // Gaps between errors are memoryless, so a fresh gap after a hit packet has the same distribution as
-                // the rest of the old one.
+                // the rest of the old gap.
                 *until_next = if is_hit { random.geometric(*rate) } else { *until_next - bits };
                 is_hit
             }

@@ -107,7 +107,7 @@ impl Faults {
             reordering: config.reordering,
             reorders: Random::new(seed, stream + 4),
             cycle: config.cycle.clone(),
-            // A link with losses in its cycle has no others.
+            // A link with losses in its cycle has no other random losses.
             cycle_losses: Random::new(seed, stream),
         }
     }

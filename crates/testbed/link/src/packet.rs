@@ -76,7 +76,7 @@ pub struct Packet<T> {
     pub ttl: u8,
     /// Whether a bit error went undetected by the link's and UDP's checksums. Also set if the payload has no bytes.
     pub corrupted: bool,
-    /// When it entered its current queue, or the last one that it was in. Written by links.
+    /// Time at which it entered its current or last queue. Written by links.
     pub enqueued: Time,
     /// The payload.
     pub payload: T,

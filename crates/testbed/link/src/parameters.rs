@@ -4,7 +4,7 @@
 /// Declares parameters as the public fields of a struct, which gets `Default` and `validate`.
 ///
 /// A field is `name: Type = default, check("name in errors", range);`. The check is a function in
-/// [`validate`](crate::validate); a field without one may have any value.
+/// [`validate`](crate::validate); a field without a check may have any value.
 macro_rules! parameters {
     ($(#[$meta:meta])* $vis:vis struct $config:ident {
         $($(#[$doc:meta])* $field:ident: $type:ty = $default:expr $(, $check:ident($what:literal $(, $range:expr)?))?;)+

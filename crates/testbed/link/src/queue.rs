@@ -101,7 +101,7 @@ impl<T> Queue<T> {
         }
     }
 
-    /// Enqueues a packet that arrives at `now`. Returns `false` if it was dropped, which the sink learns too.
+    /// Enqueues a packet that arrives at `now`. Returns `false` if it was dropped, which is also reported to the sink.
     pub(crate) fn enqueue(&mut self, now: Time, mut packet: Packet<T>, sink: &mut impl Sink<T>) -> bool {
         packet.enqueued = now;
         match &mut self.kind {

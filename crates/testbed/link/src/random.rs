@@ -6,7 +6,7 @@ use rand_core::{Rng, SeedableRng};
 
 /// Random numbers from a seed: ChaCha with 8 rounds, identical on every platform.
 ///
-/// Each random process has a sequence of its own. Enabling one impairment therefore leaves the draws of the others
+/// Each random process has its own sequence. Enabling one impairment therefore leaves the draws of the others
 /// unchanged, so that two controllers can be compared under the same losses.
 #[derive(Clone, Debug)]
 pub struct Random(Box<ChaCha8Rng>);

@@ -1,9 +1,9 @@
 //! Router-assisted congestion control at the output of a link: Quick-Start (RFC 4782), RCP and XCP.
 //!
 //! A router reads and edits the request in the network-feedback option of passing segments
-//! ([`longhaul_wire::network`]), and counts itself in the option's stamps. It answers only requests of its own kind.
-//! Requests of another kind pass without a stamp, so that their receivers treat them as denied. Reports of approved
-//! rates, and requests denied upstream, pass unchanged. A link without a rate grants every request in full.
+//! ([`longhaul_wire::network`]), and increments the option's stamps. It answers only requests of its own kind. Requests
+//! of another kind pass without a stamp, so that their receivers treat them as denied. Reports of approved rates, and
+//! requests denied upstream, pass unchanged. A link without a rate grants every request in full.
 
 use longhaul_units::{Span, Time};
 use longhaul_wire::network::{Forward, Request, edit_forward};

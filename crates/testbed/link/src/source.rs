@@ -72,8 +72,8 @@ impl Source {
         Self { size, kind: Kind::Poisson { next, mean_gap, random } }
     }
 
-    /// Sends bursts of packets of `size` bytes at a constant rate, with pauses in between; `on` and `off` are the
-    /// mean lengths. The first burst begins at `start`.
+    /// Sends bursts of packets of `size` bytes at a constant rate, separated by pauses; `on` and `off` are the mean
+    /// lengths. The first burst begins at `start`.
     pub fn on_off(
         start: Time,
         rate: Rate,

@@ -1,8 +1,8 @@
 //! Links described as text: `--rate 20mbit --rtt 500ms --queue 1bdp --loss-down 0.1%`.
 //!
-//! [`LinkOptions`] takes options one by one, however the program reads its command line, and builds a [`Path`] from
-//! them. An option that ends in `-up` or `-down` applies to that direction, a plain one to both; the more specific
-//! one takes precedence. Errors say what is wrong and what to write instead.
+//! [`LinkOptions`] takes options one by one, independently of how the program reads its command line, and builds a
+//! [`Path`] from them. An option that ends in `-up` or `-down` applies to that direction, and a plain option to both;
+//! the more specific one takes precedence. Errors state the problem and what to write instead.
 
 mod router;
 mod side;

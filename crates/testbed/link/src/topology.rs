@@ -182,7 +182,7 @@ pub struct Chain {
     pub links: Vec<(u32, u32)>,
 }
 
-/// Builds a chain: two hosts joined by the links in series, with a router between each two links.
+/// Builds a chain: two hosts joined by the links in series, with a router between successive links.
 pub fn chain(links: impl IntoIterator<Item = Duplex>) -> Chain {
     let mut topology = Topology::new();
     let first = topology.host();

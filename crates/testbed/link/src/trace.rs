@@ -30,7 +30,7 @@ pub enum TraceError {
         /// The text of the line, truncated.
         text: String,
     },
-    /// A time is earlier than that of the line before.
+    /// A time is earlier than that of the previous line.
     #[error("line {line} of the trace goes backwards, from {last} to {millis} ms; sort the lines by time")]
     Backwards {
         /// The line number, from 1.
@@ -71,7 +71,7 @@ impl Trace {
         Span::from_millis(u64::from(self.millis.last().copied().unwrap_or(1)))
     }
 
-    /// Returns the mean rate, with all bytes of the opportunities counted.
+    /// Returns the mean rate, counting all bytes of the opportunities.
     pub fn mean_rate(&self) -> Rate {
         let bytes = self.millis.len() as u64 * u64::from(OPPORTUNITY);
         Rate::from_bytes_over(longhaul_units::Bytes(bytes), self.period())

@@ -55,8 +55,8 @@ impl Transmitter {
         start
     }
 
-    /// Begins a packet at `at`, which is not before [`next_start`](Self::next_start), and returns when its last bit
-    /// is sent. `waited` is whether it was queued before `at`; if so, it follows its predecessor without rounding up
+    /// Begins a packet at `at`, which is not before [`next_start`](Self::next_start), and returns when its last bit is
+    /// sent. `waited` states whether it was queued before `at`; if so, it follows its predecessor without rounding up
     /// to the next nanosecond.
     #[inline]
     pub(crate) fn send(&mut self, at: Time, size: u32, waited: bool) -> Time {

@@ -96,7 +96,7 @@ impl Loss {
                 share("loss in the good state", config.loss_good)?;
                 share("loss in the bad state", config.loss_bad)
             }
-            // A rate above one half would make the link an inverter.
+            // At a rate above one half, the link would invert more bits than it preserves.
             Self::BitErrors(rate) => number("bit error rate", *rate, 0.0..=0.5),
             Self::List(numbers) => match (2..).zip(numbers.windows(2)).find(|(_, pair)| pair[1] <= pair[0]) {
                 Some((index, _)) => Err(ConfigError(format!(

@@ -101,8 +101,8 @@ impl Link {
         Ok(())
     }
 
-    /// Sets for how long after the last packet the driver waits for further packets to coalesce (receive offload). A
-    /// batch ends earlier if it is full, or at a tick of the kernel's clock. The interface must belong to the network
+    /// Sets how long the driver waits after the last packet for further packets to coalesce (receive offload). A batch
+    /// ends earlier if it is full, or at a tick of the kernel's clock. The interface must belong to the network
     /// namespace of the process's `/sys`.
     pub fn set_receive_hold(&self, hold: Duration) -> io::Result<()> {
         fs::write(format!("/sys/class/net/{}/gro_flush_timeout", self.name), hold.as_nanos().to_string())

@@ -19,8 +19,8 @@ pub fn own_processes() -> io::Result<()> {
     unshare(Namespace::ProcessesOfChildren)
 }
 
-/// Has the kernel kill this process (`SIGKILL`) when the thread that started it ends. If that thread has ended already,
-/// this has no effect, so callers should check their parent's PID afterwards.
+/// Makes the kernel kill this process (`SIGKILL`) when the thread that started it ends. If that thread has already
+/// ended, this has no effect, so callers should check their parent's PID afterwards.
 pub fn die_with_parent() -> io::Result<()> {
     Ok(set_parent_process_death_signal(Some(Signal::KILL))?)
 }

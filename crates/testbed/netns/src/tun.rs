@@ -18,7 +18,7 @@ pub struct Tun {
 
 impl Tun {
     /// Creates the device, or attaches to a persistent device of that name. If the name is empty or contains `%d`, the
-    /// kernel completes it. Needs `CAP_NET_ADMIN`.
+    /// kernel chooses the number or the whole name. Needs `CAP_NET_ADMIN`.
     ///
     /// # Errors
     /// Returns the system's error if TUN is not supported, this is not permitted, or the name is in use, and

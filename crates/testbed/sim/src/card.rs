@@ -41,8 +41,8 @@ impl Card {
     }
 }
 
-/// Marks the packets that receive offload merges: those of a flow and of one length that follow each other, of which the
-/// last may be shorter.
+/// Marks the packets that receive offload merges: consecutive packets of a flow with equal length, except that the last
+/// one may be shorter.
 fn merge(held: &mut [Held]) {
     let mut rest = held;
     let kind = |packet: &Packet| (packet.from, packet.to, packet.ecn);

@@ -33,8 +33,9 @@ pub struct Host {
     timer_tick: Option<Span>,
     clock_granularity: Option<Span>,
     card: Option<Box<Card>>,
-    /// Distance of the next connection's port from the host's own port. A listening host does not connect from its
-    /// own port: if two hosts connected to each other from there at once, they would get a single connection.
+    /// Distance of the next connection's port from the host's own port. A listening host does not connect from its own
+    /// port: if two hosts connected to each other from their own ports at the same time, they would get a single
+    /// connection.
     pub(crate) next_port: u16,
     /// Index of the session of each connection, by connection index.
     by_connection: Vec<u32>,
@@ -57,7 +58,7 @@ pub(crate) struct TransmitScratch {
 
 type Spare = Vec<Box<Packet>>;
 
-/// Maximum number of packets kept for reuse, more than are sent between two arrivals.
+/// Maximum number of packets kept for reuse. Fewer are sent between two arrivals.
 const MAX_SPARE: usize = 256;
 /// As many zeros as the payload of a datagram may have.
 static ZEROS: [u8; u16::MAX as usize] = [0; u16::MAX as usize];
@@ -98,7 +99,7 @@ impl Host {
     pub(crate) fn new(setup: HostSetup) -> Self {
         let HostSetup { address, endpoint, config, clock_ahead, timer_tick, clock_granularity, receive_hold, listens } =
             setup;
-        // The virtual time is a clock that all hosts share, as far as their own clocks agree with it.
+        // Virtual time serves as the shared clock of all hosts, to the extent that their own clocks agree with it.
         let mut config = Config::clone(&config);
         config.shared_clock = Some(Span::ZERO);
         let config = Arc::new(config);
@@ -184,7 +185,8 @@ impl Host {
         true
     }
 
-    /// Processes a packet, with the arrival time `at`. `coalesced` tells whether receive offload merged it with others.
+    /// Processes a packet, with the arrival time `at`. `coalesced` states whether receive offload merged it with
+    /// others.
     fn take(&mut self, now: Time, at: Time, coalesced: bool, ttl: u8, packet: &Packet) {
         let distance = packet.to.port().wrapping_sub(self.address.port());
         let mut segment = SegmentMeta::default();
@@ -206,7 +208,8 @@ impl Host {
         self.deliver(now) | self.fire_endpoint(now)
     }
 
-    /// Processes the packets that the network card holds, if it is their time. Their arrival time is that of delivery.
+    /// Processes the packets that the network card holds, if their delivery is due. Their arrival time is the delivery
+    /// time.
     fn deliver(&mut self, now: Time) -> bool {
         let held = self.card.as_mut().and_then(|card| card.deliver(now));
         for held in held.iter().flatten() {

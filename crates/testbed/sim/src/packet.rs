@@ -35,7 +35,8 @@ pub struct Packet {
     pub dscp: u8,
     /// UDP payload: a segment.
     pub payload: Vec<u8>,
-    /// Number of zeros that follow the payload. They are not stored, for streams of [zeros](crate::Content::Zeros).
+    /// Number of zeros that follow the payload. They are not stored; they serve for streams of
+    /// [zeros](crate::Content::Zeros).
     pub zeros: u32,
 }
 

@@ -67,7 +67,7 @@ pub struct Plan {
     pub write_pause: Span,
     /// When it starts to write.
     pub begin: Begin,
-    /// Time after establishment at which it stops writing, however much it has written.
+    /// Time after establishment at which it stops writing, regardless of how much it has written.
     pub stop_after: Option<Span>,
     /// Alternation between writing and pausing, starting at establishment.
     pub on_off: Option<OnOff>,
@@ -148,7 +148,7 @@ impl Plan {
         Self { send: bytes, begin: Begin::AfterEnd, close: Close::AfterWriting, ..Self::sink() }
     }
 
-    /// Returns whether it is in a writing phase at `since` after establishment, and when the phase ends.
+    /// Returns whether the application is in a writing phase at `since` after establishment, and when the phase ends.
     pub(crate) fn is_on(&self, since: Span) -> (bool, Option<Span>) {
         let Some(OnOff { on, off }) = self.on_off else { return (true, None) };
         let period = on.as_nanos().saturating_add(off.as_nanos());
@@ -158,8 +158,8 @@ impl Plan {
         (is_on, Some(Span::from_nanos(begins.saturating_add(until))))
     }
 
-    /// Returns how many bytes it may have written in total, having read `read` bytes; `ended` is whether it has read
-    /// the end.
+    /// Returns how many bytes it may have written in total, having read `read` bytes; `ended` states whether it has
+    /// read the end.
     pub(crate) fn may_have_written(&self, read: u64, ended: bool) -> u64 {
         if self.begin == Begin::AfterEnd && !ended {
             return 0;

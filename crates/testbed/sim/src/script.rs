@@ -11,9 +11,9 @@ pub(crate) struct Script {
     next: usize,
     /// Total bytes of the units permitted so far.
     allowed: u64,
-    /// When the last of those bytes was written.
+    /// Time at which the last of those bytes was written.
     sent_at: Time,
-    /// Bytes read at the last call, and when they arrived.
+    /// Bytes read at the last call, and the time at which they arrived.
     read: u64,
     read_at: Time,
 }
@@ -21,7 +21,7 @@ pub(crate) struct Script {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Unit {
     bytes: u64,
-    /// Bytes that must have been read before.
+    /// Number of bytes that must have been read first.
     needs: u64,
     after_send: Span,
     after_receive: Span,
@@ -44,8 +44,8 @@ impl Script {
         (self.sent_at, self.read_at) = (now, now);
     }
 
-    /// Returns how many bytes may have been written by now, given the bytes written and read so far, and the time at
-    /// which to call again at the latest.
+    /// Returns how many bytes may have been written by now, given the bytes written and read so far, and the latest
+    /// time at which to call again.
     pub(crate) fn allows(&mut self, now: Time, written: u64, read: u64) -> (u64, Option<Time>) {
         if read > self.read {
             (self.read, self.read_at) = (read, now);

@@ -95,8 +95,8 @@ impl Session {
         self.intact && self.error.is_none() && self.written == self.plan.send && self.ended
     }
 
-    /// Does everything that can be done now. Returns when to call it again at the latest, and whether the connection
-    /// can be released.
+    /// Performs all possible actions. Returns the latest time at which to call it again, and whether the connection can
+    /// be released.
     pub(crate) fn run(&mut self, now: Time, connection: &mut Connection) -> (Option<Time>, bool) {
         if self.plan.abort_at.is_some_and(|at| at <= now) {
             connection.abort();
@@ -162,7 +162,7 @@ impl Session {
         }
     }
 
-    /// Returns how many bytes it may have written by now, and when to ask again.
+    /// Returns how many bytes it may have written by now, and the time at which to call again.
     fn allowance(&mut self, now: Time) -> (u64, Option<Time>) {
         if let Some(script) = &mut self.script {
             return script.allows(now, self.written, self.read);

@@ -22,15 +22,15 @@ pub struct HostSetup {
     pub config: Arc<Config>,
     /// Reading of its clock at the start of the simulation.
     pub clock_ahead: Span,
-    /// Timer tick: its timers fire at multiples of this by its clock, as with a kernel's tick of 0.5 ms, 1 ms or 15.6
-    /// ms. `None` means nanosecond precision.
+    /// Timer tick: its timers fire at multiples of this by its clock, like a kernel's tick of 0.5 ms, 1 ms or 15.6 ms.
+    /// `None` means nanosecond precision.
     pub timer_tick: Option<Span>,
     /// Clock granularity: its clock advances in steps of this, so all measurements are multiples of it, and its
     /// timers fire at the steps: 15.6 ms or 1 ms on Windows. `None` means nanosecond precision.
     pub clock_granularity: Option<Span>,
-    /// Time for which its network card holds packets before it delivers them, from the arrival of the first one (interrupt
-    /// moderation). Receive offload merges those of a kind that follow each other. `None` means that each is delivered
-    /// on arrival.
+    /// Time for which its network card holds packets before it delivers them, from the arrival of the first one
+    /// (interrupt moderation). Receive offload merges consecutive packets of a flow. With `None`, each packet is
+    /// delivered on arrival.
     pub receive_hold: Option<Span>,
     /// Whether it accepts connections.
     pub listens: bool,

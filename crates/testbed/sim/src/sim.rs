@@ -76,7 +76,7 @@ enum Next {
 /// Among events at the same time, arrivals from the network come first, then scheduled actions, then hosts in the order
 /// of their nodes.
 ///
-/// Methods panic if they are given a node without a host, the number of no link, or a session that does not exist yet.
+/// Methods panic if they are given a node without a host, an invalid link number, or a session that does not exist yet.
 pub struct Sim {
     now: Time,
     hosts: Vec<Host>,
@@ -200,8 +200,8 @@ impl Sim {
         self.network.link(number).unwrap_or_else(|| panic!("there is no link {number}"))
     }
 
-    /// Advances a link to the present, so that its counters and its queue are up to date. Links decide as if at the
-    /// right time, but process their events only when a packet is offered or arrives.
+    /// Advances a link to the present, so that its counters and its queue are up to date. Links take their decisions as
+    /// of the correct time, but process their events only when a packet is offered or arrives.
     pub fn catch_up(&mut self, number: u32) {
         let now = self.now;
         self.with_link(number, |link| link.catch_up(now));
@@ -253,7 +253,7 @@ impl Sim {
         self.all_done() && self.hosts.iter().all(|h| h.endpoint.is_idle())
     }
 
-    /// Injects a packet of an attacker: it arrives at the host of `node` after `delay`, unaffected by the network.
+    /// Injects a packet from an attacker: it arrives at the host of `node` after `delay`, unaffected by the network.
     pub fn inject(&mut self, delay: Span, node: usize, packet: Packet) {
         self.see(Sighting::Injected(node), &packet);
         self.queue.add(self.now + delay, Event::Arrival(node, packet));
@@ -426,7 +426,7 @@ impl Sim {
         }
     }
 
-    /// Advances until `done`, or for `limit` at most. Returns whether `done` was reached.
+    /// Advances until `done`, or for at most `limit`. Returns whether `done` was reached.
     pub fn run(&mut self, limit: Span, mut done: impl FnMut(&Self) -> bool) -> bool {
         let end = self.now + limit;
         while !done(self) {

@@ -7,7 +7,7 @@ use longhaul_units::Time;
 
 use crate::packet::Packet;
 
-/// Where a packet was seen. Hosts are identified by their nodes. For the fate of packets on a link, use its
+/// Place at which a packet was seen. Hosts are identified by their nodes. For the fate of packets on a link, use its
 /// [hook](crate::Sim::set_hook).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sighting {
@@ -35,9 +35,9 @@ impl<T: Tap> Tap for Rc<RefCell<T>> {
 /// Bytes of a datagram that are hashed: any header, which has 12 bytes and up to 40 bytes of options.
 const HASHED: usize = 52;
 
-/// Hash of everything seen, in order: times, places, ECN and DSCP, sizes and headers. It is meant for the comparison
-/// of runs, not for security. The function is FNV-1a (Fowler, Noll and Vo) over 8-byte words, with a rotation that
-/// brings high bits down.
+/// Hash of all sightings, in order: times, places, ECN and DSCP, sizes and headers. It is meant for the comparison of
+/// runs, not for security. The function is FNV-1a (Fowler, Noll and Vo) over 8-byte words, with a rotation that brings
+/// high bits down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceHash(u64);
 

@@ -14,7 +14,7 @@ pub struct Rounds<L> {
     pub algorithm: L,
     /// Its window.
     pub window: Window,
-    /// The path that it is told.
+    /// The path reported to the algorithm.
     pub path: Path,
     /// The current time.
     pub now: Time,
@@ -117,7 +117,7 @@ impl<L: CongestionAvoidance> Rounds<L> {
     }
 
     /// Returns the average window in segments with one loss per `1 / p` segments, measured over `episodes` episodes
-    /// after as many to settle.
+    /// after the same number of episodes to settle.
     pub fn average(&mut self, p: f64, episodes: u32) -> f64 {
         let (mut sent, mut since) = (0_u64, self.now);
         for episode in 0..2 * episodes {

@@ -8,11 +8,11 @@ use super::World;
 use crate::{Answer, Expect, Operation, Poverty, Scenario};
 use longhaul_cc::{BuildParams, ControllerFactory, Episode, Granted, RateSample, SegmentKind, SendLimit, update};
 
-/// Greatest number of pieces per window. A large window is sent in larger pieces, each acknowledged by one ACK.
+/// Maximum number of pieces per window. A large window is sent in larger pieces, each acknowledged by one ACK.
 const PIECES: u64 = 64;
 /// Time from the last loss of everything in flight to the retransmission timeout (RFC 6298, section 2.4).
 const RTO: Span = Span::from_secs(1);
-/// Greatest delay of an ACK in QUIC by default (RFC 9000, section 18.2).
+/// Default maximum ACK delay of QUIC (RFC 9000, section 18.2).
 const MAX_ACK_DELAY: Span = Span::from_millis(25);
 
 /// A path with one bottleneck.
@@ -54,7 +54,7 @@ pub struct Filled {
     pub lost: Bytes,
     /// Maximum bytes in flight.
     pub most_in_flight: Bytes,
-    /// The controller's answers, one per event.
+    /// The controller's decisions, one per event.
     pub trace: Vec<Answer>,
 }
 
@@ -290,7 +290,7 @@ impl World {
         }
     }
 
-    /// The retransmission timer expires, since nothing is in flight any more.
+    /// The retransmission timer expires, since nothing is in flight.
     fn expire(&mut self) {
         if let Some(line) = &mut self.line {
             (line.untold, line.untold_again) = (Bytes::ZERO, false);

@@ -48,7 +48,8 @@ impl Opportunities {
         self.seen = self.seen.max(at);
     }
 
-    /// Returns the time and the bytes of the next opportunities that share a line, if there are any up to `until`.
+    /// Returns the time and the size in bytes of the next opportunities that share a line, if there are any up to
+    /// `until`.
     pub(super) fn next(&mut self, until: Time) -> Option<(Time, u64)> {
         let first = self.transmitter.next_start(Time::ZERO);
         if first > until {
@@ -73,7 +74,7 @@ impl Opportunities {
         }
     }
 
-    /// Returns how many opportunities to take at once within `span`. It is more than one only if the rate is
+    /// Returns how many opportunities to take at once within `span`. The number exceeds one only if the rate is
     /// constant.
     fn count(&self, span: Span) -> u32 {
         if self.one != OPPORTUNITY || self.transmitter.may_hold() {

@@ -43,7 +43,7 @@ impl CoDel {
             self.dropping = false;
             return Verdict::Pass;
         }
-        // Drop or mark on schedule; the schedule advances after a drop only if the next packet is above target, too.
+        // Drop or mark on schedule; the schedule advances after a drop only if the next packet is also above target.
         if just_dropped {
             self.drop_next = self.control_law(self.drop_next);
         }

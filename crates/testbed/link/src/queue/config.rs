@@ -128,7 +128,7 @@ parameters! {
         coupling: f64 = 2.0, gain("DualPI2 coupling factor");
         /// Sojourn time in the L4S queue above which the native ramp marks packets.
         ramp_from: Span = Span::from_micros(800);
-        /// Range of the ramp: all packets are marked from `ramp_from` plus this on.
+        /// Range of the ramp: all packets are marked at `ramp_from` plus this time or above.
         ramp_range: Span = Span::from_micros(400);
         /// Minimum fraction of the link for the Classic queue while both queues are backlogged; the scheduler's weight
         /// of RFC 9332, section 4.2.2 and appendix A.2.

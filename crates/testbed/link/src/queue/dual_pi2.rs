@@ -73,7 +73,7 @@ impl Pi2 {
         above.as_nanos() as f64 / self.config.ramp_range.as_nanos() as f64
     }
 
-    /// Returns whether p_C has reached p_Cmax, from which on ECN-capable packets are dropped.
+    /// Returns whether p_C has reached p_Cmax, at which ECN-capable packets are dropped.
     fn is_overloaded(&self) -> bool {
         self.classic() >= (1.0 / (self.config.coupling * self.config.coupling)).min(1.0)
     }

@@ -50,7 +50,7 @@ impl Pie {
             self.next_update += self.config.update;
             let delay = head.map_or(Span::ZERO, |head| at - head);
             if self.is_at_rest(delay) {
-                // The state cannot change until a packet arrives: skip the missed updates after a long idle time.
+                // The state cannot change until a packet arrives: skip the missed updates after a long idle period.
                 let missed = (now - at).as_nanos() / self.config.update.as_nanos().max(1);
                 self.next_update += self.config.update * missed;
             }

@@ -63,7 +63,8 @@ impl Red {
         self.typical = typical;
     }
 
-    /// Decays the average for the idle time from `since` to `now`. Returns the time up to which this is done.
+    /// Decays the average for the idle time from `since` to `now`. Returns the time up to which the average has been
+    /// decayed.
     fn decay(&mut self, since: Time, now: Time) -> Time {
         let packets = (now - since).as_nanos() as f64 / self.typical.as_nanos().max(1) as f64;
         self.average *= math::pow(1.0 - self.config.weight, packets);

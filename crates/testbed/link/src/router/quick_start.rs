@@ -84,8 +84,7 @@ impl QuickStart {
         Answer::Lowered
     }
 
-    /// Returns the rate that may be approved: the threshold less the peak of the recent load and less recent
-    /// approvals.
+    /// Returns the rate that may be approved: the threshold minus the peak of the recent load and recent approvals.
     fn room(&self, now: Time, view: &View) -> Rate {
         let Some(rate) = view.rate else { return Rate::MAX };
         // The current slot does not count, because it is incomplete.

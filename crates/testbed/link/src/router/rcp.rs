@@ -32,8 +32,8 @@ text_parameters! {
         first_rtt: Span = Span::from_millis(200), span("first RCP RTT", RTTS);
         /// Minimum rate in packets of 1000 bytes per mean RTT; 0 to 100, default 0.01.
         least: f64 = 0.01, number("minimum RCP rate", 0.0..=100.0);
-        /// Maximum RTT; longer ones count as this; 1 us to 1000 s, default 10 s. An addition: the thesis trusts the
-        /// senders' values.
+        /// Maximum RTT, to which longer ones are reduced; 1 us to 1000 s, default 10 s. An addition: the thesis trusts
+        /// the senders' values.
         rtt_max: Span = Span::from_secs(10), span("maximum RCP RTT", RTTS);
     }
 }
@@ -58,7 +58,7 @@ struct Clock {
     /// Bytes that arrived in this interval, and the part of them that is transmitted in the next one.
     arrived: f64,
     spill: f64,
-    /// Bytes of packets that reported an RTT, and the sum of their bytes times RTT.
+    /// Number of bytes in packets that reported an RTT, and the sum of bytes times RTT.
     told: f64,
     told_rtt: f64,
 }
@@ -74,7 +74,7 @@ impl Rcp {
         let clock = clock.get_or_insert_with(|| Clock::new(config, *rtt, capacity));
         while clock.ends <= now && clock.ends < Time::MAX {
             let is_silent = clock.arrived == 0.0 && clock.spill == 0.0 && clock.told == 0.0;
-            // Without traffic, all intervals change the rate by the same factor, so that long idle times take one
+            // Without traffic, all intervals change the rate by the same factor, so that long idle periods take one
             // step.
             let nanos = clock.interval.as_nanos().max(1);
             let missed = if is_silent { (now - clock.ends).as_nanos() / nanos } else { 0 };
@@ -117,7 +117,7 @@ impl Clock {
         Self { rate, interval, ends: Time::ZERO + interval, arrived: 0.0, spill: 0.0, told: 0.0, told_rtt: 0.0 }
     }
 
-    /// Ends `count` intervals, this one and equal ones after it, while `queue` bytes wait.
+    /// Ends `count` equal intervals, beginning with the current one, while `queue` bytes wait.
     fn end(&mut self, config: &RcpConfig, rtt: &mut f64, capacity: f64, queue: f64, count: u64) {
         let length = self.interval.as_secs_f64();
         let load = self.arrived / length;

@@ -27,7 +27,7 @@ text_parameters! {
         least_interval: Span = Span::from_millis(1), span("minimum XCP interval", SHORT);
         /// Minimum interval over which the minimum queue is measured; 100 us to 1 s, default 2 ms.
         least_queue_interval: Span = Span::from_millis(2), span("minimum XCP queue interval", SHORT);
-        /// Maximum RTT; longer ones count as this; 1 ms to 60 s, default 1 s.
+        /// Maximum RTT, to which longer ones are reduced; 1 ms to 60 s, default 1 s.
         rtt_max: Span = Span::from_secs(1), span("maximum XCP RTT", LONG);
     }
 }
@@ -45,7 +45,7 @@ pub(super) struct Xcp {
     bytes: f64,
     gaps: f64,
     gaps_rtt: f64,
-    /// Positive and negative feedback left in this interval.
+    /// Remaining positive and negative feedback in this interval.
     give: f64,
     take: f64,
     /// Positive feedback per second of X, and negative feedback per byte.
@@ -108,9 +108,9 @@ impl Xcp {
         let asked = delta.bytes_per_sec();
         let granted = match gap {
             _ if view.rate.is_none() || self.clock.is_none() => asked,
-            // A sender that reports no RTT cannot use more.
+            // A sender that reports no RTT cannot use positive feedback.
             None => asked.min(0),
-            // Round down: fractions of a byte per second stay with the router.
+            // Round down: fractions of a byte per second remain with the router.
             Some(gap) => asked.min(self.feedback(gap, bytes as f64, asked as f64).floor() as i64),
         };
         if granted >= asked {
@@ -120,14 +120,14 @@ impl Xcp {
         Answer::Lowered
     }
 
-    /// Returns a packet's feedback, at most `asked`, and debits it from what is left in this interval.
+    /// Returns a packet's feedback, at most `asked`, and deducts it from the remaining feedback of this interval.
     fn feedback(&mut self, gap: f64, bytes: f64, asked: f64) -> f64 {
         let mut gives = self.give.min(self.per_gap * gap);
         let mut takes = self.take.min(self.per_byte * bytes);
         let feedback = gives - takes;
         let granted = feedback.min(asked);
         if asked < feedback {
-            // An upstream router grants less: count the difference as taken here, which leaves more for the other
+            // If an upstream router grants less, the difference counts as taken here, which leaves more for the other
             // senders.
             takes = self.take.min(takes + (feedback - asked));
             gives = asked + takes;

@@ -24,8 +24,8 @@ const LEAST_MTU: u32 = 68;
 /// Maximum queue limit in bandwidth-delay products, far above any useful one.
 const MOST_BDP: f64 = 1e6;
 
-/// Declares the options: name, placeholder of the value, help text, what the option sets if that is not its name, and the
-/// reading of its text into the configuration of a link.
+/// Declares the options. Each has a name, a placeholder for the value, a help text, the setting if it differs from the
+/// name, and code that parses the value into the configuration of a link.
 macro_rules! options {
     (|$text:ident, $link:ident| $($name:literal, $value:literal, $help:literal $(, sets $sets:literal)? => $read:expr;)+) => {
         /// All options of a link: name, placeholder of the value, and help text.
@@ -41,7 +41,7 @@ macro_rules! options {
             Ok(())
         }
 
-        /// Returns what an option sets. Options that set the same exclude each other.
+        /// Returns the setting of an option. Options with the same setting exclude each other.
         fn setting(plain: &str) -> &str {
             match plain {
                 $($($name => $sets,)?)+

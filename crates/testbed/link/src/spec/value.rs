@@ -8,7 +8,7 @@ use longhaul_units::{Rate, Span};
 pub struct ValueError(String);
 
 impl ValueError {
-    /// The value is negative; `example` tells how to write it.
+    /// The value is negative; `example` shows how to write it.
     fn negative(text: &str, example: &str) -> Self {
         Self(format!("{text:?} is negative; {example}"))
     }
@@ -82,7 +82,7 @@ const SIZE: Kind = Kind {
 const SHARE: &str = "write it as 0.1% or 0.001, from 0 to 1";
 
 /// Parses a rate with its unit, such as `20mbit`; the case of the unit does not matter. `Mbps` is refused, because some
-/// programs take it for megabytes.
+/// programs interpret it as megabytes.
 pub fn rate(text: &str) -> Result<Rate, ValueError> {
     RATE.parse(text, |unit, known| unit.eq_ignore_ascii_case(known)).map(Rate::from_bits_per_sec)
 }
@@ -145,7 +145,7 @@ impl Kind {
             return Err(ValueError::no_unit(text, example));
         }
         let Some((_, worth)) = units.iter().find(|(known, _)| same(unit, known)) else {
-            // The unit is unknown, or means different things to different programs.
+            // The unit is unknown, or has different meanings in different programs.
             return Err(ValueError(format!("{unit:?} in {text:?} is not a unit of {what}; {example}")));
         };
         let value = u128::from(digits) * u128::from(*worth) / 10u128.pow(decimals);

@@ -101,13 +101,13 @@ impl Sim {
         (Opening { from: from_place, to: to_place, client, server }, ids)
     }
 
-    /// Returns an error that names the first host that had no port left for a scheduled connection, if there is one.
-    /// The sessions of that connection, and of all those scheduled later, never exist.
+    /// Returns an error that names the first host without a free port for a scheduled connection, if there is one. The
+    /// sessions of that connection, and of all those scheduled later, never exist.
     pub fn lacks_port(&self) -> Option<SetupError> {
         self.without_port.map(|node| SetupError::NoPort { node })
     }
 
-    /// Opens a scheduled connection, if there is a port. Returns the node that it is opened from.
+    /// Opens a scheduled connection, if there is a port. Returns the node from which it is opened.
     pub(super) fn open_planned(&mut self, opening: Opening) -> usize {
         self.waiting -= 1;
         let node = self.nodes[opening.from as usize] as usize;
@@ -154,8 +154,8 @@ impl Sim {
         Some((host.start(now, id, role.clone()), source))
     }
 
-    /// Opens a connection between two hosts from the first one's own port, with an application at the opening end
-    /// only. Returns `None` if this connection exists already.
+    /// Opens a connection between two hosts from the first one's own port, with an application only at the opening end.
+    /// Returns `None` if this connection exists already.
     pub fn open_from(
         &mut self,
         from: usize,
@@ -190,7 +190,7 @@ impl Sim {
             let known = tuple.and_then(|tuple| self.expected.remove(&(place, tuple.remote)));
             let any = || Some((self.any_expected.get_mut(&place)?.pop_front()?, u32::MAX));
             let Some((role, number)) = known.or_else(any) else {
-                // No application is planned for this connection; its SYN was perhaps delayed.
+                // No application is planned for this connection; its SYN may have been delayed.
                 host.endpoint.release(host.clock(self.now), id);
                 continue;
             };

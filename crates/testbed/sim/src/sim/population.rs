@@ -127,7 +127,7 @@ impl Sim {
         }
     }
 
-    /// Opens the next connection, and returns the node that it is opened from.
+    /// Opens the next connection, and returns the node from which it is opened.
     pub(super) fn next_visit(&mut self, number: u32) -> usize {
         let population = &mut self.populations[number as usize];
         let Some((from, to, vector)) = population.next.take() else { return 0 };

@@ -89,7 +89,7 @@ impl Sim {
         Some((Role::Server, [self.hosts.get(*place as usize)?.address, *remote]))
     }
 
-    /// Returns the connection of a session; of one that is not accepted yet, the connection in the handshake.
+    /// Returns the connection of a session, or the connection in the handshake if it is not accepted yet.
     fn connection_of(&mut self, id: SessionId, [_, remote]: [SocketAddr; 2]) -> Option<ConnId> {
         if let Some(session) = self.find(id) {
             return Some(session.id);

@@ -41,7 +41,7 @@ impl Sim {
         self.add_marked_traffic(from, to, source, until, Ecn::NotEct, dscp::DEFAULT)
     }
 
-    /// Does the same with given ECN and DSCP fields in the IP header.
+    /// Like [`add_traffic`](Self::add_traffic), with the given ECN and DSCP fields in the IP header.
     pub fn add_marked_traffic(
         &mut self,
         from: usize,
