@@ -46,7 +46,7 @@ pub enum Command {
     /// First process of a shell's PID namespace
     #[command(hide = true, name = shell::INIT)]
     Init {
-        /// Process that started it
+        /// Process that started this one
         parent: u32,
         /// Command to run
         #[arg(last = true, required = true)]

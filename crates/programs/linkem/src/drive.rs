@@ -15,20 +15,20 @@ use crate::log;
 const STOP: u64 = u64::MAX;
 const TIMER: u64 = u64::MAX - 1;
 
-/// Minimum time between releases: packets due within it are sent together, which are four packets at 1 Gb/s. It is a
-/// twentieth of the tolerated lateness. No timer is set for less.
+/// Minimum time between releases: packets due within this time, such as four packets at 1 Gb/s, are sent together. It
+/// is 1/20 of the tolerated lateness. No timer is set for a shorter time.
 const GRAIN: Span = Span::from_micros(50);
 
 /// If no packet has been due for this long, the loop wakes up early by [`EARLY`], and polls until the next one is due.
 const QUIET: Span = Span::from_millis(1);
-/// How early it wakes up: about the latency of a timer when the processor is in a deep sleep state. At worst, polling
-/// takes a sixteenth of the processor time.
+/// Time by which it wakes up early: about the timer latency of a processor in a deep sleep state. At worst, polling
+/// takes 1/16 of the processor time.
 const EARLY: Span = Span::from_micros(60);
 
 /// Interval of housekeeping: ports expire clients, and logs are written.
 const ROUND: Span = Span::from_nanos(log::INTERVAL.as_nanos() as u64);
 
-/// A finishing link is done after this long without a packet on it; receivers answer a packet sooner than that.
+/// A finishing link stops after this long without a packet on it; receivers answer packets within a shorter time.
 const REST: Span = Span::from_millis(50);
 
 const LINGER: Span = Span::from_secs(3);
@@ -79,7 +79,7 @@ pub(crate) fn drive<T: Payload>(engine: &mut Engine<T>, port: &mut impl Port<T>,
                 token => more |= port.receive(token, &poll, engine)?,
             }
         }
-        // Send what is due, and do the housekeeping.
+        // Send the packets that are due, and do the housekeeping.
         let now = engine.now();
         if !engine.is_empty() {
             busy = now;
@@ -93,7 +93,7 @@ pub(crate) fn drive<T: Payload>(engine: &mut Engine<T>, port: &mut impl Port<T>,
             port.tend(now);
             engine.record(now);
         }
-        // End if asked to, or set the timer for the next event.
+        // End if requested, or set the timer for the next event.
         if finish.is_some_and(|until| now >= until || now.since(busy) >= REST) {
             return Ok(());
         }
@@ -108,7 +108,7 @@ pub(crate) fn drive<T: Payload>(engine: &mut Engine<T>, port: &mut impl Port<T>,
     }
 }
 
-/// Returns when to wake up for an event that is due; `passed` is the time of the last release.
+/// Returns the wake-up time for an event that is due; `passed` is the time of the last release.
 fn wake(due: Time, passed: Time) -> Time {
     if due.since(passed) >= QUIET { due - EARLY } else { due.max(passed + GRAIN) }
 }
@@ -149,7 +149,7 @@ where
 
     /// Stops like [`stop`](Self::stop), but only once packets in flight have arrived and been answered, or after 3 s.
     pub(crate) fn finish(self) -> io::Result<(Engine<T>, P)> {
-        // If the thread has ended already, `end` returns its error.
+        // If the thread has already ended, `end` returns its error.
         let _ = (&self.stop).write_all(&[0]);
         Self::end(self.thread)
     }

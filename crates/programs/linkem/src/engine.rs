@@ -21,7 +21,7 @@ pub struct Engine<T> {
 }
 
 impl<T: Payload> Engine<T> {
-    /// Creates an idle link. `is_hop` is whether it decrements the TTL of packets, as a router does.
+    /// Creates an idle link. `is_hop` states whether it decrements the TTL of packets, as a router does.
     pub fn new(path: &Path, is_hop: bool, logs: Logs) -> Result<Self, longhaul_link::ConfigError> {
         let make = |direction: Direction, config: &LinkConfig| {
             let config = LinkConfig { is_hop, ..config.clone() };
@@ -62,7 +62,7 @@ impl<T: Payload> Engine<T> {
         self.links.iter().filter_map(Link::next_event).min()
     }
 
-    /// Records that a packet due at `due` was sent on at `at`.
+    /// Records that a packet due at `due` was forwarded at `at`.
     pub fn passed_on(&mut self, due: Time, at: Time) {
         self.lateness.add(at.since(due));
     }

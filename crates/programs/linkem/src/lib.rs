@@ -3,12 +3,11 @@
 //! * [`relay`]: a UDP relay, for programs that use UDP. It needs no privileges.
 //! * [`shell`]: runs a command in its own network namespace behind the link. It works for any protocol and needs
 //!   root. [`shell::Behind`] is such a namespace for a program with sockets at both ends.
-//! * [`engine`]: both directions of a link, driven by the monotonic clock; `drive` is the thread that does so.
+//! * [`engine`]: both directions of a link, driven by the monotonic clock; `drive` is the thread that drives it.
 //! * [`args`]: the command line; `summary`: the report at the end; [`log`]: logs in mahimahi's format.
 //!
-//! The links work with the arrival times of packets, and compute when each packet is to be sent on. The delay beyond
-//! that, the lateness of the emulator, is measured and reported, so that users notice when the emulator could not
-//! keep up.
+//! The links work with the arrival times of packets, and compute when to forward each packet. The additional delay, the
+//! lateness of the emulator, is measured and reported, so that users can see when the emulator could not keep up.
 #![cfg(target_os = "linux")]
 #![forbid(unsafe_code)]
 #![warn(clippy::print_stdout, clippy::print_stderr)]

@@ -15,7 +15,7 @@ use longhaul_units::Time;
 /// Hook of a logged link.
 pub type Recorder = Log<String>;
 
-/// Log files requested. A file for both directions has the lines of both in the order of time.
+/// Log files requested. A file for both directions contains the lines of both in chronological order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LogFiles {
     /// File for packets from the client.
@@ -79,7 +79,7 @@ impl Logs {
         self.to[direction as usize].map(|_| Log::of(link, String::new()))
     }
 
-    /// Writes what the recorders of the two directions, up and down, have collected up to `now`.
+    /// Writes the lines that the recorders of both directions, up and down, have collected up to `now`.
     pub fn write(&mut self, now: Time, recorders: [&mut Option<Recorder>; 2]) {
         let [up, down] = recorders.map(|recorder| {
             recorder.as_mut().map_or_else(String::new, |log| {

@@ -1,5 +1,5 @@
-//! UDP relay: clients send to it as if it were the server, and share the link. It may stand for several servers, or
-//! for several ports of one; all of them share the link.
+//! UDP relay: clients send to it as if it were the server, and share the link. It may represent several servers or
+//! several ports of one server; all of them share the link.
 
 mod clients;
 mod frame;
@@ -27,8 +27,8 @@ use clients::Clients;
 pub use frame::Frame;
 use outbox::{Outbox, Outgoing};
 
-/// Token of the first listener, followed by those of the others. Client numbers are used as tokens too, and stay
-/// below.
+/// Token of the first listener, followed by those of the others. Client numbers are also used as tokens, and are
+/// smaller.
 const LISTENERS: u64 = 1 << 62;
 
 /// Maximum number of consecutive receive calls, so that a flood does not delay packets that are due.
@@ -43,10 +43,10 @@ const SOCKET_BUFFER: usize = 8 << 20;
 /// Bytes of the UDP header and the IPv4 or IPv6 header.
 const HEADERS: [u32; 2] = [8 + 20, 8 + 40];
 
-/// A port of the relay and the server port it stands for.
+/// A port of the relay and the server port that it represents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pair {
-    /// Address that clients send to.
+    /// Address to which clients send.
     pub listen: SocketAddr,
     /// Address of the server.
     pub to: SocketAddr,
@@ -217,7 +217,7 @@ fn prepare(socket: std::net::UdpSocket) -> io::Result<UdpSocket> {
 fn received(result: io::Result<usize>) -> io::Result<bool> {
     match result {
         Err(error) if ErrorClass::of(&error) == ErrorClass::Fatal => Err(error),
-        // Another error is, for example, that no process listens on the server's port at present.
+        // Another error is, for example, that no process is listening on the server's port.
         result => Ok(result.is_ok()),
     }
 }
@@ -244,7 +244,7 @@ fn headers(client: SocketAddr) -> u32 {
     if client.is_ipv4() { v4 } else { v6 }
 }
 
-/// Offers each datagram of a message as a packet of its own.
+/// Offers each datagram of a message as a separate packet.
 fn offer(
     engine: &mut Engine<Frame>,
     direction: Direction,
@@ -272,7 +272,8 @@ fn offer(
 pub fn run(options: &Options, path: &Path, logs: Logs) -> Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
     let guard = runtime.enter();
-    // Before the first packet passes, so that no signal ends the process without a summary, or is lost where it was ignored.
+    // This is done before the first packet is forwarded, so that no signal ends the process without a summary or is
+    // lost.
     let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
     drop(guard);
     let running = Running::start(options, path, logs)?;
@@ -308,12 +309,12 @@ impl Running {
         Ok(Self { addrs, driver })
     }
 
-    /// Returns the address that clients of the first pair send to.
+    /// Returns the address to which clients of the first pair send.
     pub fn local_addr(&self) -> SocketAddr {
         self.addrs[0]
     }
 
-    /// Returns the addresses that clients send to, in the order of the pairs.
+    /// Returns the addresses to which clients send, in the order of the pairs.
     pub fn local_addrs(&self) -> &[SocketAddr] {
         &self.addrs
     }
@@ -321,7 +322,7 @@ impl Running {
     /// Stops the relay, and returns the link and the relay's counters.
     ///
     /// # Errors
-    /// Returns the error for which it had stopped before, or an error in writing a log.
+    /// Returns the error because of which it had already stopped, or an error in writing a log.
     pub fn stop(self) -> Result<(Engine<Frame>, Counts)> {
         let (engine, relay) = self.driver.stop().context("the relay")?;
         Ok((engine, relay.counts()))

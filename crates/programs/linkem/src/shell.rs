@@ -7,7 +7,7 @@
 //!
 //! Nothing outlives the shell: the devices disappear with the descriptors of this process, and the network namespace
 //! with the last process in it. The processes end with the first one of their PID namespace ([`init`]), which the
-//! kernel kills when this process ends for whatever reason.
+//! kernel kills when this process ends for any reason.
 
 mod behind;
 mod init;
@@ -63,7 +63,7 @@ pub fn run(
 ) -> Result<ExitCode> {
     let behind = Behind::start(path, logs, receive_hold)?;
     let env = environment(&behind);
-    // Ignore a closed output: the command is still to run.
+    // Ignore a closed output, because the command still has to run.
     let _ = writeln!(io::stderr(), "longhaul-linkem: {}", addresses(&behind));
     let _ = io::stderr().write_all(ways(path, "from the command", "to the command").as_bytes());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
@@ -118,13 +118,13 @@ fn spawn(
     let namespace = namespace.run(NetNs::current)??;
     let (started, start) = std::sync::mpsc::channel();
     let (ended, end) = oneshot::channel();
-    // This thread lives as long as the process, because the kernel kills the process when its parent thread ends.
+    // This thread runs as long as the process, because the kernel kills the process when its parent thread ends.
     thread::Builder::new().name("command".to_owned()).spawn(move || {
         let spawned = namespace.enter().and_then(|()| own_processes()).and_then(|()| init.spawn());
         drop(namespace);
         match spawned {
             Ok(mut child) => {
-                // Ignore errors: a receiver may have lost interest.
+                // Ignore errors, because the receiver may be gone.
                 let _ = started.send(Ok(child.id()));
                 let _ = ended.send(child.wait());
             }
@@ -167,7 +167,7 @@ impl Signals {
                 () = tokio::time::sleep(AGAIN), if stopping => {}
             }
             if stopping {
-                // Ignore errors: if the process is gone, `ended` reports it.
+                // Ignore errors: if the process has ended, `ended` reports it.
                 let _ = terminate(child);
             }
         }

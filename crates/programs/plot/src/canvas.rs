@@ -194,7 +194,7 @@ pub struct Canvas {
     head: Head,
     /// The lines of each name along x.
     names: Vec<Vec<String>>,
-    /// Angle in degrees by which they are turned, if they are.
+    /// Angle in degrees by which these names are turned, if any.
     turn: Option<f64>,
     y_label: Vec<String>,
     /// Elements in the plot area.
@@ -204,7 +204,7 @@ pub struct Canvas {
 #[derive(Clone, Debug, Default)]
 struct Head {
     title: Vec<String>,
-    /// By row: the entries, and where each begins.
+    /// By row: the entries, and the start of each.
     legend: Vec<Vec<(f64, Key)>>,
 }
 
@@ -243,7 +243,7 @@ impl Canvas {
         self.wide
     }
 
-    /// Adds room above the plot area. Existing elements do not move.
+    /// Adds space above the plot area. Existing elements do not move.
     pub fn lower(&mut self, room: f64) {
         self.top += room;
         self.bottom += room;
@@ -445,7 +445,7 @@ impl Canvas {
 }
 
 /// Returns the lines of names along x, in slots of this width from `left` on, and the angle by which they are turned.
-/// If a word is wider than its slot, each name is one line, turned so steeply that none starts left of the picture.
+/// If a word is wider than its slot, each name is one line, turned so far that none starts to the left of the picture.
 fn along(names: &[String], left: f64, slot: f64) -> (Vec<Vec<String>>, Option<f64>) {
     let wrapped: Vec<Vec<String>> = names.iter().map(|name| wrap(name, TICK, slot - 6.0)).collect();
     if wrapped.iter().flatten().all(|line| width(line, TICK) <= slot) {

@@ -1,4 +1,4 @@
-//! Paths through points, reduced to a resolution that can be seen.
+//! Paths through points, reduced to a visible resolution.
 
 /// Total number of pixel columns of all lines in a picture. With four points per column, the file stays below 300 kB.
 const COLUMNS: usize = 4500;

@@ -9,8 +9,8 @@ pub fn align(pictures: &mut [Canvas]) {
     pictures.iter_mut().for_each(|picture| picture.left = left);
 }
 
-/// Returns a file with pictures one below the other. `id` is the prefix of ids in the page, and `title` and `about` describe
-/// the whole.
+/// Returns a file with pictures one below the other. `id` is the prefix of ids in the page, and `title` and `about`
+/// describe the whole file.
 #[must_use]
 pub fn stack(id: &str, title: &str, about: &str, pictures: &[Canvas]) -> String {
     let (mut below, mut height, mut width) = (Vec::new(), 0.0, 0.0_f64);

@@ -59,7 +59,7 @@ pub fn number(value: f64) -> String {
     digits(value, 4.0)
 }
 
-/// Formats a number where room is scarce: three significant digits, in thousands or millions if it is large.
+/// Formats a number where space is limited: three significant digits, in thousands or millions if it is large.
 pub fn short(value: f64) -> String {
     match value.abs() {
         size if (1e6..1e9).contains(&size) => format!("{}M", digits(value / 1e6, 3.0)),
@@ -82,7 +82,7 @@ fn digits(value: f64, digits: f64) -> String {
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').into() } else { text }
 }
 
-/// Returns the ticks of a logarithmic axis with labels. All are powers if one is far from 1.
+/// Returns the ticks of a logarithmic axis with labels. All labels are powers if one of them is far from 1.
 pub fn decades(ticks: Vec<f64>) -> Vec<(f64, String)> {
     let is_far = ticks.iter().any(|tick| !(1e-3..2e4).contains(tick));
     ticks.into_iter().map(|tick| (tick, if is_far { power(tick) } else { number(tick) })).collect()

@@ -4,7 +4,7 @@ use longhaul_units::Span;
 
 /// Number of bins of a histogram.
 const BINS: usize = 512;
-/// Part of the losses that the two bins around a peak must hold.
+/// Fraction of the losses that the two bins around a peak must contain.
 const PEAK: f64 = 0.3;
 /// Minimum number of losses for a peak.
 const LEAST_LOSSES: u64 = 10;
@@ -12,7 +12,7 @@ const LEAST_LOSSES: u64 = 10;
 /// Delay of the buffer, from two distributions of the RTT: that of all samples, and that of the samples just before
 /// losses. If the path is congested, the first one peaks at the minimum RTT and the second at that of a full buffer;
 /// the difference is the delay of the buffer. (Gerla et al., PFLDnet 2006, section 3.1 and figure 3.) Random losses
-/// have no peak of their own (figure 4), so that the delay is unknown.
+/// have no separate peak (figure 4), so that the delay is unknown.
 ///
 /// `longhaul_cc`'s congestion level tracks the same delay as a moving average during the connection.
 #[derive(Clone, Debug)]
@@ -43,7 +43,7 @@ impl Histogram {
         self.count = self.count.saturating_add(1);
     }
 
-    /// Moves all counts up by `by` bins.
+    /// Shifts all counts up by `by` bins.
     fn shift(&mut self, by: usize) {
         let by = by.min(BINS);
         let beyond: u64 = self.bins.drain(BINS - by..).sum();
@@ -53,8 +53,8 @@ impl Histogram {
         }
     }
 
-    /// Returns the fullest bin (the lowest of them), and the part of all samples in it and the fuller of its
-    /// neighbours.
+    /// Returns the fullest bin (the lowest of equally full ones), and the fraction of all samples in it and its fuller
+    /// neighbour.
     fn peak(&self) -> Option<(usize, f64)> {
         let (at, most) = self.bins.iter().enumerate().rev().max_by_key(|(_, count)| **count)?;
         let side = |bin: Option<usize>| bin.and_then(|bin| self.bins.get(bin)).copied().unwrap_or(0);
@@ -79,7 +79,7 @@ impl BufferDelay {
         self.all.add(bin);
     }
 
-    /// Processes a loss, just before which the last sample was taken.
+    /// Processes a loss that follows the last sample.
     pub fn on_loss(&mut self) {
         if self.base.is_some() {
             let bin = self.bin(self.latest);

@@ -12,12 +12,12 @@ use run::Run;
 
 /// Number of arrivals from which the resolution of the receiver's clock is estimated.
 const ARRIVALS: u32 = 8;
-/// Factor by which trains get longer if the first and the last packet of most trains arrive at the same time (PBProbe
-/// has 10).
+/// Factor by which trains become longer if the first and the last packet of most trains arrive at the same time (10 in
+/// PBProbe).
 const GROWTH: u32 = 4;
 /// Number of trains after which a run ends if no packet arrives at all.
 const SILENCE: u32 = 10;
-/// Fraction of pairs with a delay close to the smallest one from which a run has full confidence. A queue that is empty
+/// Fraction of pairs with a delay close to the smallest one at which a run has full confidence. A queue that is empty
 /// for half or for a fifth of the time lets more pairs than that pass. In a queue that never empties, about one pair in
 /// 50 has a delay close to the smallest.
 const IDLE: f64 = 0.1;
@@ -40,7 +40,7 @@ options! {
         step: f64 = 0.2;
         /// Largest difference between the rates of two runs that agree, relative to their mean.
         agreement: f64 = 0.05;
-        /// Queueing delay up to which a pair counts as undistorted, relative to its dispersion.
+        /// Maximum queueing delay of a pair that counts as undistorted, relative to its dispersion.
         share: f64 = 0.05;
         runs: u32 = 8;
         /// Mean time between trains. Each interval is varied by up to 25 %, so that trains do not synchronize with
@@ -48,7 +48,7 @@ options! {
         interval: Span = Span::from_millis(50);
         /// Largest load of all trains, relative to the capacity.
         load: f64 = 0.05;
-        /// Smallest error of clocks. If the receiver's readings show a coarser resolution, that is used instead.
+        /// Smallest error of clocks. If the receiver's readings have a coarser resolution, that is used instead.
         clock: Span = Span::from_micros(1);
         /// Smallest dispersion of a train in ticks of the clock, which determines its length.
         ticks: u32 = 25;

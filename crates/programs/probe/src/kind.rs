@@ -12,7 +12,7 @@ use crate::pathrate::{self, PathrateConfig};
 use crate::turns::Turns;
 
 named! {
-    /// A method of this crate, by name, in the order in which a full measurement runs them.
+    /// A method of this crate, by name, in the order of a full measurement.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     #[non_exhaustive]
     pub enum MethodKind, ALL {
@@ -33,7 +33,7 @@ named! {
 pub enum Quantity {
     /// Rate of the narrow link, [`Estimate::capacity`](crate::Estimate::capacity).
     Capacity,
-    /// Rate that cross traffic leaves of the tight link, [`Estimate::available`](crate::Estimate::available).
+    /// Rate that cross traffic leaves on the tight link, [`Estimate::available`](crate::Estimate::available).
     Available,
 }
 
@@ -56,8 +56,8 @@ impl MethodKind {
         }
     }
 
-    /// Time limit that suffices on most paths: 60 s. Pathrate has 300 s, because the trains of Phase I and II over a
-    /// loaded path take more than 4 minutes.
+    /// Time limit that suffices on most paths: 60 s. Pathrate's limit is 300 s, because the trains of Phase I and II
+    /// over a loaded path take more than 4 minutes.
     pub const fn usual_time(self) -> Span {
         match self {
             Self::Pathrate => Span::from_secs(300),
@@ -93,7 +93,7 @@ impl FromStr for MethodKind {
     }
 }
 
-/// Error of a text that names no method.
+/// Error for a text that does not name a method.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not a method; there are: {names}", names = names())]
 pub struct UnknownMethod(String);

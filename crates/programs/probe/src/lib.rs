@@ -1,8 +1,8 @@
 //! Active measurement of a path: its capacity and the bandwidth available to a new flow, from probe packets of chosen
 //! sizes and times.
 //!
-//! A [`Method`] is sans-IO: it plans trains of packets, takes reports of their arrival, and has an estimate at any
-//! time. A driver sends the trains and makes the reports. Without features the crate holds the methods only, and
+//! A [`Method`] is sans-IO: it plans trains of packets, takes reports of their arrival, and provides an estimate at any
+//! time. A driver sends the trains and creates the reports. Without features, the crate contains only the methods, and
 //! depends on neither sockets nor a runtime.
 //!
 //! | module | content |
@@ -17,7 +17,7 @@
 //! | `sim`, by the feature `sim` (default) | driver over an emulated path in virtual time |
 //! | `sockets`, by the feature `sockets` | driver over UDP sockets, TCPProbe within a transfer, search for the queueing hop |
 //!
-//! All items but those of the drivers are at the root of the crate.
+//! All items except those of the drivers are at the root of the crate.
 //!
 //! CapProbe on a link of 80 Mb/s behind one of 1 Gb/s, in virtual time:
 //!

@@ -19,7 +19,7 @@ pub struct Train {
 pub struct Planned {
     /// Departure time, relative to the first packet of the train. Packets with equal times are sent back to back.
     pub at: Span,
-    /// Size of the IP packet in bytes: the headers of IP and UDP count, those of the link layer do not.
+    /// Size of the IP packet in bytes: including the headers of IP and UDP, but not those of the link layer.
     pub size: Bytes,
 }
 
@@ -86,13 +86,13 @@ impl Arrived {
 /// Shortest silence that ends a train. It covers scheduling delays of a busy host.
 const LEAST_QUIET: Span = Span::from_millis(50);
 
-/// Returns when a driver reports a train that lacks answers. `last` is the departure time of its last packet, and
-/// `answers` holds the time of its latest answer and its longest round trip so far.
+/// Returns the time at which a driver reports a train with missing answers. `last` is the departure time of its last
+/// packet, and `answers` holds the time of its latest answer and its longest round trip so far.
 ///
 /// The train is complete once no answer has arrived for two of its longest round trips: within that time even a slow
-/// link transmits several more packets. If there is no answer at all, and in any case at the latest, it is complete
-/// `patience` after `last`. If every loss were waited for as long as `patience`, a method that sends one train after
-/// the other would take ten times as long on a path that loses 1 % of the packets.
+/// link transmits several more packets. It is complete no later than `patience` after `last`, even without any answer.
+/// If the driver waited for `patience` after every loss, a method that sends its trains one after another would take
+/// ten times as long on a path that loses 1 % of the packets.
 pub fn missing_from(last: Time, answers: Option<(Time, Span)>, patience: Span) -> Time {
     let longest = last + patience;
     let Some((latest, rtt)) = answers else { return longest };
@@ -100,7 +100,7 @@ pub fn missing_from(last: Time, answers: Option<(Time, Span)>, patience: Span) -
     quiet.min(longest).max(latest)
 }
 
-/// The next step that a method asks its driver for.
+/// The next step that a method requests from its driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Next {
     /// Send this train immediately, then poll again.
@@ -121,11 +121,11 @@ pub struct Estimate {
     pub available: Option<RateRange>,
     /// Whether the method's own convergence criterion is met.
     pub converged: bool,
-    /// Confidence from 0 to 1, by a measure that the documentation of each method states.
+    /// Confidence from 0 to 1, by a measure described in the documentation of each method.
     pub confidence: f64,
 }
 
-/// A way to measure a path by packets sent for that purpose only.
+/// A method of measuring a path with packets sent only for this purpose.
 pub trait Method {
     /// Name of the method, such as `capprobe`.
     fn name(&self) -> &'static str;
@@ -133,7 +133,7 @@ pub trait Method {
     /// Returns the next step at `now`, which must not decrease from call to call.
     fn poll(&mut self, now: Time) -> Next;
 
-    /// Takes the report of a train that was answered or given up. Packets without an answer count as lost, and reports
+    /// Takes the report of a train that was answered or abandoned. Packets without an answer count as lost, and reports
     /// of unknown trains are ignored.
     fn on_report(&mut self, now: Time, report: &TrainReport);
 

@@ -3,7 +3,7 @@
 //! Measures available bandwidth with chirps (V. Ribeiro, R. Riedi, R. Baraniuk, J. Navratil, L. Cottrell, pathChirp:
 //! efficient available bandwidth estimation for network paths, PAM 2003).
 //!
-//! Each gap of a chirp is shorter than the one before by a constant factor, so that a chirp covers a range of rates.
+//! Each gap of a chirp is shorter than the previous one by a constant factor, so that a chirp covers a range of rates.
 //! The rate at which queueing delays start to rise and do not fall again is the available bandwidth; delays that rise
 //! and fall again show bursts of cross traffic. The estimate of a chirp is a weighted mean over its gaps, and the
 //! estimate of the session is the mean over the last chirps.
@@ -40,15 +40,15 @@ options! {
         below: f64 = 0.2;
         /// Highest rate of later chirps relative to the estimate.
         above: f64 = 3.0;
-        /// Number of first chirps, which only find the range of rates.
+        /// Number of initial chirps, which only find the range of rates.
         warm_up: u32 = 5;
         /// Load of all chirps relative to the estimate.
         load: f64 = 0.05;
         /// Longest rest between chirps.
         most_rest: Span = Span::from_secs(1);
-        /// Number of chirps over which the estimate is the mean.
+        /// Number of chirps over which the estimate is averaged.
         window: u32 = 200;
-        /// Least number of chirps for convergence.
+        /// Minimum number of chirps for convergence.
         least: u32 = 20;
         /// Half-width of the 95 % confidence interval for convergence, relative to the mean.
         half_width: f64 = 0.1;

@@ -1,11 +1,11 @@
-//! Pathload: available bandwidth as the rate from which periodic streams build a queue.
+//! Pathload: available bandwidth as the rate at which periodic streams begin to build a queue.
 //!
 //! Measures available bandwidth by self-loading periodic streams (M. Jain, C. Dovrolis, End-to-end available bandwidth:
 //! measurement methodology, dynamics, and relation with TCP throughput, IEEE/ACM Transactions on Networking 11(4),
 //! 2003; thresholds as in the tool, version 1.3.2).
 //!
-//! If the rate of a stream exceeds the available bandwidth, each of its packets meets a longer queue, and its one-way
-//! delays rise. The streams of a fleet, all at the same rate, vote on whether that rate exceeds the available
+//! If the rate of a stream exceeds the available bandwidth, each of its packets encounters a longer queue, and its
+//! one-way delays rise. The streams of a fleet, all at the same rate, vote on whether that rate exceeds the available
 //! bandwidth, and a bisection narrows the range. Rates at which the streams disagree are grey: the available bandwidth
 //! varies around them, and the reported range includes them.
 //!

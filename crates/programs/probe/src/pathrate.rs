@@ -1,4 +1,4 @@
-//! Pathrate: capacity from the modes of packet pairs, one of which the rate of long trains selects.
+//! Pathrate: capacity from the modes of packet pairs, one of which is selected by the rate of long trains.
 //!
 //! Measures capacity as Pathrate 2.4.1 does (C. Dovrolis, P. Ramanathan, D. Moore, Packet-dispersion techniques and a
 //! capacity-estimation methodology, IEEE/ACM Transactions on Networking 12(6), 2004; constants as in the tool's
@@ -11,7 +11,7 @@
 //!
 //! An idle path takes 90 trains with 726 packets and 1.1 MB. A path with cross traffic takes 1500 more trains: 2 MB in
 //! Phase I and 36 MB in Phase II. The load of all trains together is at most a tenth of the rate found so far
-//! ([`PathrateConfig::load`]). The session converges if each phase gets all its samples and a mode is found. The
+//! ([`PathrateConfig::load`]). The session converges if each phase obtains all its samples and a mode is found. The
 //! confidence is 1 minus the coefficient of variation of the preliminary trains or, after Phase II, the fraction of
 //! Phase I's samples in the chosen bin.
 
@@ -39,7 +39,7 @@ options! {
         spacing_rtts: f64 = 1.25;
         /// Largest load of all trains relative to the rate found so far.
         load: f64 = 0.1;
-        /// Number of packets of the longest train that is tried.
+        /// Maximum number of packets in a train.
         longest: u32 = 48;
         /// Number of trains with a loss above which the search for the longest train ends.
         lossy_trains: u32 = 3;
@@ -59,13 +59,13 @@ options! {
         pairs: u32 = 1000;
         /// Fraction of ignored samples of Phase I above which its trains grow by one packet.
         ignored: f64 = 0.5;
-        /// Amount by which the smallest packets grow at the same time.
+        /// Amount by which the smallest packet size increases at the same time.
         size_step: Bytes = Bytes(275);
         /// Number of samples of Phase II.
         trains: u32 = 500;
         /// Number of samples of Phase II dropped at each end.
         adr_trim: u32 = 10;
-        /// Least ratio of the mean of Phase II to the preliminary mean for its only mode to be used instead of the
+        /// Minimum ratio of the mean of Phase II to the preliminary mean for its only mode to be used instead of the
         /// mean.
         adr_close: f64 = 0.9;
         /// Dispersion at the receiver below which a train is ignored. If the receiver's timestamps are not the

@@ -1,6 +1,6 @@
 //! Driver in virtual time: an emulated path of several hops with cross traffic, and a receiver with its own clock.
 //!
-//! The documentation of the crate has an example.
+//! The documentation of the crate contains an example.
 
 use std::collections::BTreeMap;
 
@@ -43,7 +43,7 @@ impl ReceiverClock {
 pub struct Probing {
     /// Final estimate of the method.
     pub estimate: Estimate,
-    /// Whether the method was done before its time was over.
+    /// Whether the method was done before its time limit.
     pub done: bool,
     /// Duration of the measurement.
     pub took: Span,
@@ -67,9 +67,9 @@ pub struct ProbedPath {
     /// Clock of the receiver.
     pub clock: ReceiverClock,
     /// Interval of receive offload: packets that arrive within less than this of each other are merged, and all of them
-    /// get the arrival time of the last.
+    /// have the arrival time of the last.
     pub merges: Span,
-    /// Longest time after the departure of its last packet until a train that lacks answers is reported
+    /// Maximum time after the departure of its last packet until a train with missing answers is reported
     /// ([`missing_from`]).
     pub patience: Span,
 }
@@ -107,7 +107,7 @@ struct Flight {
 }
 
 impl ProbedPath {
-    /// A path over these links, in this order, with a return path of the one-way delay `reverse`.
+    /// A path over these links, in this order, and a return path with the one-way delay `reverse`.
     pub fn new(hops: impl IntoIterator<Item = LinkConfig>, reverse: Span) -> Result<Self, ConfigError> {
         Self::seeded(hops, reverse, 1)
     }
@@ -125,8 +125,8 @@ impl ProbedPath {
         })
     }
 
-    /// Adds cross traffic that enters before hop `first` and leaves after hop `last`, counted from 0. If the path lacks
-    /// these hops, nothing is added.
+    /// Adds cross traffic that enters before hop `first` and leaves after hop `last`, counted from 0. If the path does
+    /// not have these hops, nothing is added.
     #[must_use]
     pub fn cross(mut self, first: usize, last: usize, mut source: Source) -> Self {
         if let Some(next) = source.next().filter(|_| first <= last && last < self.hops.len()) {

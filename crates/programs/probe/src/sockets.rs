@@ -1,7 +1,7 @@
 //! Driver over sockets: measures a path to a host that reflects probes, and by a transfer to one that receives files.
 //!
 //! [`Prober`] drives any [`Method`](crate::Method) against a reflector (`longhaul::TcpSocket::set_reflect`).
-//! [`Measurement`] is a whole measurement: the chosen methods one after the other, TCPProbe within a transfer, and a
+//! [`Measurement`] is a whole measurement: the chosen methods one after another, TCPProbe within a transfer, and a
 //! search for the hop at which packets queue. Calls block until the measurement is over.
 
 mod answers;

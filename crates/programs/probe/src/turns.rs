@@ -17,19 +17,19 @@ pub(crate) struct Plan {
     pub(crate) rest: Span,
 }
 
-/// The decisions of a method, one train after the other.
+/// The decisions of a method, one train after another.
 pub(crate) trait Session {
     const KIND: MethodKind;
 
     /// Returns the next train, or `None` to end the session. Called again only after [`Session::learn`].
     fn plan(&mut self) -> Option<Plan>;
 
-    /// Returns the duration of the session, which then ends with its current estimate.
+    /// Returns the maximum duration of the session, which then ends with its current estimate.
     fn time(&self) -> Span {
         Span::from_secs(600)
     }
 
-    /// Takes the fate of the last train, with one entry per planned packet.
+    /// Records the fate of the last train, with one entry per planned packet.
     fn learn(&mut self, packets: &[Option<Arrived>]);
 
     /// Ends the session early. Only [`Session::estimate`] is called after that.
@@ -38,7 +38,7 @@ pub(crate) trait Session {
     fn estimate(&self) -> Estimate;
 }
 
-/// A method that sends its trains one by one, and ends when no train is answered or its time is up.
+/// A method that sends its trains one by one, and ends when no train is answered or its time is over.
 #[derive(Clone, Debug)]
 pub(crate) struct Turns<S> {
     session: S,

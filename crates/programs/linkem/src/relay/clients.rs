@@ -17,7 +17,7 @@ const YIELDS: Span = Span::from_secs(10);
 pub(super) struct Client {
     pub(super) addr: SocketAddr,
     pub(super) listener: usize,
-    /// Address of the relay that it sends to.
+    /// Address of the relay to which the client sends.
     pub(super) local: Option<IpAddr>,
     /// Socket connected to the server.
     pub(super) socket: UdpSocket,

@@ -13,9 +13,9 @@ pub struct Frame {
 
 #[derive(Clone, Debug)]
 enum Data {
-    /// As received, in a buffer shared with other datagrams.
+    /// The datagram as received, in a buffer shared with other datagrams.
     Shared(Bytes),
-    /// Modified on the way.
+    /// The datagram after a modification on the link.
     Own(Vec<u8>),
 }
 

@@ -16,7 +16,7 @@ use crate::engine::Engine;
 use crate::log::Logs;
 use crate::relay::Counts;
 
-/// A network namespace behind a running link. Sockets created in the namespace are inside, all others outside.
+/// A network namespace behind a running link. Sockets created in the namespace are inside, all others are outside.
 /// Packets from the inside travel up.
 #[derive(Debug)]
 pub struct Behind {
@@ -31,7 +31,7 @@ pub struct Behind {
 
 impl Behind {
     /// Creates the namespace and starts the link. With `receive_hold`, the outer device merges packets from the inside,
-    /// as [`Link::set_receive_hold`](longhaul_netns::Link::set_receive_hold) tells.
+    /// as described at [`Link::set_receive_hold`](longhaul_netns::Link::set_receive_hold).
     ///
     /// # Errors
     /// Returns an error if this is not permitted, if there are no TUN devices, or if the link is invalid.
@@ -50,7 +50,7 @@ impl Behind {
     /// Stops the link at once. Returns it, and the packets that were lost before or after it.
     ///
     /// # Errors
-    /// Returns the error for which the link had stopped before, or an error in writing a log.
+    /// Returns the error because of which the link had already stopped, or an error in writing a log.
     pub fn stop(self) -> Result<(Engine<IpPacket>, Counts)> {
         ended(&self.namespace, self.driver.stop())
     }

@@ -55,7 +55,7 @@ fn run(parent: u32, command: &[OsString]) -> io::Result<u8> {
     };
     thread::Builder::new().name("signals".to_owned()).spawn(move || runtime.block_on(pass_on(terminated, start)))?;
     let child = Command::new(name).args(arguments).spawn()?.id();
-    // Ignore errors: the receiver lives as long as this process.
+    // Ignore errors: the receiver exists as long as this process.
     let _ = started.send(child);
     loop {
         let (ended, status) = wait_any()?;

@@ -27,7 +27,7 @@ const PREFIX: u8 = 30;
 /// Length of an IPv6 network prefix (RFC 4291, section 2.5.1).
 const PREFIX6: u8 = 64;
 
-/// Settings that stop a device from sending packets of its own over the link: link-local addresses, duplicate address
+/// Settings that stop a device from sending its own packets over the link: link-local addresses, duplicate address
 /// detection, and router discovery.
 const SILENT: [(&str, &str); 4] =
     [("addr_gen_mode", "1"), ("accept_dad", "0"), ("accept_ra", "0"), ("router_solicitations", "0")];
@@ -47,7 +47,7 @@ pub(super) struct Network {
 }
 
 impl Network {
-    /// Creates the namespace and the devices. With `receive_hold`, the outer one merges packets.
+    /// Creates the namespace and the devices. With `receive_hold`, the outer device merges packets.
     pub(super) fn new(receive_hold: Option<Span>) -> io::Result<Self> {
         let namespace = NetNs::anonymous()?;
         let (outer, number) = claim(receive_hold.is_some())?;

@@ -37,7 +37,7 @@ impl IpPacket {
     /// Returns the checksum and the payload of an unfragmented UDP datagram, without trailing bytes.
     fn udp(&mut self) -> Option<([&mut u8; 2], &mut [u8])> {
         let header = match self.0.as_slice() {
-            // Require that it is no fragment: no more-fragments flag and no offset.
+            // Require that the packet is not a fragment: no more-fragments flag and no offset.
             [first, _, _, _, _, _, flags, 0, _, UDP, ..] if first >> 4 == 4 && flags & 0x3f == 0 => {
                 usize::from(first & 0xf) * 4
             }
@@ -60,8 +60,8 @@ impl Payload for IpPacket {
         self.0.get_mut(header..)
     }
 
-    /// Lets `edit` modify the UDP payload if it is complete. The UDP checksum is updated incrementally, so that a
-    /// wrong checksum stays wrong.
+    /// Lets `edit` modify the UDP payload if it is complete. The UDP checksum is updated incrementally, so that a wrong
+    /// checksum remains wrong.
     fn edit_datagram(&mut self, edit: &mut dyn FnMut(&mut [u8]) -> bool) -> bool {
         let Some(([high, low], payload)) = self.udp() else { return false };
         let before = words(payload);

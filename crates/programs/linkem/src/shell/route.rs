@@ -11,7 +11,7 @@ const NETLINK_ROUTE: i32 = 0;
 const NLMSG_ERROR: u16 = 2;
 const RTM_NEWADDR: u16 = 20;
 const RTM_NEWROUTE: u16 = 24;
-/// NLM_F_REQUEST, NLM_F_ACK, NLM_F_EXCL and NLM_F_CREATE: a request to create something new, with an acknowledgement.
+/// NLM_F_REQUEST, NLM_F_ACK, NLM_F_EXCL and NLM_F_CREATE: a request to create a new object, with an acknowledgement.
 const FLAGS: u16 = 0x001 | 0x004 | 0x200 | 0x400;
 const AF_INET: u8 = 2;
 const AF_INET6: u8 = 10;

@@ -10,7 +10,7 @@ use longhaul_cc::internal::{CapProbe, CapProbeConfig, CapProbeEstimate};
 /// Offset added to every delay, so that differences from the first delay fit an unsigned span: about 18 min in
 /// nanoseconds.
 const BIAS: i64 = 1 << 40;
-/// Largest sending time of a train relative to its dispersion. Above it, the dispersion is that of the sender.
+/// Maximum sending time of a train relative to its dispersion. Above this, the dispersion reflects the sender.
 const SENDER: f64 = 0.5;
 /// Number of samples from which clock drift is estimated.
 const LINE: usize = 8;
@@ -30,7 +30,7 @@ struct Sample {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Run {
     samples: Vec<Sample>,
-    /// Number of trains that were answered or given up.
+    /// Number of trains that were answered or abandoned.
     pub(super) ended: u32,
     /// Number of these trains with a lost packet.
     pub(super) lost: u32,
@@ -65,11 +65,11 @@ impl Run {
         self.samples.sort_by_key(|sample| sample.sent);
     }
 
-    /// Estimate by all samples. `most_skew` is the largest drift of the receiver's clock in seconds per second.
+    /// Estimate from all samples. `most_skew` is the largest drift of the receiver's clock in seconds per second.
     pub(super) fn evaluate(&self, mut config: CapProbeConfig, most_skew: f64) -> Option<CapProbeEstimate> {
         let origin = self.samples.first()?;
         let skew = if self.samples.len() >= LINE { self.skew(origin) } else { 0.0 };
-        // A steeper slope than that of any clock is a queue that grows or shrinks.
+        // A slope steeper than that of any clock indicates a queue that grows or shrinks.
         let skew = if skew.abs() <= most_skew { skew } else { 0.0 };
         config.window = Span::MAX;
         let mut filter = CapProbe::new(config);

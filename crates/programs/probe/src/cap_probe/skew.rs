@@ -8,8 +8,9 @@ pub(super) struct Point {
 }
 
 /// Returns the slope, in seconds per second, of the line that lies below all points and is closest to them. It is the
-/// growth of the delay without queueing: queues only add to delays, so that the line rests on packets that did not
-/// wait. (Moon, Skelly, Towsley, Estimation and removal of clock skew from network delay measurements, INFOCOM 1999.)
+/// growth of the delay without queueing: queues only add to delays, so that the line is determined by packets that did
+/// not wait. (Moon, Skelly, Towsley, Estimation and removal of clock skew from network delay measurements, INFOCOM
+/// 1999.)
 ///
 /// The line is the edge of the lower convex hull at the mean time. `points` must be sorted by time. If all of them have
 /// the same time, the result is `None`.

@@ -1,4 +1,4 @@
-//! Sequence of pathChirp's trains: chirps that find the range of rates, then chirps that count.
+//! Sequence of pathChirp's trains: chirps that find the range of rates, then chirps that count towards the estimate.
 
 use std::collections::VecDeque;
 
@@ -101,7 +101,7 @@ impl Session for Procedure {
     fn estimate(&self) -> Estimate {
         let both = self.interval(|sample| sample.early).zip(self.interval(|sample| sample.late));
         let Some(((early, early_half), (late, late_half))) = both else { return Estimate::default() };
-        // The first rate at which delays rise exceeds the available bandwidth, and the rate before does not.
+        // The first rate at which delays rise exceeds the available bandwidth, and the previous rate does not.
         let (low, high) =
             ((early - early_half).max(0.0) / self.config.spread, late.max(early) + late_half.max(early_half));
         Estimate {

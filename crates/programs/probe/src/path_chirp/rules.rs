@@ -24,19 +24,19 @@ options! {
     /// Constants of the estimate of one chirp.
     pub(crate) struct ExcursionRule {
         /// Decrease factor F: an excursion ends where the delay is less than its maximum divided by F, both relative to
-        /// the delay at its start. The authors' module for ns-2 and their later tool STAB have 3. Their tool pathChirp
-        /// 2.3 has 1.5, with which single packets of cross traffic end the last excursion too often, so that its start
+        /// the delay at its start. The authors' module for ns-2 and their later tool STAB use 3. Their tool pathChirp
+        /// 2.3 uses 1.5, with which single packets of cross traffic end the last excursion too often, so that its start
         /// is too late.
         fall: f64 = 3.0;
-        /// Busy period threshold L: least number of packets of an excursion.
+        /// Busy period threshold L: minimum number of packets of an excursion.
         least: u32 = 5;
         /// Smallest rise of the delay that starts an excursion, relative to its gap. Smaller rises are clock drift or
         /// scheduling delays.
         slope: f64 = 0.01;
-        /// Smallest height of an excursion that cannot be noise, relative to the median change of delays at the low
+        /// Minimum height of an excursion that cannot be noise, relative to the median change of delays at the low
         /// rates of the chirp.
         noise: f64 = 1.5;
-        /// Ratio of a gap to the one before from which the sender counts as interrupted.
+        /// Ratio of a gap to the previous one at which the sender counts as interrupted.
         misordered: f64 = 2.0;
     }
 }
@@ -45,14 +45,14 @@ options! {
 pub(super) struct Gap {
     /// Length in seconds at the sender.
     pub(super) span: f64,
-    /// Rate over the gap in bytes per second, without the first of its packets.
+    /// Rate over the gap in bytes per second, excluding its first packet.
     pub(super) rate: f64,
     /// Difference of the two queueing delays in seconds.
     pub(super) rise: f64,
 }
 
 /// Returns the gaps of a chirp. The gaps next to lost and merged packets are joined. The result is `None` if the chirp
-/// is invalid: fewer than half of its packets or than two are usable, or the sender was interrupted.
+/// is invalid: fewer than two or fewer than half of its packets are usable, or the sender was interrupted.
 pub(super) fn gaps(packets: &[Option<Arrived>], rule: &ExcursionRule) -> Option<Vec<Gap>> {
     let counting: Vec<(usize, Arrived)> =
         packets.iter().enumerate().filter_map(|(n, p)| Some((n, p.filter(|p| !p.coalesced)?))).collect();

@@ -21,11 +21,11 @@ options! {
         pct: Band = Band { low: 0.495, high: 0.605 };
         /// Grey band of PDT, the pairwise difference test: 0.40 plus and minus 10 %.
         pdt: Band = Band { low: 0.36, high: 0.44 };
-        /// Least number of points for a trend.
+        /// Minimum number of points for a trend.
         least_points: u32 = 5;
-        /// Shortest gap of an interrupted sender in planned gaps. It must also exceed the planned gap by `split_more`.
+        /// Minimum gap of an interrupted sender, in planned gaps. It must also exceed the planned gap by `split_more`.
         split_gaps: f64 = 2.0;
-        /// Shortest excess over the planned gap of an interrupted sender.
+        /// Minimum excess over the planned gap of an interrupted sender.
         split_more: Span = Span::from_millis(1);
         /// Time between arrivals below which the receiver was interrupted, as in the tool, but at most a quarter of the
         /// gap. Only the last of such packets counts.
@@ -34,12 +34,12 @@ options! {
         /// bursts, as in the tool.
         coalesced: f64 = 0.6;
         /// Smallest rise of the delay relative to the duration of the stream. A smaller rise is clock drift or a slow
-        /// beat with periodic traffic. A rate that is too high by the resolution causes a larger one.
+        /// beat with periodic traffic. A rate that is too high by the resolution causes a larger rise.
         slope: f64 = 1e-3;
-        /// Smallest rise or fall of the delay that cannot be caused by the hosts. A stream with less is undecided.
-        /// Hosts are late by tens of microseconds, and not at random, because the processor may sleep or wait at the
-        /// first packets of a stream. A stream of 100 packets every 100 us builds up 100 us if its rate is 1 % too
-        /// high.
+        /// Smallest rise or fall of the delay that cannot be caused by the hosts. A stream with a smaller change is
+        /// undecided. Hosts are late by tens of microseconds, and not at random, because the processor may sleep or
+        /// wait at the first packets of a stream. A stream of 100 packets every 100 us builds up 100 us if its rate is
+        /// 1 % too high.
         least_rise: Span = Span::from_micros(100);
     }
 }
@@ -48,8 +48,8 @@ options! {
 pub(super) enum Trend {
     Increasing,
     NonIncreasing,
-    /// Delays fall as clearly as they rise in an increasing stream. The cause is cross traffic or the hosts, because no
-    /// queue of the stream itself does that.
+    /// Delays fall as clearly as they rise in an increasing stream. The cause is cross traffic or the hosts, because
+    /// the stream's own queue cannot cause this.
     Decreasing,
     /// PCT and PDT disagree, or both are undecided.
     Ambiguous,
@@ -57,7 +57,7 @@ pub(super) enum Trend {
     Discarded,
 }
 
-/// Returns the longest piece of a stream without an interruption of the sender. Lost packets are left out.
+/// Returns the longest piece of a stream without an interruption of the sender. Lost packets are skipped.
 pub(super) fn longest_piece(packets: &[Option<Arrived>], gap: Span, rule: &StreamRule) -> Vec<Arrived> {
     let longest_gap = gap.mul_f64(rule.split_gaps).max(gap + rule.split_more);
     let (mut best, mut piece): (Vec<Arrived>, Vec<Arrived>) = (Vec::new(), Vec::new());
@@ -95,7 +95,7 @@ pub(super) fn last_of_bursts(piece: &[Arrived], least: Span, whole: bool) -> Vec
     piece.iter().zip(nexts).filter(|(packet, next)| apart(packet, *next)).map(|(packet, _)| *packet).collect()
 }
 
-/// Whether interrupts are coalesced: most packets arrive within a quarter of the gap after the one before, which
+/// Whether interrupts are coalesced: most packets arrive within a quarter of the gap after the previous packet, which
 /// Pathrate counts as back to back.
 fn is_coalesced(piece: &[Arrived], gap: Span, rule: &StreamRule) -> bool {
     let close = piece
@@ -105,7 +105,7 @@ fn is_coalesced(piece: &[Arrived], gap: Span, rule: &StreamRule) -> bool {
 }
 
 /// Returns one-way delays in seconds relative to that of the first packet, without the additional transmission time of
-/// larger packets at `per_byte` seconds per byte. Drivers make each packet larger than the one before, so that the
+/// larger packets at `per_byte` seconds per byte. Drivers make each packet larger than the previous one, so that the
 /// receiver does not merge them.
 pub(super) fn relative_delays(piece: &[Arrived], per_byte: f64) -> Vec<f64> {
     let delay = |packet: &Arrived| i128::from(packet.arrived_at.as_nanos()) - i128::from(packet.sent_at.as_nanos());
@@ -163,7 +163,7 @@ pub(super) fn judge(pct: f64, pdt: f64, rule: &StreamRule) -> Trend {
 /// transmit a byte.
 pub(super) fn stream_trend(packets: &[Option<Arrived>], (gap, per_byte): (Span, f64), rule: &StreamRule) -> Trend {
     let piece = longest_piece(packets, gap, rule);
-    // The last packet of a burst waits for up to one gap. This wait changes slowly, as a beat of two periods.
+    // The last packet of a burst waits for up to one gap. This wait changes slowly, like a beat between two periods.
     let (piece, unclear) = if is_coalesced(&piece, gap, rule) {
         (last_of_bursts(&piece, gap / 4, false), rule.least_rise + gap)
     } else {
@@ -197,21 +197,22 @@ fn falls(points: &[f64], rule: &StreamRule) -> bool {
 options! {
     /// Constants of the verdict of a fleet.
     pub(crate) struct FleetRule {
-        /// Fraction of the usable streams that decides, as in the tool; 0.7 was published. For the verdict that the
-        /// rate is above, it is the excess of increasing over decreasing streams.
+        /// Fraction of the usable streams that decides, as in the tool; 0.7 was published. For the verdict "above", it
+        /// is the excess of increasing over decreasing streams.
         agree: f64 = 0.6;
-        /// Least fraction of all streams that must be usable.
+        /// Minimum fraction of all streams that must be usable.
         usable: f64 = 0.5;
         /// Loss rate above which the loss of a stream is high. One such stream decides, unless its delays show that no
         /// queue grows.
         high_loss: f64 = 0.15;
         /// Loss rate above which the loss of a stream is medium.
         medium_loss: f64 = 0.03;
-        /// Number of streams with high loss that decides otherwise. In the tool one decides, whatever its delays are.
+        /// Number of streams with high loss that decides in other cases. In the tool, one such stream decides,
+        /// regardless of its delays.
         high_streams: u32 = 3;
-        /// Number of streams with medium loss that decides, unless more streams do not rise than do, which is more than
-        /// half of a fleet. In the tool half decides, whatever the delays are; but on a path with 4 % random loss most
-        /// streams have medium loss at every rate.
+        /// Number of streams with medium loss that decides, unless delays do not rise in more streams than they rise.
+        /// It is more than half of a fleet. In the tool, half of a fleet decides, regardless of the delays; but on a
+        /// path with 4 % random loss, most streams have medium loss at every rate.
         medium_streams: u32 = 7;
     }
 }
@@ -219,8 +220,8 @@ options! {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Stream {
     pub(super) trend: Trend,
-    /// Fraction of its packets that were lost, 0 to 1. It is 0 for a stream of which nothing arrived, because the cause
-    /// is unknown.
+    /// Fraction of its packets that were lost, 0 to 1. It is 0 for a stream of which no packet arrived, because the
+    /// cause is unknown.
     pub(super) loss: f64,
 }
 
@@ -251,7 +252,7 @@ pub(super) fn fleet_verdict(streams: &[Stream], rule: &FleetRule) -> (Verdict, f
     let usable = all - with(Trend::Discarded);
     let losing = |more: f64| streams.iter().filter(|stream| stream.loss > more).count();
     let lossy = losing(rule.medium_loss);
-    // A queue grows before it overflows. If most streams see no growing queue, losses are random.
+    // A queue grows before it overflows. If most streams encounter no growing queue, losses are random.
     let overflows = lossy >= rule.medium_streams as usize && level <= up;
     if overflows {
         (Verdict::Above, lossy as f64 / all)

@@ -7,20 +7,20 @@ use super::rules::Verdict;
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Bound {
     rate: f64,
-    /// Fraction of the fleet's streams that support the verdict.
+    /// Fraction of the fleet's streams that supports the verdict.
     share: f64,
 }
 
 /// Range of rates in bytes per second, and the grey rates within it.
 ///
-/// `verdicts` fleets must confirm each end of the range before the search ends. A bisection never returns to a rate, so that
-/// otherwise a single fleet that was misled by scheduling delays of the hosts would fix the end of a narrow but wrong
+/// `verdicts` fleets must confirm each end of the range before the search ends. A bisection never returns to a rate, so
+/// without this rule a single fleet misled by scheduling delays of the hosts would fix the end of a narrow but wrong
 /// range.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Search {
     pub(super) resolution: f64,
     pub(super) grey_resolution: f64,
-    /// Highest rate that can be sent.
+    /// Highest rate at which the sender can send.
     pub(super) most: f64,
     /// Number of verdicts that confirm an end.
     pub(super) verdicts: u32,
@@ -71,7 +71,7 @@ impl Search {
         }
     }
 
-    /// Fraction of streams, 0 to 1, that support the less supported end of the range.
+    /// Fraction of streams, 0 to 1, that supports the less supported end of the range.
     pub(super) fn support(&self) -> f64 {
         let of = |bounds: &[Bound], end: f64| {
             let shares: Vec<f64> = bounds.iter().filter(|bound| bound.rate == end).map(|bound| bound.share).collect();
@@ -80,7 +80,7 @@ impl Search {
         self.high().map_or(0.0, |high| of(&self.above, high)).min(of(&self.below, self.low()))
     }
 
-    /// Whether the range, or its rest apart from the grey rates, is within the resolution, and both ends are confirmed.
+    /// Whether the range, or its part outside the grey rates, is within the resolution, and both ends are confirmed.
     pub(super) fn converged(&self) -> bool {
         self.is_narrow() && self.unconfirmed().is_none()
     }
@@ -93,8 +93,8 @@ impl Search {
         high - low <= self.resolution || self.grey.is_some_and(rest_is_small)
     }
 
-    /// Returns an end of the range that too few fleets confirm; the upper end first, because the search may continue
-    /// upwards from there.
+    /// Returns an end of the range that too few fleets have confirmed, the upper end first, because the search may
+    /// continue upwards from there.
     fn unconfirmed(&self) -> Option<f64> {
         let few = |bounds: &[Bound], end: f64| {
             (bounds.iter().filter(|bound| bound.rate == end).count() as u64) < u64::from(self.verdicts)

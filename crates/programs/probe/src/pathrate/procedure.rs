@@ -8,7 +8,7 @@ use super::rules::{Bursts, Sample, adr, around, best, bin_width, bursts, modes, 
 use crate::turns::{Plan, Session};
 use crate::{Arrived, Estimate, MethodKind, Planned, RateRange, Train};
 
-/// Least number of packets in a train that shows interrupt coalescence.
+/// Minimum number of packets in a train that shows interrupt coalescence.
 const LEAST_FOR_BURSTS: usize = 6;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -39,12 +39,12 @@ pub(crate) struct Procedure {
     spacing: Span,
     /// Number of packets of the longest train known to pass.
     longest: u32,
-    /// Number of packets of the train that is tried.
+    /// Number of packets of the candidate train.
     candidate: u32,
     lossy: u32,
-    /// Number of trains back to back, and of all trains, in the search for the longest one.
+    /// Number of back-to-back trains, and of all trains, in the search for the longest train.
     bursty: (u32, u32),
-    /// Rate of the last train in bytes per second, for the load.
+    /// Rate of the last train in bytes per second, which limits the load.
     recent: Option<f64>,
     preliminary: Vec<f64>,
     width: f64,
@@ -189,7 +189,7 @@ impl Procedure {
         }
     }
 
-    /// Makes trains longer and packets larger after too many ignored samples, so that dispersions grow.
+    /// Lengthens trains and enlarges packets after too many ignored samples, so that dispersions grow.
     fn lengthen_pairs(&mut self) {
         self.pair_length = self.pair_length.saturating_add(1);
         if self.pair_length > self.longest / 4 {
@@ -256,7 +256,8 @@ impl Procedure {
         }
     }
 
-    /// Ends with the rate of long trains, which is the capacity of an idle path and less than that of a loaded one.
+    /// Ends with the rate of long trains, which is the capacity of an idle path and less than the capacity of a loaded
+    /// one.
     fn conclude_coalesced(&mut self) {
         self.width = bin_width(&self.trains, &self.config.bins);
         let Some(mean) = adr(&self.trains, self.config.adr_trim as usize) else { return self.enter(Stage::Done) };

@@ -89,9 +89,9 @@ pub(super) fn adr(rates: &[f64], drop: usize) -> Option<f64> {
 options! {
     /// Constants of the search for local modes.
     pub(crate) struct ModeRule {
-        /// Excess of a bin over the one before up to which the bell continues, relative to the latter.
+        /// Maximum excess of a bin over the previous one, relative to the latter, up to which the bell continues.
         noise: f64 = 0.1;
-        /// Least fraction of all samples in the bin of a mode. A bin has at least two samples.
+        /// Minimum fraction of all samples in the bin of a mode. A bin has at least two samples.
         least_part: f64 = 0.02;
     }
 }
@@ -122,10 +122,10 @@ impl Mode {
     }
 }
 
-/// Returns the local modes of `rates` with bins of `width`, the fullest first.
+/// Returns the local modes of `rates` with bins of `width`, fullest first.
 ///
-/// The fullest bin at any position is a mode. Its bell extends to both sides, bin by bin, as long as bins do not
-/// contain more samples again. The search continues without the samples of that bell.
+/// The fullest bin at any position is a mode. Its bell extends to both sides, bin by bin, as long as the number of
+/// samples per bin does not increase again. The search continues without the samples of that bell.
 pub(super) fn modes(rates: &[f64], width: f64, rule: &ModeRule) -> Vec<Mode> {
     let mut left = sorted(rates.iter().copied());
     let all = left.len() as f64;
@@ -200,7 +200,7 @@ pub(crate) struct Bursts {
     /// Fraction of gaps between arrivals that are back to back: merged, or below a quarter of the mean gap.
     pub(crate) back_to_back: f64,
     /// Bytes of all bursts but the first, divided by the time from the first burst to the last, in bytes per second:
-    /// the packets of a burst arrived after the burst before.
+    /// the packets of a burst arrived after the previous burst.
     pub(crate) rate: Option<f64>,
 }
 

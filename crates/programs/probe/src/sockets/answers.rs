@@ -19,7 +19,7 @@ pub(super) type Io = std::net::UdpSocket;
 /// Clock of a measurement, which starts at 0.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Clock {
-    /// Reading at the start, of the clock that receive timestamps are mapped to.
+    /// Reading at the start of the clock to which receive timestamps are mapped.
     #[cfg(target_os = "linux")]
     start: u64,
     #[cfg(not(target_os = "linux"))]

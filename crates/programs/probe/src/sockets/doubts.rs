@@ -7,16 +7,16 @@ use longhaul_units::{Bytes, Rate, Span};
 use super::report::Outcome;
 use crate::RateRange;
 
-/// Bound of the 99th percentile of lateness. A machine above it was busy; the link emulator has the same bound for
-/// itself.
+/// Bound on the 99th percentile of lateness, above which the machine counts as busy. The link emulator uses the same
+/// bound.
 const TOO_LATE: Span = Span::from_millis(1);
 /// Resolution of the runtime's timers.
 const TICK: Span = Span::from_millis(1);
-/// Largest fraction of a transfer for which its sender may lack a processor.
+/// Largest fraction of a transfer for which its sender may be ready but not scheduled.
 const STARVED: f64 = 0.01;
 /// Fraction of the rate at which this machine sends packets back to back. A larger capacity may be that of the machine.
 const OWN_RATE: f64 = 0.5;
-/// Ratio from which two rates with disjoint ranges contradict each other. Methods differ by less.
+/// Ratio above which two rates with disjoint ranges contradict each other. Differences between methods are smaller.
 const FACTOR: f64 = 1.25;
 /// Largest ratio of a delivered or available rate to the capacity.
 const ABOVE: f64 = 1.1;
@@ -32,14 +32,14 @@ const PACKET: Bytes = Bytes(1500);
 pub(super) struct Own {
     /// Delay of departures after their planned times, or of the timer during a transfer.
     pub(super) lateness: Histogram,
-    /// Time between packets that were to leave back to back, scaled to packets of 1500 bytes.
+    /// Time between packets that should be sent back to back, scaled to packets of 1500 bytes.
     pub(super) apart: Histogram,
-    /// Fraction of a transfer for which its sender had no processor.
+    /// Fraction of a transfer for which its sender was ready but not scheduled.
     pub(super) starved: f64,
 }
 
 impl Own {
-    /// Takes the lateness of a packet and, if it was to leave back to back with the packet before, the time between the
+    /// Takes the lateness of a packet and, if it should follow the previous packet back to back, the time between the
     /// two.
     pub(super) fn on_sent(&mut self, late: Span, apart: Option<Span>, size: u32) {
         self.lateness.add(late);
@@ -52,7 +52,7 @@ impl Own {
         self.lateness.add(late - TICK);
     }
 
-    /// Returns the reason why results of this machine are in doubt, given the capacity that it found.
+    /// Returns the reason why results of this machine are in doubt, given the measured capacity.
     fn doubt(&self, capacity: Option<RateRange>) -> Option<String> {
         let late = self.lateness.quantile(0.99);
         if !self.lateness.is_empty() && late > TOO_LATE {

@@ -15,7 +15,7 @@ use super::{Note, Progress};
 
 /// Size of the packets (IP) in bytes.
 const SIZE: u32 = 128;
-/// Largest TTL, as traceroute has it by default.
+/// Largest TTL, the default of traceroute.
 const FURTHEST: u8 = 30;
 /// Packets sent to a hop that has not answered yet.
 const TRIES: u32 = 3;
@@ -23,22 +23,21 @@ const TRIES: u32 = 3;
 const PATIENCE: Span = Span::from_millis(500);
 /// Number of successive silent hops that ends the search.
 const SILENT: usize = 4;
-/// Interval in which each hop gets one packet. Routers limit the rate of ICMP errors: Linux sends one per second and
+/// Interval in which each hop is sent one packet. Routers limit the rate of ICMP errors: Linux sends one per second and
 /// host.
 const ROUND: Span = Span::from_millis(250);
 /// Duration of the measurement before the transfer loads the path.
 pub(super) const IDLE: Span = Span::from_secs(2);
-/// Duration of the measurement where other traffic loads the path.
+/// Duration of the measurement if other traffic loads the path.
 pub(super) const BUSY: Span = Span::from_secs(15);
 const SHOWN: Span = Span::from_secs(2);
-/// Largest age of a packet that an ICMP error without a quoted nonce can belong to.
+/// Maximum age of a packet to which an ICMP error without a quoted nonce may be assigned.
 const OLDEST: Span = Span::from_secs(2);
-/// Number of round trips from which a median is computed.
+/// Minimum number of round trips for a median.
 const LEAST: usize = 4;
-/// Smallest rise of the queueing delay from hop to hop that counts: more than the median time in which a busy router
-/// answers.
+/// Minimum rise of the queueing delay from hop to hop that counts: more than the median response time of a busy router.
 const RISE: Span = Span::from_millis(1);
-/// The same, as a fraction of the largest queueing delay.
+/// The same minimum, as a fraction of the largest queueing delay.
 const PART: f64 = 0.25;
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -175,7 +174,7 @@ impl Scanner {
         Ok(())
     }
 
-    /// Takes an answer or an ICMP error of `from`, which quotes the number of the packet if it is long enough.
+    /// Takes an answer or an ICMP error from `from`, which quotes the number of the packet if it is long enough.
     fn take(&mut self, number: Option<u32>, from: Option<IpAddr>, at: Time) {
         let index = match number {
             Some(number) => number.wrapping_sub(self.first) as usize,
@@ -191,7 +190,7 @@ impl Scanner {
         hop.rtts.push(at.since(probe.at));
     }
 
-    /// Returns the packet that an error without a quoted nonce most likely belongs to: if the sender is a known hop,
+    /// Returns the packet to which an error without a quoted nonce most likely belongs: if the sender is a known hop,
     /// the newest packet to that hop that is older than its base round trip; otherwise the newest packet to an unknown
     /// hop.
     fn most_likely(&self, from: Option<IpAddr>, at: Time) -> Option<usize> {
@@ -219,7 +218,7 @@ impl Scanner {
         }
     }
 
-    /// Waits for the last answers and returns the result. `loaded` tells whether the transfer loaded the path.
+    /// Waits for the last answers and returns the result. `loaded` states whether the transfer loaded the path.
     pub(super) fn finish(mut self, loaded: bool) -> Result<Hops, Error> {
         self.listen(self.socket.now() + PATIENCE, |_| false)?;
         Ok(Hops::new(&self.hops, loaded))
@@ -230,7 +229,7 @@ impl Scanner {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Hops {
-    /// TTL of the first hop behind the queue: packets to it wait longer than packets to the hops before.
+    /// TTL of the first hop behind the queue: packets to it wait longer than packets to earlier hops.
     pub queue_at: Option<u8>,
     /// Whether the transfer of this measurement loaded the path.
     pub loaded: bool,
@@ -276,8 +275,8 @@ impl From<&Hop> for HopFound {
     }
 }
 
-/// Returns the first hop at which the queueing delay rises clearly and stays high: the time in which a router writes an
-/// ICMP error affects only its own round trips, and a queue those of all hops behind it.
+/// Returns the first hop at which the queueing delay rises clearly and stays high: the time that a router takes to send
+/// an ICMP error affects only its own round trips, whereas a queue affects the round trips of all hops behind it.
 fn queue_at(queueing: &[(u8, Span)]) -> Option<u8> {
     let mut floor = Span::MAX;
     let mut floors: Vec<_> = queueing

@@ -1,4 +1,4 @@
-//! A whole measurement: the chosen methods one after the other, TCPProbe, and the hops.
+//! A whole measurement: the chosen methods one after another, TCPProbe, and the hops.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,7 +26,7 @@ pub type Progress<'a> = &'a (dyn Fn(Note, &str) + Sync);
 pub enum Note {
     /// State of a method or of the hops, which the next line replaces.
     Progress,
-    /// Part of the measurement that fails, or that can do less.
+    /// A part of the measurement fails or is restricted.
     Warning,
 }
 
@@ -43,7 +43,7 @@ pub struct Measurement {
     /// Whether to look for the hop at which packets queue: during the transfer, or for 15 s if there is none (Linux
     /// only).
     pub hops: bool,
-    /// Time limit per method. By default it is [`MethodKind::usual_time`], and 60 s for everything else; a transfer
+    /// Time limit per method. By default it is [`MethodKind::usual_time`], and 60 s for the other parts; a transfer
     /// takes at most 10 s.
     pub time: Option<Span>,
 }
@@ -80,12 +80,12 @@ impl Measurement {
         Self { address, methods: Vec::new(), transfer: false, hops: false, time: None }
     }
 
-    /// Runs all parts and returns their results. `application` is the protocol of the transfer. If one part fails, the
-    /// others run nevertheless, and `progress` gets the error.
+    /// Runs all parts and returns their results. `application` is the protocol of the transfer. If a part fails, the
+    /// others still run, and `progress` receives the error.
     ///
     /// # Errors
     ///
-    /// No part succeeded; the error is that of the first one.
+    /// No part succeeded; the error is that of the first part.
     pub fn run(&self, application: &impl Application, progress: Progress<'_>) -> Result<Report, Error> {
         let mut findings = Findings::default();
         if !self.methods.is_empty()

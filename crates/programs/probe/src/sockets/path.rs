@@ -1,4 +1,4 @@
-//! Properties of the path that all packets show, whichever method sent them: round trip, buffer, loss.
+//! Properties of the path that are measured by the packets of all methods: round trip, buffer, loss.
 
 use std::collections::VecDeque;
 
@@ -9,11 +9,11 @@ use crate::BufferDelay;
 
 use super::text::micros;
 
-/// Number of packets kept: some minutes of most methods.
+/// Number of packets kept: a few minutes for most methods.
 const KEPT: usize = 1 << 18;
 /// Number of bins for the queueing delay.
 const STEPS: u64 = 100;
-/// Number of packets from which a loss rate is reported: one that can show a rate of 0.1 %.
+/// Minimum number of packets for a reported loss rate, which can show a rate of 0.1 %.
 const LEAST_PACKETS: u64 = 1000;
 /// Largest delay that clocks and schedulers cause without a queue.
 const NOISE: Span = Span::from_millis(1);
@@ -34,7 +34,7 @@ impl Path {
         self.bytes += u64::from(bytes);
     }
 
-    /// Takes the fate of the next packet, in the order in which packets were sent.
+    /// Records the fate of the next packet, in the order of transmission.
     pub(super) fn on_fate(&mut self, rtt: Option<Span>) {
         if let Some(rtt) = rtt {
             self.base = Some(self.base.map_or(rtt, |base| base.min(rtt)));
@@ -66,8 +66,8 @@ impl Path {
     pub(super) fn buffer_delay(&self) -> Option<Span> {
         let most = self.most_queueing().filter(|most| *most > NOISE)?;
         let mut buffer = BufferDelay::new(most / STEPS);
-        // If the queue never empties, its most frequent round trip is not the base round trip. As many samples of the
-        // base round trip as there are packets make it the most frequent one.
+        // If the queue never empties, its most frequent round trip is not the base round trip. Adding as many samples
+        // of the base round trip as there are packets makes it the most frequent one.
         let idle = self.base?;
         (0..self.fates.len()).for_each(|_| buffer.sample(idle));
         for fate in &self.fates {
@@ -85,7 +85,7 @@ impl Path {
 
     /// Fraction of packets lost at random: while the queueing delay was less than half that of a full buffer, or half
     /// the longest queueing delay if the buffer is unknown (Gerla et al., PFLDnet 2006, section 3.1, distinguish losses
-    /// by the same delay). Known only from [`LEAST_PACKETS`] on.
+    /// by the same delay). Known only after [`LEAST_PACKETS`] packets.
     pub(super) fn random_loss(&self) -> Option<f64> {
         let full = self.buffer_delay().or_else(|| self.most_queueing())?;
         let all = self.fates.len().max(1) as f64;
@@ -143,7 +143,7 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// Combines the properties that two parts of a measurement show. Where they disagree, `self` takes precedence.
+    /// Combines the properties found by two parts of a measurement. Where they disagree, `self` takes precedence.
     pub(super) fn and(&self, other: &Self) -> Self {
         let of_both = |pick: fn(f64, f64) -> f64, a: Option<f64>, b: Option<f64>| match (a, b) {
             (Some(a), Some(b)) => Some(pick(a, b)),

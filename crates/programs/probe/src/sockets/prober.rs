@@ -1,4 +1,4 @@
-//! Driver of one method after the other against a reflector.
+//! Driver that runs methods against a reflector, one after another.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -15,9 +15,9 @@ use super::socket::{Event, Sent, Socket};
 use super::{Note, Progress};
 use crate::{Arrived, Method, Next, Train, TrainReport, missing_from};
 
-/// Shortest time after its last packet for which a train without answers is awaited.
+/// Minimum time to wait for answers after the last packet of a train.
 const PATIENCE: Span = Span::from_secs(1);
-/// The same in round trips.
+/// The same time in round trips.
 const ROUND_TRIPS: u64 = 4;
 /// Shortest time between two polls of a method.
 const BREATH: Span = Span::from_micros(100);
@@ -25,7 +25,7 @@ const BREATH: Span = Span::from_micros(100);
 /// the rate of a stream of 100 small packets would grow by half from its first to its last packet, and the time at
 /// which a queue builds up would not tell whether the mean rate is too high.
 const STEPS: usize = 8;
-/// Origin of the reflector's clock in reports. It leaves room for readings before the first one.
+/// Origin of the reflector's clock in reports. It allows for readings before the first one.
 const ORIGIN: u64 = 1 << 62;
 
 #[derive(Debug)]
@@ -47,24 +47,24 @@ impl Pending {
     }
 }
 
-/// Driver over UDP sockets, for one method after the other against the same reflector.
+/// Driver over UDP sockets that runs methods, one after another, against the same reflector.
 #[derive(Debug)]
 pub struct Prober {
     socket: Socket,
     largest: u32,
-    /// Properties of the path by the packets of all methods.
+    /// Properties of the path according to the packets of all methods.
     path: Path,
-    /// Properties of the path by the packets of the current method.
+    /// Properties of the path according to the packets of the current method.
     own: Path,
     machine: Own,
-    /// Trains by the numbers that answers carry.
+    /// Trains by their numbers in answers.
     pending: BTreeMap<u32, Pending>,
     epoch: Option<u64>,
 }
 
 impl Prober {
-    /// Looks for a reflector at `address`, and for the largest packet that reaches it. `progress` gets a line if the
-    /// path drops larger packets.
+    /// Looks for a reflector at `address`, and for the largest packet that reaches it. `progress` receives a line if
+    /// the path drops larger packets.
     ///
     /// # Errors
     ///
@@ -98,11 +98,11 @@ impl Prober {
         &self.path
     }
 
-    /// Runs `method` until it is done or `limit` is over. `progress` gets a line every second.
+    /// Runs `method` until it is done or `limit` is over. `progress` receives a line every second.
     ///
     /// # Errors
     ///
-    /// The reflector goes away, or the system refuses to send.
+    /// The reflector disappears, or the system refuses to send.
     pub fn measure(&mut self, method: &mut dyn Method, limit: Span, progress: Progress<'_>) -> Result<Outcome, Error> {
         let began = self.socket.now();
         let ends = began + limit;
@@ -206,12 +206,12 @@ impl Prober {
     }
 }
 
-/// Sizes close to the wanted ones, each one byte larger than the one before, because receive offload merges a packet
-/// only with packets of at least its size. The mean is unchanged where the limits permit that.
+/// Sizes close to the planned ones, each one byte larger than the previous one, because receive offload merges a packet
+/// only with packets of at least its size. The mean is unchanged if the limits permit.
 fn ascending(wanted: &[Bytes], smallest: u32, largest: u32) -> Vec<u32> {
     let count = u32::try_from(wanted.len()).unwrap_or(u32::MAX);
     let most = wanted.iter().map(|size| size.0).max().unwrap_or(0).min(largest.into()) as u32;
-    // Excess of the last size over the wanted one.
+    // Excess of the last size over the planned one.
     let over = (count.saturating_sub(1) / 2).min(largest - most);
     let size = |(index, wanted): (u32, &Bytes)| {
         let wanted = u32::try_from(wanted.0).unwrap_or(u32::MAX).min(largest);

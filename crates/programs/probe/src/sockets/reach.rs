@@ -13,7 +13,7 @@ use crate::Planned;
 const SIZES: [u32; 3] = [1500, 1280, 576];
 /// Size in bytes that every working path carries.
 const SMALL: u32 = 128;
-/// Number of unanswered packets after which a size, or the host, is given up.
+/// Number of unanswered packets after which a size, or the host, is abandoned.
 const TRIES: u32 = 6;
 /// Time for which the answer to each packet is awaited, or [`ROUND_TRIPS`] round trips if they are longer.
 const PATIENCE: Span = Span::from_millis(500);
@@ -73,8 +73,8 @@ fn try_size(socket: &mut Socket, address: SocketAddr, size: u32, patience: Span)
     Ok(None)
 }
 
-/// Returns the reason why no answer arrives. An endpoint of longhaul answers a stray segment with a reset, whether it
-/// reflects probes or not.
+/// Returns the reason why no answer arrives. An endpoint of longhaul answers a stray segment with a reset, whether or
+/// not it reflects probes.
 fn silence(socket: &mut Socket, address: SocketAddr) -> Result<Error, Error> {
     socket.send_stray_segment()?;
     let until = socket.now() + PATIENCE * 2;

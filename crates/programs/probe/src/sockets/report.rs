@@ -15,7 +15,7 @@ use super::{Note, Progress};
 use crate::{Estimate, RateRange};
 
 const SHOWN: Span = Span::from_secs(1);
-/// Least confidence of a converged estimate.
+/// Minimum confidence of a converged estimate.
 pub(super) const CONFIDENT: f64 = 0.5;
 
 /// Result and cost of one method.
@@ -28,13 +28,13 @@ pub struct Outcome {
     pub estimate: Estimate,
     /// Duration.
     pub took: Span,
-    /// Time from the start until it had converged for good.
+    /// Time from the start until the method had converged permanently.
     pub converged_after: Option<Span>,
     /// Delivery rate, if the method is a transfer.
     pub(super) delivery: Option<Rate>,
     /// Whether the peer reported arrival times, if the method is a transfer.
     pub(super) arrival_times: Option<bool>,
-    /// Properties of the path by its packets.
+    /// Properties of the path according to its packets.
     pub path: Facts,
     pub(super) own: Own,
 }
@@ -71,8 +71,8 @@ impl Watch {
         Self { method, show_at: SHOWN, converged_after: None }
     }
 
-    /// Takes the estimate and the number of packets at `after` from the start. Returns when the next progress report is
-    /// due.
+    /// Takes the estimate and the number of packets at `after` from the start. Returns the time at which the next
+    /// progress report is due.
     pub(super) fn follow(&mut self, after: Span, estimate: &Estimate, packets: u64, progress: Progress<'_>) -> Span {
         self.converged_after = believed(estimate).then(|| self.converged_after.unwrap_or(after));
         if after >= self.show_at {
@@ -105,12 +105,12 @@ pub struct Report {
     pub direction: &'static str,
     /// Doubts about the results, one sentence each.
     pub doubts: Vec<String>,
-    /// Properties of the path by all packets.
+    /// Properties of the path according to all packets.
     #[serde(flatten)]
     pub path: Facts,
     /// Results of each method.
     pub methods: Vec<Found>,
-    /// Queueing delays along the path, if they were asked for.
+    /// Queueing delays along the path, if requested.
     pub hops: Option<Hops>,
 }
 
@@ -130,13 +130,13 @@ pub struct Found {
     pub arrival_times: Option<bool>,
     /// Whether the method's own criterion is met with a confidence of at least 0.5.
     pub converged: bool,
-    /// Time in seconds until the method had converged for good.
+    /// Time in seconds until the method had converged permanently.
     pub converged_after_s: Option<f64>,
     /// Duration in seconds.
     pub seconds: f64,
     /// Confidence, 0 to 1.
     pub confidence: f64,
-    /// Properties of the path by the packets of the method.
+    /// Properties of the path according to the packets of the method.
     #[serde(flatten)]
     pub path: Facts,
 }
@@ -197,8 +197,8 @@ the path; \"methods\", each with \"method\", \"capacity_bps\" and \"available_bp
         self.hops.is_some() || self.methods.iter().any(found)
     }
 
-    /// Combines the results. `path` holds the properties that the reflector's answers show. The size of the buffer is
-    /// that at the capacity with the highest confidence.
+    /// Combines the results. `path` contains the properties measured with the reflector's answers. The size of the
+    /// buffer is computed from the capacity with the highest confidence.
     pub(super) fn new(
         address: SocketAddr,
         largest_packet: Option<u32>,

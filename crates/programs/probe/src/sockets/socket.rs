@@ -1,4 +1,4 @@
-//! UDP socket that sends probe packets at precise times and takes answers from the receiver thread.
+//! UDP socket that sends probe packets at precise times and receives answers through the receiver thread.
 
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, UdpSocket};
@@ -15,7 +15,7 @@ use super::answers::{Clock, Ear, Io};
 use super::error::{Error, fill_random};
 use crate::Planned;
 
-/// Largest error of a sleep: the rest of a wait is spent in a loop.
+/// Maximum error of a sleep: the last part of a wait is spent in a loop.
 const AWAKE: Span = Span::from_micros(200);
 /// Receive buffer of the kernel in bytes: 1 s of small packets.
 const BUFFER: usize = 4 << 20;
@@ -125,8 +125,8 @@ impl Socket {
         size.saturating_sub(self.headers)
     }
 
-    /// Sends packets at their times, relative to the current time, with the sizes in `sizes`. Returns the number that
-    /// answers carry, and the packets as they were sent.
+    /// Sends packets at their times, relative to the current time, with the sizes in `sizes`. Returns the number
+    /// contained in answers, and the packets as sent.
     ///
     /// # Errors
     /// Errors of the system. Packets that are too large or refused by the host count as lost instead.
@@ -258,7 +258,7 @@ impl Drop for ReceiverThread {
     }
 }
 
-/// Second half of the nonce, common to all packets of a socket. Without having seen a packet, nobody can answer one.
+/// Second half of the nonce, common to all packets of a socket. A host that has not seen a packet cannot answer one.
 fn nonce_end(nonce: u64) -> u32 {
     nonce as u32
 }

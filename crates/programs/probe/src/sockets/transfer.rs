@@ -22,21 +22,21 @@ use crate::{Estimate, LossRate, RateRange};
 
 /// Name of TCPProbe in reports and on command lines.
 pub const TCP_PROBE: &str = "tcpprobe";
-/// Time after which a host that does not answer is given up.
+/// Time after which a host that does not answer is abandoned.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Time after which a transfer without progress is given up. It covers several retransmissions.
+/// Time after which a transfer without progress is abandoned. It covers several retransmissions.
 const STUCK: Span = Span::from_secs(4);
 /// Size of IP packets that every IPv4 host accepts (RFC 1122, section 3.3.2).
 const SMALL: u32 = 576;
 /// Shortest duration of a transfer: buffers fill and drain within it.
 const LEAST: Span = Span::from_secs(3);
-/// Longest duration of a transfer, whether it has converged or not.
+/// Longest duration of a transfer, whether or not it has converged.
 const LONGEST: Span = Span::from_secs(10);
-/// Upper bound of the bytes sent, because the receiver has to store them.
+/// Maximum number of bytes sent, because the receiver has to store them.
 const MOST: u64 = 512 << 20;
-/// Interval at which the connection is observed, about as short as that of pairs.
+/// Interval at which the connection is observed, about the interval between pairs.
 const TICK: Duration = Duration::from_millis(5);
-/// Time within which a reset is sent.
+/// Time allowed for sending a reset.
 const LEAVING: Duration = Duration::from_millis(50);
 /// Bytes of the headers of IP and UDP, over IPv4 and IPv6.
 const HEADERS: (u64, u64) = (28, 48);
@@ -46,7 +46,7 @@ const ETHERNET: u16 = 1472;
 const KEEP: f64 = 0.85;
 /// Largest number of losses that one tick adds to the distribution, because the losses of one overflow are one event.
 const LOSSES: u64 = 64;
-/// Number of packets from which a loss rate is reported: one that can show a rate of 0.1 %.
+/// Minimum number of packets for a reported loss rate, which can show a rate of 0.1 %.
 const LEAST_PACKETS: u64 = 1000;
 /// Upper bound of the confidence in an estimate that has not converged.
 const VAGUE: f64 = 0.3;
@@ -54,7 +54,7 @@ const VAGUE: f64 = 0.3;
 const PAIRS: f64 = 40.0;
 /// Confidence in a converged estimate, apart from the share of usable pairs.
 const CONVERGED: f64 = 0.5;
-/// Upper bound of the confidence in the spacing of acknowledgments, which the return path changes as well.
+/// Upper bound of the confidence in the spacing of acknowledgments, which the return path also changes.
 const SPACING: f64 = 0.4;
 
 /// The application protocol of the transfer, known to the receiver.
@@ -62,11 +62,11 @@ pub trait Application {
     /// Returns the bytes with which a transfer begins.
     fn preamble(&self) -> io::Result<Vec<u8>>;
 
-    /// Returns the bytes that follow, again and again, at least one.
+    /// Returns the bytes that follow repeatedly, at least one.
     fn body(&self) -> Vec<u8>;
 
-    /// Reads the reason for which the peer refuses the transfer from `stream`; `first` is the first byte of its answer
-    /// and has been read. Returns `None` if the answer is not understood.
+    /// Reads the reason why the peer refuses the transfer from `stream`; `first` is the first byte of its answer and
+    /// has been read. Returns `None` if the answer is not understood.
     fn refusal(&self, first: u8, stream: &mut TcpStream) -> impl Future<Output = Option<String>>;
 }
 
@@ -120,7 +120,7 @@ async fn connect(plan: Transfer) -> Result<TcpStream, Error> {
         let payload = u16::try_from(payload).unwrap_or(u16::MAX);
         config.max_plpmtu(payload.min(ETHERNET));
     }
-    // The size of the buffer shows only when it is full, and CUBIC fills it.
+    // The size of the buffer can be measured only when the buffer is full, and CUBIC fills it.
     config.congestion(Congestion::cubic()).nodelay(true);
     match timeout(PATIENCE, socket.connect(address)).await {
         Ok(Ok(stream)) => Ok(stream),
@@ -135,7 +135,7 @@ async fn connect(plan: Transfer) -> Result<TcpStream, Error> {
     }
 }
 
-/// Runs a transfer over `stream`. Returns `None` if none of it arrived.
+/// Runs a transfer over `stream`. Returns `None` if no data arrived.
 async fn transfer(
     mut stream: TcpStream,
     plan: Transfer,
@@ -196,7 +196,7 @@ fn headers(address: SocketAddr) -> u64 {
     if address.is_ipv4() { HEADERS.0 } else { HEADERS.1 }
 }
 
-/// Returns the reason why the peer answers before the end.
+/// Returns the reason why the peer answered before the end.
 async fn refusal(
     stream: &mut TcpStream,
     address: SocketAddr,
@@ -355,7 +355,7 @@ impl Meter {
         u64::from(info.pmtu_bytes.saturating_sub(info.snd_mss_bytes)) + self.headers
     }
 
-    /// Overrides properties of the path that the connection knows better than the samples.
+    /// Overrides properties of the path that the connection knows more accurately than the samples.
     fn count(&self, info: &TcpInfo, path: &mut Facts) {
         path.packets = info.segs_out;
         path.bytes = info.bytes_sent + info.data_segs_out * self.overhead(info);

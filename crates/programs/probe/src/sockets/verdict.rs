@@ -5,8 +5,8 @@ use longhaul_link::text;
 use super::report::{CONFIDENT, Found, Range, Report};
 
 impl Report {
-    /// Returns what was found in a sentence or two. If results contradict each other, or this machine was too busy to
-    /// measure, the sentence says so instead of a rate.
+    /// Returns the results in one or two sentences. If results contradict each other, or this machine was too busy to
+    /// measure, the sentence states this instead of a rate.
     pub fn verdict(&self) -> String {
         let rates = if let Some(doubt) = self.doubts.first() {
             format!("No rate can be relied on: {doubt}.")
