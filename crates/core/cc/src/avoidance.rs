@@ -13,7 +13,7 @@ use crate::describe::OptionSpec;
 
 /// Smaller decrease on ECN marks (RFC 8511), for each algorithm that responds to marks as it does to losses. The
 /// composition applies it ([`Composed::keeping_at_marks`](crate::compose::Composed::keeping_at_marks)), so that an
-/// algorithm whose [`Entry`](crate::registry::Entry) lists this very option needs no code for it.
+/// algorithm whose [`Entry`](crate::registry::Entry) lists this option needs no code for it.
 pub const ECN_BETA: OptionSpec = OptionSpec::float(
     "ecn-beta",
     0.0,

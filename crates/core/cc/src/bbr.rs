@@ -1,9 +1,9 @@
-//! BBR (bottleneck bandwidth and round-trip propagation time): monolithic controllers that send at the rate at which
-//! the path delivers, and keep little more in flight than that rate needs.
+//! BBR (bottleneck bandwidth and round-trip propagation time): monolithic controllers that send at the path's delivery
+//! rate, and keep little more data in flight than that rate requires.
 //!
-//! [`v3`] is version 3 (draft-ietf-ccwg-bbr). Version 1 is in another crate, and has the same [`Base`]. Both measure
-//! the delivery rate and the smallest RTT, probe for bandwidth by sending faster for a while, and occasionally empty
-//! the queue to measure the propagation delay. Version 3 also limits its rate and window by the loss that it causes.
+//! [`v3`] is version 3 (draft-ietf-ccwg-bbr). Version 1 is in another crate, and shares [`Base`]. Both measure the
+//! delivery rate and the smallest RTT, probe for bandwidth by sending faster for a while, and occasionally empty the
+//! queue to measure the propagation delay. Version 3 also limits its rate and window by the loss that it causes.
 //!
 //! Neither version specifies a response to congestion marks, so neither sends its segments as ECN-capable.
 #![expect(missing_docs, reason = "no part of the public interface")]
@@ -37,7 +37,7 @@ const MIN_PIPE_SEGMENTS: f64 = 4.0;
 /// Pacing rate relative to the bandwidth estimate: slightly below it, so that queues shrink on average
 /// (`BBRPacingMarginPercent`).
 const MARGIN: f64 = 0.99;
-/// A quantum is the data sent in this time ...
+/// A quantum is the data sent in this time, ...
 const QUANTUM_SPAN: Span = Span::from_millis(1);
 /// ... but no more than this.
 const QUANTUM_MAX: Bytes = Bytes(65_536);
@@ -51,7 +51,7 @@ enum Phase {
     Timeout,
 }
 
-/// State that both versions have, and what both do with it.
+/// State and behaviour common to both versions.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Base {
@@ -75,7 +75,7 @@ pub struct Base {
     pub quantum: Bytes,
     random: Random,
     phase: Phase,
-    /// The last window that neither recovery nor ProbeRTT had reduced.
+    /// The last window before a reduction by recovery or ProbeRTT.
     prior_cwnd: f64,
     /// End of the 200 ms of ProbeRTT, once little is in flight, and whether a round trip has passed since.
     held_until: Option<Time>,
@@ -126,8 +126,8 @@ impl Base {
         (self.pacing_rate, self.quantum) = (initial_rate(gain, cwnd, path.srtt), Bytes::ZERO);
     }
 
-    /// Sets the pacing rate to `gain` times the bandwidth `bw`, bytes/s, less the margin. Until the pipe was filled, the
-    /// rate only increases, because the samples of an application with little to send must not decrease it.
+    /// Sets the pacing rate to `gain` times the bandwidth `bw`, bytes/s, minus the margin. Until the pipe was filled,
+    /// the rate only increases, because the samples of an application with little to send must not decrease it.
     pub fn set_pacing(&mut self, gain: f64, bw: f64) {
         let rate = gain * bw * MARGIN;
         if bw > 0.0 && (self.filled || rate > self.pacing_rate) {
@@ -179,7 +179,7 @@ impl Base {
         restarts
     }
 
-    /// Processes an ACK, and returns what it says.
+    /// Processes an ACK, and returns its sample.
     pub fn on_ack(&mut self, event: &Ack<'_>, path: &Path) -> Sample {
         (self.mss, self.limit) = (path.mss, event.limit);
         (self.in_flight, self.total_delivered) = (event.in_flight, event.total_delivered);
@@ -242,7 +242,7 @@ impl Base {
         self.held_until.is_some_and(|until| now > until)
     }
 
-    /// Processes a spurious recovery episode, because of which the full pipe may have been found too early.
+    /// Processes a spurious recovery episode, because of which a full pipe may have been detected too early.
     pub fn on_spurious(&mut self) {
         self.restore_cwnd();
         self.phase = Phase::Open;
@@ -250,7 +250,7 @@ impl Base {
     }
 
     /// Follows the recovery: returns [`Episode::Enter`] or [`Episode::Exit`] if it begins or ends. An episode that
-    /// immediately follows another one continues it. At the beginning the window is saved, which is `modulated` if
+    /// immediately follows another one continues it. At the beginning the window is saved, where `modulated` means that
     /// ProbeRTT controls it.
     pub fn follow(&mut self, episode: Episode, modulated: bool) -> Option<Episode> {
         let before = self.phase;
@@ -269,8 +269,8 @@ impl Base {
         }
     }
 
-    /// Processes a timeout, which leaves one segment more than is still in flight. Returns the bytes that it declares
-    /// lost.
+    /// Processes a timeout, which leaves one segment more than is still in flight. Returns the number of bytes that it
+    /// declares lost.
     pub fn on_timeout(&mut self, event: &Timeout, path: &Path, modulated: bool) -> Bytes {
         self.mss = path.mss;
         if self.phase != Phase::Timeout {
@@ -283,7 +283,7 @@ impl Base {
         lost
     }
 
-    /// Saves the window (`BBRSaveCwnd`), which is `modulated` if recovery or ProbeRTT controls it.
+    /// Saves the window (`BBRSaveCwnd`); `modulated` means that recovery or ProbeRTT controls it.
     pub fn save_cwnd(&mut self, modulated: bool) {
         let modulated = modulated || self.phase != Phase::Open;
         self.prior_cwnd = if modulated { self.prior_cwnd.max(self.cwnd) } else { self.cwnd };
@@ -300,7 +300,7 @@ impl Base {
         MIN_PIPE_SEGMENTS * self.mss.as_f64()
     }
 
-    /// Increases the window by the data acknowledged, up to `most` bytes once the pipe was full.
+    /// Increases the window by the data acknowledged, up to `most` bytes once the pipe has been full.
     pub fn grow(&mut self, sample: &Sample, most: f64) {
         if self.filled {
             self.cwnd = (self.cwnd + sample.newly_acked).min(most);

@@ -3,8 +3,8 @@
 use crate::Controller;
 use crate::compose::{CongestionAvoidance, LossClassifier, Recovery, SlowStart, Startup};
 
-/// Declares a supertrait for each of these traits, which every type that is `Clone` has, and by which a box of the trait
-/// is `Clone`.
+/// Declares a supertrait for each of these traits. Every `Clone` type implements it, and it makes boxes of the trait
+/// `Clone`.
 macro_rules! cloned {
     ($($of:ident: $by:ident),+) => {$(
         pub trait $by {

@@ -31,11 +31,11 @@ pub struct Control {
     pub tag: u16,
     /// The DiffServ codepoint of data segments; zero leaves the choice to the application.
     pub dscp: u8,
-    /// Number of full-sized segments per ACK that the peer is asked for, if this was granted; zero sends no request.
-    /// Takes precedence over [`Demands::ack_frequency`](crate::Demands::ack_frequency).
+    /// Number of full-sized segments per ACK requested from the peer, if this was granted; zero sends no request. Takes
+    /// precedence over [`Demands::ack_frequency`](crate::Demands::ack_frequency).
     pub ack_ratio: u8,
-    /// Whether [`Ack::acked`](crate::Ack::acked) has to list every delivered segment, if that was granted. Otherwise it lists
-    /// those with an arrival time, and ACKs cost less.
+    /// Whether [`Ack::acked`](crate::Ack::acked) has to list every delivered segment, if that was granted. Otherwise it
+    /// lists only segments with an arrival time, and ACKs cost less.
     pub each_segment: bool,
 }
 
@@ -111,8 +111,8 @@ pub enum ProbeKind {
 }
 
 /// Priority levels of the RC3 low-priority loop (Mittal et al., NSDI 2014, section 3.1): the last 10 `slots` segments
-/// of the send buffer have the first level, ten times as many before them the second, and so on. The last level has
-/// all the remaining segments.
+/// of the send buffer have the first level, ten times as many segments before them have the second, and so on. The last
+/// level has all the remaining segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Levels {
@@ -227,7 +227,7 @@ pub struct Snapshot {
     pub bandwidth: Option<Rate>,
     /// Outcome of the start-up scheme.
     pub startup: StartupOutcome,
-    /// What the controller has estimated so far.
+    /// The controller's estimates so far.
     pub estimates: Estimates,
 }
 
@@ -243,7 +243,7 @@ impl Snapshot {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StartupOutcome {
-    /// There is no start-up scheme: the connection begins with slow start, or the controller has its own start.
+    /// There is no start-up scheme: the connection begins with slow start, or the controller has its own start-up.
     #[default]
     Absent,
     /// The outcome is not known yet.
@@ -283,10 +283,10 @@ pub enum Quantity {
 pub struct Estimates([Option<Estimate>; Self::MOST]);
 
 impl Estimates {
-    /// More are left out.
+    /// Further estimates are omitted.
     const MOST: usize = 12;
 
-    /// Adds an estimate, unless there is one with its name already.
+    /// Adds an estimate, unless one with its name already exists.
     pub fn push(&mut self, estimate: Estimate) {
         if self.get(estimate.name).is_none()
             && let Some(free) = self.0.iter_mut().find(|free| free.is_none())

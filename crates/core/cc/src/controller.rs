@@ -34,7 +34,7 @@ pub trait Controller: CloneController + Debug + Send + Sync {
         Needs::default()
     }
 
-    /// Receives what was granted, once the peer's options are known. A controller that can do without a required need
+    /// Receives what was granted, once the peer's options are known. A controller that can work without a required need
     /// falls back here. The default implementation fails if a required need is missing.
     ///
     /// # Errors
@@ -52,8 +52,9 @@ pub trait Controller: CloneController + Debug + Send + Sync {
         let _ = (event, path);
     }
 
-    /// A run of segments was sent: `event` describes the first, and all `count` have as many bytes and are alike. `path` is
-    /// that of the last one; more of the data was still queued at the others. Calls [`on_sent`](Self::on_sent) for each by default.
+    /// A run of segments was sent: `event` describes the first, and all `count` segments are alike, with the same
+    /// number of bytes. `path` is that of the last one; for the earlier ones, more data was still queued. Calls
+    /// [`on_sent`](Self::on_sent) for each by default.
     fn on_sent_run(&mut self, event: &Sent, count: u64, path: &Path) {
         let mut event = *event;
         for left in (0..count).rev() {
@@ -69,19 +70,20 @@ pub trait Controller: CloneController + Debug + Send + Sync {
     /// The retransmission timer expired.
     fn on_timeout(&mut self, event: &Timeout, path: &Path);
 
-    /// An event other than sending, ACKs and timeouts occurred.
+    /// Processes an event other than sending, ACKs and timeouts.
     fn on_event(&mut self, event: &PathEvent, path: &Path) {
         let _ = (event, path);
     }
 
-    /// The time returned by [`next_tick`](Self::next_tick) has come.
+    /// Called at the time returned by [`next_tick`](Self::next_tick).
     fn on_tick(&mut self, now: Time, path: &Path) {
         let _ = (now, path);
     }
 
-    /// Returns the time at which [`on_tick`](Self::on_tick) should be called. If it is not in the future, the call follows
-    /// as soon as the transport has sent what it may. A transport without a timer for it makes the call together with its
-    /// next event, up to a round trip late or, if nothing is in flight, with the next segment that it sends.
+    /// Returns the time at which [`on_tick`](Self::on_tick) should be called. If it is not in the future, the call
+    /// follows as soon as the transport has sent all permitted data. A transport without a timer for it makes the call
+    /// together with its next event, up to a round trip late or, if nothing is in flight, with the next segment that it
+    /// sends.
     fn next_tick(&self) -> Option<Time> {
         None
     }
@@ -89,9 +91,9 @@ pub trait Controller: CloneController + Debug + Send + Sync {
     /// Returns the controller's current decisions.
     fn control(&self) -> Control;
 
-    /// Returns whether a new controller would do as well after `idle` without transmissions. The transport may then drop
-    /// this one. When there are data to send, it builds another, and reports to it what was granted, and what is known of
-    /// the path. Idle connections are smaller this way.
+    /// Returns whether a new controller would be equivalent after `idle` without transmissions. The transport may then
+    /// drop this one. When there is data to send, it builds a new one, and reports the grants and the known properties
+    /// of the path to it. This reduces the memory of idle connections.
     fn is_dispensable(&self, idle: Span) -> bool {
         let _ = idle;
         false

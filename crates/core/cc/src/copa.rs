@@ -23,9 +23,9 @@ use crate::{
 
 /// The default mode's delta: two segments in the queue (section 2.1).
 const DELTA: f64 = 0.5;
-/// The window does not fall below this (the authors' code).
+/// Minimum window in segments (the authors' code).
 const LEAST_SEGMENTS: f64 = 2.0;
-/// Fraction kept if more than 30 % are lost (the authors' code).
+/// Fraction of the window kept if more than 30 % of the data is lost (the authors' code).
 const KEEP: f64 = 0.7;
 /// Ratio of the pacing rate to `cwnd / RTTstanding` (section 2.1).
 const PACE_GAIN: f64 = 2.0;
@@ -159,8 +159,8 @@ impl Copa {
         }
     }
 
-    /// Returns the part of an RTT that is not caused by a standing queue, in seconds. An ACK covers two segments,
-    /// which were sent at twice the rate, so that the second one waits for half of the first.
+    /// Returns the part of an RTT that is not caused by a standing queue, in seconds. An ACK covers two segments, which
+    /// were sent at twice the rate, so that the second segment waits for half the transmission time of the first.
     fn noise(&self) -> f64 {
         0.5 * self.delays.standing_secs() * self.mss.as_f64() / self.cwnd
     }
@@ -286,7 +286,7 @@ impl Copa {
 
 impl Controller for Copa {
     /// The name of the registry with the options that differ from the defaults, or `copa` for a controller that was
-    /// built otherwise.
+    /// built in another way.
     fn name(&self) -> String {
         self.name.clone()
     }

@@ -1,8 +1,8 @@
-//! `copa-cubic`: Copa where the flow is alone or its neighbours keep the queue short, CUBIC where others fill it.
+//! `copa-cubic`: Copa if the flow is alone or other flows keep the queue short, and CUBIC if others fill it.
 //!
-//! A congestion signal counts if it responds to the flow's own rate. A delay that remains when the flow gives way is
-//! not its queue; a loss without a queue is random. The capacity of the link, which the receiver's arrival times show,
-//! tells whether the flow is alone.
+//! A congestion signal counts if it responds to the flow's own rate. A delay that remains when the flow reduces its
+//! window is not its own queue; a loss without a queue is random. The capacity of the link, measured with the
+//! receiver's arrival times, shows whether the flow is alone.
 
 mod acks;
 pub(crate) mod capacity;
@@ -69,7 +69,8 @@ crate::options! {
 
 /// Time for which a minimum RTT is valid. In competitive mode it does not expire, because the queue may stay full.
 const RTT_MIN_LIFETIME: Span = Span::from_secs(30);
-/// Share of the capacity above which the flow is alone. Beside flows that fill the queue, it is less.
+/// Share of the capacity above which the flow counts as alone. In competition with flows that fill the queue, its share
+/// is smaller.
 const ALONE: f64 = 0.85;
 /// Segments that Copa keeps in the queue.
 const KEPT: f64 = 2.0;
@@ -77,21 +78,21 @@ const KEPT: f64 = 2.0;
 const HOST_DELAY: f64 = 0.0001;
 /// Maximum pacing rate as a multiple of the capacity, if that is known. Bursts above it only fill the queue.
 const PACE_GAIN: f64 = 1.1;
-/// Time without an RTT near the minimum after which the flow gives way to find it.
+/// Time without an RTT near the minimum after which the flow reduces its window to measure the minimum.
 const UNTOUCHED: Span = Span::from_secs(25);
-/// Part of the RTT above which a queue is never taken for what Copa flows keep.
+/// Fraction of the RTT above which a queue is never attributed to Copa flows.
 const MOST_KEPT: f64 = 0.125;
 /// Segments delivered without a loss, after which the queue is assumed not to be full.
 const CLEAN: f64 = 500.0;
-/// Longest time for which ACKs wait to be sent together. Longer silences are those of a small window.
+/// Longest time for which ACKs wait to be sent together. Longer silences are caused by a small window.
 const BUNCHES: Span = Span::from_millis(25);
-/// Round trips after the start in which a queue is tested at once.
+/// Number of round trips after the start in which a queue is tested at once.
 const NEWCOMER_ROUNDS: u32 = 5;
-/// Moving average of the RTT at losses: fraction kept at a loss, and the level from which a loss is not random (Gerla et
-/// al., PFLDnet 2006).
+/// Moving average of the RTT at losses: fraction kept at a loss, and the level at which a loss no longer counts as
+/// random (Gerla et al., PFLDnet 2006).
 const LEVEL: (f64, f64) = (0.85, 0.5);
 
-/// Time, and round trips, of small messages after which the flow starts anew.
+/// Duration, and number of round trips, of small messages after which the flow starts again.
 const SPARSE: (Span, u32) = (Span::from_secs(1), 4);
 
 /// Small messages without a loss or mark, while the window is at most that of a new connection.
@@ -108,7 +109,7 @@ enum Mode {
     Start,
     /// Copa.
     Cruise,
-    /// None: the window is lowered for a trial.
+    /// No algorithm: the window is reduced for a trial.
     Trial(Trial),
     /// CUBIC.
     Compete(Competition),
@@ -209,7 +210,7 @@ impl CopaCubic {
         self.copa.delays.silence.min(BUNCHES).as_secs_f64()
     }
 
-    /// Returns the queue of the reverse path, as arrival times show it.
+    /// Returns the queue of the reverse path, as measured with arrival times.
     fn claim(&self) -> Claim {
         let delay = self.copa.delays.reverse();
         Claim {
@@ -223,7 +224,7 @@ impl CopaCubic {
         }
     }
 
-    /// Requests fewer ACKs, and limits the delay, of a reverse path with a long queue.
+    /// If the reverse path has a long queue, requests fewer ACKs and limits its delay.
     fn on_reverse_round(&mut self) {
         let window = self.control().cwnd.as_f64() / self.mss.as_f64();
         let claim = self.claim();
@@ -244,7 +245,7 @@ impl CopaCubic {
     fn begin_competition(&mut self, window: f64, now: Time, path: &Path) {
         self.copa.delays.set_lifetime(Span::MAX);
         self.cubic.take_over(window, now, path);
-        // The end of the mode was wrong if it begins again soon.
+        // Ending the mode was wrong if it soon begins again.
         let was_wrong = self.left.is_some_and(|left| now.since(left) < GAP.1);
         self.gap = if was_wrong { longer(self.gap) } else { GAP.0 };
         self.mode = Mode::Compete(Competition::new(now, self.gap));
@@ -277,7 +278,7 @@ impl CopaCubic {
         }
     }
 
-    /// Starts as a new connection does, but with at most `window` bytes. Without a start-up scheme for the peer, Copa
+    /// Starts like a new connection, but with at most `window` bytes. Without a start-up scheme for the peer, Copa
     /// continues in slow start.
     fn restart(&mut self, window: f64, event: &PathEvent, now: Time, path: &Path) {
         (self.reach, self.crowd) = (Reach::default(), Crowd::default());
@@ -292,9 +293,9 @@ impl CopaCubic {
         }
     }
 
-    /// Starts anew where only small messages, such as those that keep a connection alive, have been sent for some time.
-    /// The window may have become smaller than that of a new connection by a queue of others or by a timeout, and such
-    /// messages do not let it grow, nor does a restart after an idle period between them.
+    /// Starts again if only small messages, such as keep-alives of an application, have been sent for some time. A
+    /// queue of other flows or a timeout may have reduced the window below that of a new connection, and neither such
+    /// messages nor restarts after the idle periods between them increase it.
     fn restart_if_sparse(&mut self, ack: &Ack<'_>, path: &Path) {
         let initial = initial_window::of_connection(path, initial_window::DEFAULT_SEGMENTS).as_f64();
         let is_congested = ack.episode != Episode::None || ack.newly_lost > Bytes::ZERO || ack.ecn_echo;
@@ -313,7 +314,7 @@ impl CopaCubic {
         }
     }
 
-    /// Counts a queueing delay of `delay` seconds as that of the route.
+    /// Counts a queueing delay of `delay` seconds as delay of the route.
     fn ignore_delay(&mut self, delay: f64) {
         self.copa.delays.raise_floor(delay);
         let reverse = self.copa.delays.reverse();
@@ -328,7 +329,7 @@ impl CopaCubic {
         if !is_over {
             return;
         }
-        // Neighbours that cruise keep their part of the queue.
+        // Other flows in cruise mode keep their part of the queue.
         let kept = (KEPT * self.mss.as_f64() / trial.rate).min(MOST_KEPT * self.base().as_secs_f64());
         let empty = self.empty().max(kept);
         let clean = self.losses.clean > CLEAN * self.mss.as_f64();
@@ -336,7 +337,7 @@ impl CopaCubic {
         match cause {
             Cause::Gone => self.begin_cruise(self.window_for(trial.rate).min(trial.window), false),
             Cause::Others if self.config.compete && !trial.only_looks => {
-                // The window from before Copa gave way.
+                // The window before Copa reduced it.
                 let window = self.cruise.unfilled.clamp(trial.window, 2.0 * trial.window);
                 self.begin_competition(window, ack.now, path);
             }
@@ -349,7 +350,7 @@ impl CopaCubic {
     }
 
     fn on_compete_ack(&mut self, mut mode: Competition, ack: &Ack<'_>, path: &Path) {
-        // CUBIC processes the ACK, and is held to half of the link.
+        // CUBIC processes the ACK, and is limited to half of the link.
         let before = self.cubic.window().cwnd;
         self.cubic.on_ack(ack, path);
         let share = self.share().filter(|_| ack.round_start);

@@ -7,7 +7,7 @@ use crate::Granted;
 use crate::estimate::PairSample;
 
 /// Number of one transmission of one segment: unique in a connection, increasing, never reused. A retransmission has
-/// its own.
+/// its own number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[allow(clippy::exhaustive_structs, reason = "a number with a type of its own")]
 pub struct TxId(pub u64);
@@ -25,7 +25,7 @@ pub enum SegmentKind {
     Probe,
 }
 
-/// A segment was sent. Reported once per segment, after the segment was counted in flight.
+/// Report of a sent segment. Reported once per segment, after the segment was counted in flight.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Sent {
@@ -41,7 +41,7 @@ pub struct Sent {
     pub kind: SegmentKind,
     /// [`Control::tag`](crate::Control::tag) at that time.
     pub tag: u16,
-    /// How long the application had nothing to send just before, although the window had room. Zero for
+    /// Time immediately before for which the application had nothing to send although the window had room. Zero for
     /// retransmissions and probes, and if nothing or another limit delayed this segment.
     pub pause: Span,
 }
@@ -54,8 +54,8 @@ impl Sent {
     }
 }
 
-/// An ACK was processed: all information from one ACK, after the scoreboard was updated. Each ACK is reported in one
-/// call.
+/// Report of a processed ACK: all information from one ACK, after the scoreboard was updated. Each ACK is reported in
+/// one call.
 #[derive(Clone, Copy, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Ack<'a> {

@@ -38,13 +38,13 @@ impl LossRate {
         }
     }
 
-    /// Returns the part of the sent bytes that was lost, 0 to 1.
+    /// Returns the fraction of the sent bytes that was lost, 0 to 1.
     #[must_use]
     pub fn total(&self) -> f64 {
         self.part(self.lost)
     }
 
-    /// Returns the part of the sent bytes that was lost at random.
+    /// Returns the fraction of the sent bytes that was lost at random.
     #[must_use]
     pub fn random(&self) -> f64 {
         self.part(self.random)

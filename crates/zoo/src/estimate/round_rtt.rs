@@ -50,7 +50,7 @@ impl RoundRtt {
         round.count = round.count.saturating_add(1);
     }
 
-    /// Returns the samples of the last complete round if there were at least three, because fewer may all be of
+    /// Returns the samples of the last complete round if there were at least three, because fewer may all belong to
     /// delayed ACKs.
     pub(crate) fn last_of_enough(&self) -> Option<RoundStat> {
         self.last.filter(|round| round.count >= ENOUGH)

@@ -17,7 +17,7 @@ impl AppLimit {
         self.0 = Some((from, delivered + in_flight));
     }
 
-    /// Returns whether a segment is marked that was sent when `prior_delivered` bytes had been delivered.
+    /// Returns whether a segment sent when `prior_delivered` bytes had been delivered is marked.
     pub(super) fn covers(&self, prior_delivered: Bytes) -> bool {
         self.0.is_some_and(|(from, until)| (from..=until).contains(&prior_delivered))
     }

@@ -1,4 +1,4 @@
-//! Detection of a full pipe, in which sending faster yields no more bandwidth.
+//! Detection of a full pipe, in which sending faster does not increase the delivery rate.
 
 /// Factor by which the delivery rate must increase to count as growth.
 const GROWTH: f64 = 1.25;

@@ -7,12 +7,12 @@ use crate::describe::{Entry, OptionSpec};
 use crate::estimate::CongestionLevel;
 use crate::{Ack, Path};
 
-/// Part of the RTT at congestion that is kept at a loss; an option of the algorithms that use the congestion level.
+/// Weight of the old RTT at congestion at a loss; an option of the algorithms that use the congestion level.
 pub const KEEP_CONG: OptionSpec =
     OptionSpec::float("keep", 0.0, 0.99, 0.85, "weight of the old value in the average RTT at congestion");
 
 /// Lifetime of the minimum RTT in seconds, an option of all algorithms that use the congestion level. If it never
-/// expires, a longer route looks congested forever.
+/// expires, a longer route appears congested forever.
 pub const RTT_MIN_WINDOW: OptionSpec =
     OptionSpec::int("rtt-min-window", 0, 3600, 60, "window of the minimum RTT, s; 0: unlimited");
 
@@ -69,7 +69,7 @@ impl Stage for BbeLoss {
 }
 
 impl LossClassifier for BbeLoss {
-    /// Uses the level before this loss updates it; it is updated once per episode.
+    /// Uses the level before it is updated by this loss, which happens once per episode.
     fn classify(&mut self, loss: &LossEvent<'_>, path: &Path) -> LossCause {
         let c = self.level.level(loss.ack.flight_size.segments(path.mss));
         if loss.signal == Signal::Loss {

@@ -78,7 +78,7 @@ enum Phase {
     Avoidance,
 }
 
-/// Reason for which recovery controls the window.
+/// Reason why recovery controls the window.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum RecoveryKind {
     Loss,
@@ -143,7 +143,7 @@ struct Checkpoint {
 ///
 /// * While the window does not limit the sender, only a start-up scheme can increase it (RFC 9438, section 5.8).
 /// * The window decreases once per loss episode, once more for each lost retransmission (RFC 5681, section 4.3), and
-///   once for all marks in a round trip. Losses among data for whose mark it has decreased do not decrease it
+///   once for all marks in a round trip. If it has decreased for a mark, losses among the same data do not decrease it
 ///   again (RFC 3168, section 6.1.2).
 /// * On a mark, congestion avoidance chooses the decrease, unless [a fraction to keep](Composed::keeping_at_marks) is
 ///   set (RFC 8511).
@@ -174,18 +174,18 @@ pub struct Composed {
     initial_ssthresh: f64,
     byte_counting: bool,
     ecn: EcnMark,
-    /// Bytes delivered by SACK since SND.UNA last advanced, outside of recovery.
+    /// Number of bytes delivered by SACK since SND.UNA last advanced, outside of recovery.
     above_hole: Bytes,
-    /// Bytes that the current ACK delivered, and those above the hole that it fills; zero if SND.UNA does not
-    /// advance.
+    /// Number of bytes delivered by the current ACK and above the hole that it fills; zero if SND.UNA does not advance.
     progress: Bytes,
     /// The fraction of the window to keep on a mark, if congestion avoidance does not choose it.
     mark_share: Option<f64>,
-    /// Whether the start-up scheme had background probes when it began, so that it is asked for them.
+    /// Whether the start-up scheme had background probes when it began, in which case it is queried for them.
     has_background: bool,
     saved: Option<SavedPath>,
     record: Record,
-    /// The needs of all stages, and ECT(0) as a preference, since every congestion-avoidance algorithm responds to marks.
+    /// The needs of all stages, and ECT(0) as a preference, because every congestion-avoidance algorithm responds to
+    /// marks.
     needs: Needs,
 }
 
@@ -195,7 +195,7 @@ longhaul_units::debug_in_part!(Composed;
     mark_share has_background saved record needs);
 
 impl Composed {
-    /// A controller made of `stages`, in the state before its handshake.
+    /// Creates a controller from `stages`, in the state before its handshake.
     #[must_use]
     pub fn new(stages: Stages, params: &BuildParams) -> Self {
         let mut needs = stages.all().into_iter().fold(Needs::default(), |sum, stage| sum.union(stage.needs()));
@@ -225,7 +225,7 @@ impl Composed {
         }
     }
 
-    /// Keeps the fraction `share` (0 to 1) of FlightSize or the window, whichever is less, on a mark (RFC 8511,
+    /// Keeps the fraction `share` (0 to 1) of FlightSize or the window, whichever is smaller, on a mark (RFC 8511,
     /// section 3). With `None`, congestion avoidance chooses the decrease. To be called before the handshake.
     #[must_use]
     pub const fn keeping_at_marks(mut self, share: Option<f64>) -> Self {
@@ -265,7 +265,7 @@ impl Composed {
         }
     }
 
-    /// Returns the probes that the start-up scheme sends whichever stage controls the window.
+    /// Returns the probes that the start-up scheme sends regardless of the stage that controls the window.
     fn background(&self) -> Option<ProbePlan> {
         if self.has_background { self.stages.startup.overlay().background } else { None }
     }
@@ -288,9 +288,9 @@ impl Composed {
 
     /// Records what an ACK delivered, which may increase the window once SND.UNA advances (RFC 5681, section 3.1).
     ///
-    /// A duplicate ACK with nothing but SACK blocks does not increase the window: each of the first two allows one
-    /// segment because it lowers the pipe (RFC 3042; RFC 6675, section 5). Outside of recovery, the bytes that they
-    /// delivered count at the next advance, so that reordering does not slow the increase.
+    /// A duplicate ACK with only SACK blocks does not increase the window: each of the first two allows one segment
+    /// because it lowers the pipe (RFC 3042; RFC 6675, section 5). Outside of recovery, the bytes that they delivered
+    /// count at the next advance, so that reordering does not slow the increase.
     fn note_progress(&mut self, ack: &Ack<'_>) {
         let delivered = self.above_hole + ack.delivered;
         let advances = ack.cumulative > Bytes::ZERO;
@@ -308,7 +308,7 @@ impl Composed {
         }
     }
 
-    /// Hands the window to the slow-start variant if it is below its threshold, else to congestion avoidance.
+    /// Hands the window to the slow-start variant if it is below its threshold, otherwise to congestion avoidance.
     fn hand_over(&mut self, now: Time, path: &Path) {
         if self.window.below_threshold() {
             self.phase = Phase::SlowStart;
@@ -434,7 +434,7 @@ impl Composed {
     }
 
     fn on_idle_restart(&mut self, now: Time, idle: Span, path: &Path) {
-        // Congestion avoidance learns of the pause, and the window decreases to the restart window.
+        // Congestion avoidance is informed of the pause, and the window decreases to the restart window.
         let in_avoidance = self.phase == Phase::Avoidance && self.recovering.is_none();
         self.interrupt();
         self.marked_until = None;

@@ -20,7 +20,7 @@ pub(super) struct Restart {
 }
 
 impl Restart {
-    /// A flight begins: the connection's first, or one after an idle period.
+    /// Begins a flight: the connection's first, or one after an idle period.
     pub(super) fn begin(&mut self) {
         *self = Self { leaving: true, conservative: self.conservative, ..Self::default() };
     }
@@ -31,7 +31,7 @@ impl Restart {
         }
     }
 
-    /// SND.UNA advanced by `cumulative`. To be called after the ACK's losses were reported.
+    /// Processes an advance of SND.UNA by `cumulative`. To be called after the ACK's losses were reported.
     pub(super) fn on_ack(&mut self, cumulative: Bytes, delivered: Bytes) {
         if delivered > Bytes::ZERO {
             self.leaving = false;
@@ -39,7 +39,7 @@ impl Restart {
         self.acknowledged += cumulative;
     }
 
-    /// A loss or timeout occurred; the ACK that revealed it advanced SND.UNA by `cumulative`.
+    /// Processes a loss or timeout; the ACK that revealed it advanced SND.UNA by `cumulative`.
     pub(super) fn on_loss(&mut self, cumulative: Bytes) {
         if self.sent > FALLBACK_FLIGHT && self.acknowledged + cumulative < self.sent {
             self.conservative = true;

@@ -16,12 +16,12 @@ use crate::{Ack, Estimate, Granted, NeedError, Needs, Path, SavedPathUse, Sent, 
 /// Stages are `Clone`, as [controllers](crate::Controller) are. A copy of congestion avoidance is also kept while a decrease
 /// may turn out to be spurious.
 pub trait Stage: Debug + Send + Sync {
-    /// Returns what the stage requests of the transport; the answer is constant.
+    /// Returns the features that the stage requests from the transport; the result is constant.
     fn needs(&self) -> Needs {
         Needs::default()
     }
 
-    /// Receives what was granted. A stage that can fall back does so here; the default fails if a required need is
+    /// Receives the granted features. A stage that can fall back does so here; the default fails if a required need is
     /// missing.
     ///
     /// # Errors
@@ -34,8 +34,8 @@ pub trait Stage: Debug + Send + Sync {
             .map_or(Ok(()), |need| Err(NeedError { controller: self.phase().to_owned(), need }))
     }
 
-    /// Observes an ACK before any stage acts on it, whichever stage controls the window; for estimators. Returns
-    /// whether the stage observes the next ACK, too.
+    /// Observes an ACK before any stage acts on it, regardless of the stage that controls the window; intended for
+    /// estimators. Returns whether the stage also observes the next ACK.
     ///
     /// A stage that returns false is not called again. This saves a virtual call per ACK, about a tenth of the cost
     /// of a simple congestion-avoidance algorithm.
@@ -44,7 +44,7 @@ pub trait Stage: Debug + Send + Sync {
         false
     }
 
-    /// Processes an event that few algorithms need, whichever stage controls the window.
+    /// Processes an event that few algorithms need, regardless of the stage that controls the window.
     fn on_event(&mut self, event: &StageEvent, path: &Path) {
         let _ = (event, path);
     }
@@ -60,7 +60,7 @@ pub trait Stage: Debug + Send + Sync {
         None
     }
 
-    /// Returns what the stage adds to the controller's decisions, while it is active.
+    /// Returns the stage's additions to the controller's decisions while it is active.
     fn overlay(&self) -> Overlay {
         Overlay::default()
     }
@@ -76,16 +76,16 @@ pub trait Stage: Debug + Send + Sync {
         let _ = tell;
     }
 
-    /// Returns the phase's name for logs, in kebab-case, such as `css`. The default, an empty name, stands for the usual one
-    /// of the slot: `handshake`, `slow-start`, `congestion-avoidance` or `recovery`.
+    /// Returns the phase's name for logs, in kebab-case, such as `css`. The default, an empty name, stands for the
+    /// usual name of the slot: `handshake`, `slow-start`, `congestion-avoidance` or `recovery`.
     fn phase(&self) -> &'static str {
         ""
     }
 }
 
-/// Start-up scheme: opens the window, as Swift Start, Jump-Start and Quick-Start do.
+/// Start-up scheme, which opens the window, such as Swift Start, Jump-Start or Quick-Start.
 pub trait Startup: CloneStartup + Stage {
-    /// Starts. `window` is the window that would be used without this scheme.
+    /// Starts the scheme. `window` is the window that would be used without it.
     fn begin(&mut self, opening: Opening, now: Time, path: &Path, window: &mut Window) -> Step;
 
     /// Processes an ACK while the scheme controls the window, including one in an episode that it handles.
@@ -100,7 +100,7 @@ pub trait Startup: CloneStartup + Stage {
         StartupResponse::Delegate
     }
 
-    /// The time of [`Stage::next_tick`] has come.
+    /// Called at the time of [`Stage::next_tick`].
     fn on_tick(&mut self, now: Time, path: &Path, window: &mut Window) -> Step {
         let _ = (now, path, window);
         Step::Stay
@@ -109,7 +109,7 @@ pub trait Startup: CloneStartup + Stage {
     /// Returns the threshold in bytes up to which slow start should continue or, in congestion avoidance, resume because
     /// the path holds more than before. `None` changes nothing.
     ///
-    /// A scheme that [observes](Stage::observe) ACKs is asked at each ACK after it has handed over, until the first
+    /// A scheme that [observes](Stage::observe) ACKs is queried at each ACK after it has handed over, until the first
     /// loss, mark, timeout or idle period.
     fn threshold(&mut self, in_slow_start: bool, path: &Path, window: &Window) -> Option<f64> {
         let _ = (in_slow_start, path, window);
@@ -130,7 +130,7 @@ pub trait Startup: CloneStartup + Stage {
         SavedPathUse::Unused
     }
 
-    /// Another stage takes over the window, because a loss, a timeout or an idle period ended the scheme.
+    /// Called when another stage takes over the window, because a loss, a timeout or an idle period ended the scheme.
     fn abort(&mut self) {}
 
     /// Returns whether this stage stands for the absence of a start-up scheme.
@@ -139,9 +139,9 @@ pub trait Startup: CloneStartup + Stage {
     }
 }
 
-/// Slow-start variant: increases the window quickly, as slow start, HyStart++, Limited Slow-Start and Astart do.
+/// Slow-start variant, which increases the window quickly, such as slow start, HyStart++, Limited Slow-Start or Astart.
 pub trait SlowStart: CloneSlowStart + Stage {
-    /// Returns the window of a connection's first flight and the upper limit of a restart's, bytes.
+    /// Returns the window of a connection's first flight and the upper limit of the restart window, in bytes.
     fn initial_window(&self, path: &Path) -> Bytes;
 
     /// Starts or restarts with the current window for this `reason`; [`Reason::NoLoss`] for a new connection.
@@ -153,21 +153,21 @@ pub trait SlowStart: CloneSlowStart + Stage {
     /// does not limit the sender. The window must not increase by more than `grow` times [`Stage::gain`].
     fn on_ack(&mut self, ack: &Ack<'_>, grow: Bytes, path: &Path, window: &mut Window) -> Step;
 
-    /// A loss, a mark or a timeout ends slow start, with `flight` bytes outstanding. The variant may remove the
-    /// unused part of the window, from which congestion avoidance then calculates the decrease.
+    /// Called when a loss, a mark or a timeout ends slow start, with `flight` bytes outstanding. The variant may remove
+    /// the unused part of the window, from which congestion avoidance then calculates the decrease.
     fn on_congestion(&mut self, flight: Bytes, path: &Path, window: &mut Window) {
         let _ = (flight, path, window);
     }
 
-    /// The time of [`Stage::next_tick`] has come.
+    /// Called at the time of [`Stage::next_tick`].
     fn on_tick(&mut self, now: Time, path: &Path, window: &mut Window) -> Step {
         let _ = (now, path, window);
         Step::Stay
     }
 }
 
-/// Congestion-avoidance algorithm: keeps the window at its share of the network, as NewReno, CUBIC, Westwood and FAST
-/// do.
+/// Congestion-avoidance algorithm, which keeps the window at its share of the network, such as NewReno, CUBIC, Westwood
+/// or FAST.
 pub trait CongestionAvoidance: CloneAvoidance + Stage {
     /// Takes over the current window.
     fn begin(&mut self, handoff: &Handoff, path: &Path, window: &mut Window) {
@@ -180,20 +180,21 @@ pub trait CongestionAvoidance: CloneAvoidance + Stage {
     /// Returns the decrease for a congestion event. Called in every phase, once for each decrease that is due.
     fn reduce(&mut self, event: &CongestionEvent, path: &Path) -> Target;
 
-    /// The time of [`Stage::next_tick`] has come.
+    /// Called at the time of [`Stage::next_tick`].
     fn on_tick(&mut self, now: Time, path: &Path, window: &mut Window) -> AvoidanceStep {
         let _ = (now, path, window);
         AvoidanceStep::Stay
     }
 }
 
-/// Loss classifier: judges what caused a loss, as BBE and Veno do.
+/// Loss classifier, which judges the cause of a loss, such as BBE or Veno.
 pub trait LossClassifier: CloneClassifier + Stage {
     /// Classifies the loss that causes a decrease.
     fn classify(&mut self, loss: &LossEvent<'_>, path: &Path) -> LossCause;
 }
 
-/// Recovery: controls the window during loss recovery, as NewReno, RFC 6675, PRR and the schemes for satellites do.
+/// Recovery algorithm, which controls the window during loss recovery, such as NewReno, RFC 6675, PRR or the schemes
+/// for satellites.
 pub trait Recovery: CloneRecovery + Stage {
     /// Begins a decrease to `target` bytes, caused by a loss or mark that `ack` revealed. During an episode, this is
     /// a further decrease.
@@ -205,12 +206,13 @@ pub trait Recovery: CloneRecovery + Stage {
     /// Processes the ACK that ends the episode.
     fn exit(&mut self, ack: &Ack<'_>, path: &Path, window: &mut Window) -> Step;
 
-    /// The time of [`Stage::next_tick`] has come.
+    /// Called at the time of [`Stage::next_tick`].
     fn on_tick(&mut self, now: Time, path: &Path, window: &mut Window) -> Step {
         let _ = (now, path, window);
         Step::Stay
     }
 
-    /// Another stage takes over the window, because a timeout, an idle period or an undone decrease ended the episode.
+    /// Called when another stage takes over the window, because a timeout, an idle period or an undone decrease ended
+    /// the episode.
     fn abort(&mut self) {}
 }

@@ -30,7 +30,7 @@ impl Window {
         self.cwnd < self.ssthresh
     }
 
-    /// Removes the unused part of the window: limits it to the `outstanding` bytes, or to `least` if that is more.
+    /// Removes the unused part of the window: limits it to the `outstanding` bytes, or to `least` if that is larger.
     pub fn keep_outstanding(&mut self, outstanding: Bytes, least: Bytes) {
         self.cwnd = self.cwnd.min(outstanding.max(least).as_f64());
     }
@@ -44,8 +44,8 @@ impl Window {
     }
 }
 
-/// Additions of a stage to the controller's decisions, besides the window. The active stage is asked, and the start-up
-/// scheme for its `background`.
+/// Additions of a stage to the controller's decisions, besides the window. They are taken from the active stage, and
+/// `background` from the start-up scheme.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Overlay {
@@ -53,8 +53,8 @@ pub struct Overlay {
     pub pace: Option<Pace>,
     /// Probes in addition to the window.
     pub probe: Option<ProbePlan>,
-    /// Probes of a start-up scheme that continue whichever stage controls the window, unless the active stage has
-    /// others. The scheme must have them from its beginning at the end of the handshake.
+    /// Probes of a start-up scheme that continue regardless of the stage that controls the window, unless the active
+    /// stage has its own probes. The scheme must have them from its beginning at the end of the handshake.
     pub background: Option<ProbePlan>,
     /// A request to routers.
     pub header: Option<NetworkHeader>,
@@ -62,7 +62,7 @@ pub struct Overlay {
     pub tag: u16,
     /// The DiffServ codepoint of segments sent from this point on.
     pub dscp: u8,
-    /// Number of full-sized segments per ACK that the peer is asked for; zero sends no request.
+    /// Number of full-sized segments per ACK requested from the peer; zero sends no request.
     pub ack_ratio: u8,
 }
 
@@ -92,7 +92,7 @@ pub enum StageEvent {
     Idle {
         /// Time of the event.
         now: Time,
-        /// How long the sender was idle.
+        /// Duration of the idle period.
         idle: Span,
     },
     /// The segment size has changed; the window in bytes is kept.
@@ -122,7 +122,7 @@ pub enum Opening {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Step {
-    /// The stage keeps the window. A recovery algorithm may keep it after the episode for as long as it requires.
+    /// The stage keeps the window. A recovery algorithm may keep it after the episode for as long as necessary.
     Stay,
     /// The stage hands over. After a start-up scheme, the slow-start variant follows if the window is below its
     /// threshold, else congestion avoidance. Congestion avoidance follows a slow-start variant. Recovery cannot hand
@@ -150,7 +150,7 @@ pub enum AvoidanceStep {
     Grow,
 }
 
-/// Why congestion avoidance takes over: the event since it last controlled the window.
+/// Reason why congestion avoidance takes over: the event since it last controlled the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Reason {
@@ -200,7 +200,7 @@ pub enum Signal {
     Timeout,
 }
 
-/// Cause of a loss, as a loss classifier judges it.
+/// Cause of a loss, as judged by a loss classifier.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct LossCause {
@@ -230,7 +230,7 @@ pub struct LossEvent<'a> {
 }
 
 impl<'a> LossEvent<'a> {
-    /// A signal that `ack` revealed.
+    /// Creates a signal revealed by `ack`.
     #[must_use]
     pub const fn new(signal: Signal, ack: &'a Ack<'a>) -> Self {
         Self { signal, ack }
@@ -248,7 +248,7 @@ pub struct CongestionEvent {
     /// Amount from which the decrease is calculated, in bytes: FlightSize (RFC 5681, equation 4), but at most `cwnd`,
     /// so that two consecutive signals decrease the window twice even while SACKed data keeps FlightSize large.
     pub base: f64,
-    /// The window before the event, in bytes; during an episode, the window that it converges to.
+    /// The window before the event, in bytes; during an episode, the window to which it converges.
     pub cwnd: f64,
     /// The judgement of the loss classifier.
     pub cause: LossCause,

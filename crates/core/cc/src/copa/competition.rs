@@ -16,7 +16,7 @@ pub(crate) struct Competition {
     patience: u32,
     /// 1 / delta in the competitive mode.
     inverse: f64,
-    /// Number of round trips that began since the queue was nearly empty.
+    /// Number of round trips begun since the queue was nearly empty.
     pub(crate) filled: u32,
     lost: bool,
 }

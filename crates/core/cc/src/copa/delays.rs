@@ -45,7 +45,7 @@ pub struct Delays {
     most_jitter: f64,
 }
 
-/// Offset of one-way delays by clocks that differ, so that they have no sign.
+/// Offset added to one-way delays between different clocks, so that they are never negative.
 const ORIGIN: i64 = 1 << 60;
 
 /// The smallest one-way delays of the same time windows. The offset of the clocks cancels in their difference.
@@ -63,23 +63,23 @@ impl OneWay {
     }
 }
 
-/// Variation of the queueing delay between consecutive windows that is no trend: the delay rises and falls again.
+/// Variation of the queueing delay between consecutive windows that is not a trend: the delay rises and falls again.
 #[derive(Clone, Copy, Debug, Default)]
 struct Jitter {
     began: Time,
     last: f64,
     step: f64,
-    /// Moving average of the smaller one of two opposite steps, seconds.
+    /// Moving average of the smaller of two opposite steps, in seconds.
     mean: f64,
 }
 
-/// Weight of a larger and of a smaller sample in the average. It falls slowly, because the steps become rare where many
-/// segments wait for one that is late.
+/// Weight of a larger and of a smaller sample in the average. The average decreases slowly, because steps become rare
+/// if many segments wait for a late one.
 const JITTER_GAIN: (f64, f64) = (0.125, 0.016);
-/// Ratio of the delay that counts as no queue to the average. For delays that vary evenly in an interval, the average
-/// is a sixth of it.
+/// Ratio of the delay that does not count as a queue to the average. For delays that vary evenly in an interval, the
+/// average is a sixth of it.
 const JITTER_FACTOR: f64 = 4.0;
-/// Part of the RTT below which jitter has no limit.
+/// Fraction of the RTT up to which jitter is not limited.
 const LEAST_JITTER: f64 = 0.03;
 
 impl Jitter {
@@ -96,14 +96,14 @@ impl Jitter {
 #[derive(Clone, Copy, Debug, Default)]
 struct Silences {
     rounds: [Span; SILENT_ROUNDS],
-    /// The longest silence of the round trip that began at `began`.
+    /// Longest silence of the round trip that began at `began`.
     longest: Span,
     began: Time,
     last: Option<Time>,
 }
 
 impl Silences {
-    /// Records an ACK, and returns the silence that each of the last round trips had.
+    /// Records an ACK, and returns the longest silence that occurred in each of the last round trips.
     fn heard(&mut self, now: Time, srtt: Span) -> Span {
         self.longest = self.longest.max(now.since(self.last.unwrap_or(now)));
         self.last = Some(now);
@@ -164,13 +164,13 @@ impl Delays {
         self.raw
     }
 
-    /// Returns the delay above RTTmin of both directions.
+    /// Returns the delay above RTTmin, both directions together.
     fn of_both_ways(&self) -> Span {
         self.standing.get().zip(self.least.get()).map_or(Span::ZERO, |(standing, least)| standing - least)
     }
 
-    /// Takes the delay above RTTmin, or that of the forward path if it is known and lower. What exceeds the limit of the
-    /// reverse path counts as delay of the forward path.
+    /// Takes the delay above RTTmin, or that of the forward path if it is known and lower. Delay of the reverse path
+    /// above its limit counts as delay of the forward path.
     fn update_raw(&mut self) {
         let both = self.of_both_ways().as_secs_f64();
         let forward = self.one_way.and_then(|one_way| one_way.queueing()).map(Span::as_secs_f64);
@@ -179,7 +179,8 @@ impl Delays {
         self.raw = forward.map_or(both, |forward| forward.max(excess).min(both));
     }
 
-    /// Returns the queueing delay of the reverse path in seconds, as arrival times claim it, or zero if it is unknown.
+    /// Returns the queueing delay of the reverse path in seconds, as indicated by arrival times, or zero if it is
+    /// unknown.
     pub(crate) fn reverse(&self) -> f64 {
         let forward = self.one_way.and_then(|one_way| one_way.queueing());
         forward.map_or(0.0, |forward| self.of_both_ways().as_secs_f64() - forward.as_secs_f64()).max(0.0)
@@ -191,8 +192,8 @@ impl Delays {
         self.update_raw();
     }
 
-    /// Limits the jitter of the forward path to `most` seconds, or a small part of the RTT. What exceeds it counts as a
-    /// queue, which grows and falls again.
+    /// Limits the jitter of the forward path to `most` seconds, or a small part of the RTT. Variation above the limit
+    /// counts as a queue that grows and shrinks again.
     pub const fn limit_jitter(&mut self, most: f64) {
         self.most_jitter = most;
     }
@@ -224,8 +225,8 @@ impl Delays {
         self.floor = floor.as_secs_f64();
     }
 
-    /// Adds a queueing delay of `queueing` seconds to the floor, and the jitter, which is measured anew: a delay that has
-    /// changed once looks like jitter at first.
+    /// Adds a queueing delay of `queueing` seconds to the floor, and the jitter, which is measured again, because a
+    /// delay that has changed once initially looks like jitter.
     pub fn raise_floor(&mut self, queueing: f64) {
         self.floor += queueing + self.jitter();
         self.jitter = self.jitter.map(|jitter| Jitter { mean: 0.0, ..jitter });
@@ -278,7 +279,7 @@ impl Delays {
         self.least.get().is_some()
     }
 
-    /// Returns RTTstanding: the smallest RTT of half a round trip or, if ACKs come in bunches, of up to a round trip,
+    /// Returns RTTstanding: the smallest RTT of half a round trip or, if ACKs arrive in bunches, of up to a round trip,
     /// so that the samples at the beginning of a bunch do not count.
     pub fn standing(&self) -> Option<Span> {
         self.standing.get()
@@ -293,8 +294,8 @@ impl Delays {
         (self.raw - self.floor - self.jitter()).max(0.0)
     }
 
-    /// Returns the delay above RTTmin and the floor that each of both directions has, jitter included, in seconds, or zero if
-    /// it is unknown.
+    /// Returns the delay above RTTmin and the floor that is present in both directions, including jitter, in seconds,
+    /// or zero if it is unknown.
     pub(crate) fn of_each_way(&self) -> f64 {
         let reverse = self.reverse();
         let forward = self.of_both_ways().as_secs_f64() - reverse;

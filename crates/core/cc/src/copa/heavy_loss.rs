@@ -1,4 +1,4 @@
-//! The only response to losses in the default mode of the authors' code, to more than 30 %.
+//! Response to more than 30 % loss, the only response to losses in the default mode of the authors' code.
 
 use longhaul_units::{Bytes, Time};
 

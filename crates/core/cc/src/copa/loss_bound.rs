@@ -1,9 +1,8 @@
-//! Bound on the losses that Copa causes where no delay indicates them: at a policer, or a buffer of a few packets.
+//! Bound on the losses that Copa causes if no delay indicates them: at a policer, or a buffer of a few packets.
 //!
-//! If losses exceed the bound, the sender tests whether it causes them. It reduces the window to the amount
-//! delivered, and observes the data sent with the smaller window. If the losses decrease, the flow caused them, and
-//! the window stays at the delivered amount for some round trips. If not, the link causes them, and the window is
-//! restored.
+//! If losses exceed the bound, the sender tests whether it causes them. It reduces the window to the amount delivered,
+//! and observes the data sent with the smaller window. If the losses decrease, the flow caused them, and the window is
+//! kept at the delivered amount for some round trips. If not, the link causes them, and the window is restored.
 
 use longhaul_units::{Bytes, Span, Time};
 
@@ -36,7 +35,7 @@ const TRUST: Span = Span::from_secs(30);
 /// approaches while trials of a larger window give the same result. BBR probes at least every 63 round trips (draft-ietf-ccwg-bbr, "Time Scale
 /// for Bandwidth Probing").
 const HOLD: (u32, u32) = (16, 63);
-/// Minimum time for which it stays there if trials have the same result, for short RTTs (ibid.: 2 to 3 s).
+/// Minimum hold time if trials have the same result, for short RTTs (ibid.: 2 to 3 s).
 const LEAST_HOLD: Span = Span::from_secs(2);
 /// Two trials have the same result if the delivered amounts differ by less than this fraction.
 const ALIKE: f64 = 0.25;
@@ -125,7 +124,7 @@ struct Question {
     /// The window before and after it was reduced.
     before: f64,
     lowered: f64,
-    /// The loss rate before it was reduced, and the segments lost at a time.
+    /// The loss rate before it was reduced, and the number of segments lost at a time.
     rate: f64,
     burst: f64,
     /// Whether the test is repeated.
@@ -177,7 +176,7 @@ impl LossBound {
     }
 
     /// Processes a timeout. During a test, it shows that the flow causes the losses, since even retransmissions were
-    /// lost. A limit stays for the slow start that follows.
+    /// lost. A limit is kept for the slow start that follows.
     pub(super) fn on_timeout(&mut self, now: Time) {
         if let State::Asking { question, .. } = self.state {
             self.hold(now, question.lowered);
@@ -213,7 +212,7 @@ impl LossBound {
                 self.counts = Counts::since(now);
                 Answer::None
             }
-            // The test ends once enough data was sent; until then there is no change.
+            // The test ends once enough data has been sent; until then, nothing changes.
             State::Asking { question, .. } => {
                 let Question { before, rate, burst, again, .. } = question;
                 let expected = rate * self.counts.all() / (burst * mss);
@@ -222,8 +221,8 @@ impl LossBound {
                 }
                 let left = self.counts.rate();
                 let fell = left < FELL * rate;
-                // If too much is still lost, reduce further. If the losses fell, keep the limit. If two tests changed
-                // nothing, restore the window.
+                // If too much is still lost, reduce further. If the losses fell, keep the limit. If two tests had no
+                // effect, restore the window.
                 if exceeds && (fell || left > MOST_OF_LINK) {
                     self.ask(now, &round, mss, cwnd, standing)
                 } else if fell {

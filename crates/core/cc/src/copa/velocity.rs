@@ -1,7 +1,7 @@
 //! Copa's velocity: the speed of the window while it moves in one direction.
 
-/// Round trips for which the direction must be the same before the velocity doubles. In the steady state, it is the
-/// same for 2.5 round trips (section 2.1).
+/// Number of round trips for which the direction must be the same before the velocity doubles. In the steady state, it
+/// is the same for 2.5 round trips (section 2.1).
 pub(super) const STEADY_ROUNDS: u32 = 3;
 
 #[derive(Clone, Copy, Debug)]

@@ -1,22 +1,23 @@
-//! ACK frequency: fewer ACKs are requested where they fill a queue of the reverse path (RFC 5690 has the same aim).
+//! ACK frequency: fewer ACKs are requested if they fill a queue of the reverse path (with the same aim as RFC 5690).
 //!
-//! Where the peer does not grant it, nothing changes.
+//! If the peer does not grant it, nothing changes.
 
-/// Queueing delay of the reverse path from which fewer ACKs are requested: fraction of the RTT, and least in seconds.
+/// Queueing delay of the reverse path above which fewer ACKs are requested: fraction of the RTT, and minimum in
+/// seconds.
 pub(super) const LONG: (f64, f64) = (0.125, 0.005);
-/// Segments per ACK of a receiver that was not asked (RFC 5681, section 4.2), and at most.
+/// Segments per ACK of a receiver without a request (RFC 5681, section 4.2), and maximum.
 const RATIO: (u8, u8) = (2, 32);
 /// Minimum number of ACKs per window.
 const PER_WINDOW: f64 = 8.0;
 /// Round trips until a request shows an effect.
 const RESPONSE_ROUNDS: u32 = 2;
-/// Round trips without a queue after which more ACKs are requested again, at first and at most.
+/// Number of round trips without a queue after which more ACKs are requested again: initial value and maximum.
 const PATIENCE: (u32, u32) = (50, 800);
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Acks {
     ratio: u8,
-    /// Round trips since the last request, and without a queue.
+    /// Number of round trips since the last request, and number without a queue.
     since: u32,
     without: u32,
     /// Round trips without a queue after which more ACKs are requested.
@@ -56,7 +57,7 @@ impl Acks {
         (self.ratio, self.since, self.without) = (ratio, 0, 0);
     }
 
-    /// Returns the segments per ACK to request, or zero for as many as the peer sends unasked.
+    /// Returns the segments per ACK to request, or zero for the peer's default.
     pub(super) const fn ratio(&self) -> u8 {
         if self.ratio > RATIO.0 { self.ratio } else { 0 }
     }

@@ -7,8 +7,8 @@ use crate::{Ack, AckedSegment};
 
 /// Number of gaps that are kept.
 const GAPS: usize = 64;
-/// Number of the newest gaps that determine the capacity alone if most of them agree, so that a change of the link's
-/// rate is followed within a few round trips,
+/// Number of newest gaps that determine the capacity by themselves if most of them agree, so that a change of the
+/// link's rate is followed within a few round trips,
 const NEWEST: usize = 12;
 /// and how many of them must agree
 const AGREEING: usize = 9;
@@ -19,24 +19,25 @@ const LEAST: usize = 8;
 /// If more than one in this many gaps is zero, the peer's clock is too coarse.
 const COARSE: usize = 8;
 /// If receive offload merged more than one in this many of the newest 64 segments with others, the gaps of those that
-/// were not merged are longer than the path made them: a network card holds a segment for others, and shorter gaps merge.
+/// were not merged are longer than on the path: a network card holds a segment to wait for others, and merges segments
+/// with shorter gaps.
 const MERGED: u32 = 8;
 /// An estimate is valid for this long after the newest gap.
 const VALID: Span = Span::from_secs(10);
 /// Half of all gaps must be within this factor of the median. On links that delay packets at random, or deliver them in
-/// bunches, they are not, and there is no estimate.
+/// bunches, this is not the case, and there is no estimate.
 const SPREAD: f64 = 1.5;
-/// Jitter is at most this multiple of what the ninth decile of all gaps exceeds their median by. The difference of two
-/// delays that vary evenly in an interval has its ninth decile at 0.55 of it.
+/// Maximum jitter as a multiple of the difference between the ninth decile and the median of all gaps. The difference
+/// of two delays that are uniformly distributed in an interval has its ninth decile at 0.55 of the interval.
 const JITTER: f64 = 2.0;
-/// If more than one in this many gaps is shorter than this part of their mean, segments that are late hold up others, and
-/// the long gaps between those are rare.
+/// If more than one in this many gaps is shorter than this part of their mean, late segments hold up others, and long
+/// gaps between these are rare.
 const HELD_UP: (usize, f64) = (4, 0.125);
 
 /// Rates of the newest gaps.
 ///
-/// A FIFO queue does not separate neighbours that were sent together, no matter which flows fill it. Their gap shows
-/// the rate of the bottleneck, of which the flow's own delivery rate is only a share.
+/// A FIFO queue does not separate neighbouring segments that were sent together, regardless of the flows that fill it.
+/// Their gap shows the rate of the bottleneck, whereas the flow's own delivery rate is only a share of it.
 #[derive(Clone, Debug, Default)]
 pub struct Capacity {
     neighbours: Neighbours,
@@ -100,7 +101,7 @@ impl Capacity {
         let known = gaps.get_mut(..count).unwrap_or_default();
         known.sort_unstable_by(f64::total_cmp);
         let mean = known.iter().sum::<f64>() / count as f64;
-        // A gap of zero is shorter than any part.
+        // A gap of zero is shorter than any fraction of the mean.
         let held_up = known.iter().filter(|gap| **gap <= HELD_UP.1 * mean).count();
         let (median, long) = (known[count / 2], known[count - 1 - (count - 1) / 10]);
         (held_up <= count / HELD_UP.0).then_some(JITTER * (long - median))
@@ -131,7 +132,7 @@ impl Capacity {
                 return Some(median);
             }
         }
-        // Otherwise the median of all, if at least half of them are close to it.
+        // Otherwise, use the median of all gaps, if at least half of them are close to it.
         let mut all = self.rates.copied();
         let known = all.get_mut(..count).unwrap_or_default();
         known.sort_unstable_by(f64::total_cmp);

@@ -1,4 +1,4 @@
-//! Competitive mode: what CUBIC lacks beside other flows, and when the mode ends.
+//! Competitive mode: additions to CUBIC in competition with other flows, and the end of the mode.
 
 use longhaul_units::{Span, Time, math};
 
@@ -8,18 +8,19 @@ use crate::{Ack, Episode};
 
 /// Share of the capacity above which the flow is alone,
 const ALONE: f64 = 0.92;
-/// and for how many round trips, before the mode ends.
+/// and number of such round trips before the mode ends.
 const ALONE_ROUNDS: u32 = 3;
-/// Round trips with an empty queue before the mode ends.
+/// Number of round trips with an empty queue before the mode ends.
 const EMPTY_ROUNDS: u32 = 20;
-/// Multiple of K without a loss after which no flow fills the queue, besides the shortest gap between two trials.
+/// Multiple of K without a loss after which no flow fills the queue, in addition to the minimum gap between two trials.
 const LOSSLESS: f64 = 1.5;
-/// Time between two trials: at first, and the maximum if they fail.
+/// Time between two trials: initial value, and maximum if they fail.
 pub(super) const GAP: (Span, Span) = (Span::from_secs(5), Span::from_secs(40));
-/// Fraction of the window that a trial keeps at least, and the round trips for which it waits until the queue is gone.
+/// Minimum fraction of the window that a trial keeps, and number of round trips for which it waits for the queue to
+/// drain.
 const TRIAL: (f64, u32) = (0.1, 6);
-/// Share of the link above which the flow is held back. A flow with more than half is too aggressive for any number of
-/// others.
+/// Share of the link above which the flow is restrained. A flow with more than half is too aggressive towards any
+/// number of others.
 const HALF: f64 = 0.55;
 /// Fraction of the window kept at a loss above that share.
 const KEEP: f64 = 0.5;
@@ -32,7 +33,7 @@ const CUBIC: (f64, f64) = (0.3, 0.4);
 pub(super) struct Competition {
     /// Consecutive round trips in which the flow had the whole link and a queue.
     alone: u32,
-    /// Round trips that began since the queue became empty, and the time of that.
+    /// Number of round trips begun since the queue became empty, and the time at which it became empty.
     empty: u32,
     empty_since: Time,
     is_filled: bool,
@@ -40,7 +41,7 @@ pub(super) struct Competition {
     at_loss: f64,
     lost_at: Time,
     dips: Dips,
-    /// The trial in progress, the time of the last one, and the time between two.
+    /// The trial in progress, the time of the last one, and the time between two trials.
     trial: Option<Trial>,
     tried_at: Time,
     pub(super) gap: Span,
@@ -52,19 +53,19 @@ pub(super) struct Competition {
     at_round: f64,
 }
 
-/// The path as a flow sees it in a round trip.
+/// The path as observed by a flow in a round trip.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct View {
     pub(super) is_empty: bool,
-    /// Share of the capacity in the round trip that ends.
+    /// Share of the capacity in the completed round trip.
     pub(super) share: Option<f64>,
-    /// The window, and what all flows together have in flight, in segments.
+    /// The window, and the data in flight of all flows together, in segments.
     pub(super) window: f64,
     pub(super) held: f64,
 }
 
 impl Competition {
-    /// The mode begins at `now`, with at least `gap` between two trials.
+    /// Begins the mode at `now`, with at least `gap` between two trials.
     pub(super) fn new(now: Time, gap: Span) -> Self {
         Self {
             alone: 0,
@@ -93,7 +94,7 @@ impl Competition {
         trial.min(self.halved.unwrap_or(f64::INFINITY)).min(self.dips.limit())
     }
 
-    /// Forgets the last dip: what is in flight after a timeout says nothing about the others.
+    /// Forgets the last dip: the data in flight after a timeout provides no information about other flows.
     pub(super) fn on_timeout(&mut self) {
         self.dips = Dips::default();
     }
@@ -103,16 +104,16 @@ impl Competition {
         self.dips.on_ack(ack, rtt, capacity);
     }
 
-    /// Begins the trial that `trial` returns if the last dip has shown that the others are of this kind. Otherwise begins a
-    /// dip from a window of `window` bytes if the queue has just overflowed, and with it the trial if the flow has more
-    /// than half of the link.
+    /// Begins the trial that `trial` returns if the last dip has shown that the other flows are also `copa-cubic`.
+    /// Otherwise, if the queue has just overflowed, begins a dip from a window of `window` bytes, together with the
+    /// trial if the flow has more than half of the link.
     pub(super) fn on_queue(&mut self, ack: &Ack<'_>, delay: Delay, window: f64, trial: impl FnOnce() -> Option<Trial>) {
         let is_evidence = self.dips.take_evidence() && delay.queueing > 2.0 * delay.empty;
         if self.trial.is_some() {
             return;
         }
         let is_apart = ack.now.since(self.tried_at) >= self.gap;
-        // Evidence that was wrong is not trusted again soon.
+        // After wrong evidence, the next evidence is not trusted for some time.
         let mut is_due = is_evidence && (is_apart || self.gap <= GAP.0);
         if is_due {
             self.dips.on_trial();
@@ -126,9 +127,9 @@ impl Competition {
         }
     }
 
-    /// Processes an ACK during a trial. If the queue is gone, up to a delay of `empty` seconds, returns the trial. If
-    /// not, the next trial follows later. A queue that is gone only because the path's RTT turned out to be shorter is not
-    /// gone.
+    /// Processes an ACK during a trial. If the queue has drained, up to a delay of `empty` seconds, returns the trial.
+    /// Otherwise, the next trial follows later. A queue that seems to have drained only because the path's RTT turned
+    /// out to be shorter does not count.
     pub(super) fn on_trial_ack(&mut self, ack: &Ack<'_>, queueing: f64, base: f64, empty: f64) -> Option<Trial> {
         let trial = self.trial.as_mut()?;
         if !trial.on_ack(ack, queueing, base) {
@@ -141,9 +142,9 @@ impl Competition {
         trial
     }
 
-    /// Holds the flow to half of the link: with a larger share, the window grows by at most a segment per round trip,
+    /// Limits the flow to half of the link: with a larger share, the window grows by at most a segment per round trip,
     /// and a loss halves it. CUBIC's window was `before` bytes prior to this ACK, and is `window` now; `share` is the
-    /// share of the capacity in the round trip that ends. Returns the window from which CUBIC has to begin again.
+    /// share of the capacity in the completed round trip. Returns the window from which CUBIC has to start again.
     pub(super) fn hold(
         &mut self,
         ack: &Ack<'_>,
@@ -175,8 +176,8 @@ impl Competition {
         held
     }
 
-    /// Processes an ACK. Returns whether the mode ends: the flow has the whole link; the others respond to delay; or the
-    /// queue stays empty, or without a loss, for longer than CUBIC flows would leave it.
+    /// Processes an ACK. Returns whether the mode ends: the flow has the whole link, the others respond to delay, or
+    /// the queue has remained empty or without loss for longer than CUBIC flows would allow.
     pub(super) fn is_over(&mut self, ack: &Ack<'_>, view: &View) -> bool {
         let View { is_empty, share, window, held } = *view;
         if ack.newly_lost.0 > 0 {
@@ -197,7 +198,7 @@ impl Competition {
     }
 }
 
-/// Returns the time after a trial that is twice as long as `gap`.
+/// Returns the next time between trials, twice as long as `gap`.
 pub(super) fn longer(gap: Span) -> Span {
     (gap * 2).min(GAP.1)
 }

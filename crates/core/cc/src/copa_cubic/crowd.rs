@@ -1,11 +1,12 @@
-//! Many flows with a few segments each. A queue that holds two segments of each, with the usual oscillation, may be
-//! longer than the router's memory, or than its AQM permits.
+//! Many flows with a few segments each. Two queued segments per flow, with the usual oscillation, may exceed the
+//! router's buffer, or the queue that its AQM permits.
 
 use super::CopaCubic;
 
-/// Many flows with a few segments each cause losses that none of them ends by a smaller window: minimum loss rate now and
-/// at the last test of that, maximum window in segments, and maximum share of the capacity, if it is known. More than
-/// half of the link cannot be one of many shares. The window also limits where a flow keeps less in the queue.
+/// Conditions under which losses are attributed to many flows with a few segments each, none of which can end them by a
+/// smaller window: minimum current loss rate and loss rate at the last such test, maximum window in segments, and
+/// maximum share of the capacity, if known. A flow with more than half of the link is not one of many. The maximum
+/// window also applies to flows that keep less in the queue.
 const CROWD: Conditions = Conditions { losses: 0.05, lasting: 0.04, segments: 40.0, share: 0.6 };
 
 /// Conditions of a crowd.
@@ -17,15 +18,15 @@ struct Conditions {
     share: f64,
 }
 
-/// Factor of the kept part at a loss in a full queue or at an ECN mark.
+/// Factor applied to the kept fraction at a loss in a full queue or at an ECN mark.
 const KEEP: f64 = 0.7;
-/// Minimum of that part after a loss, and after a mark. An AQM that has to mark all the time drops what cannot be marked:
-/// SYNs and retransmissions (RFC 3168, sections 6.1.1 and 6.1.5).
+/// Minimum of that fraction after a loss, and after a mark. An AQM that has to mark continuously drops packets that
+/// cannot be marked: SYNs and retransmissions (RFC 3168, sections 6.1.1 and 6.1.5).
 const LEAST: (f64, f64) = (0.5, 0.1);
-/// Increase of the kept part per round trip.
+/// Increase of the kept fraction per round trip.
 const RECOVERY: f64 = 0.01;
 
-/// Part of Copa's segments in the queue that the flow keeps.
+/// Fraction of Copa's queued segments that the flow keeps.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Crowd {
     kept: f64,
@@ -63,7 +64,7 @@ impl Crowd {
 }
 
 impl CopaCubic {
-    /// Returns whether the flow is one of many that lose much, and that only respond to this together.
+    /// Returns whether the flow is one of many with high losses, which can reduce these only together.
     pub(super) fn is_crowded(&self, share: Option<f64>) -> bool {
         self.losses.recent() > CROWD.losses
             && self.copa.loss_bound.link > CROWD.lasting

@@ -1,4 +1,4 @@
-//! Copa's mode: what is added to Copa while it controls the window.
+//! Cruise mode: additions to Copa while it controls the window.
 
 use longhaul_units::{Bytes, Span, Time};
 
@@ -6,25 +6,27 @@ use super::trial::Trial;
 use super::{ALONE, CopaCubic, HOST_DELAY, KEPT, LEVEL, Mode, UNTOUCHED};
 use crate::{Ack, Episode, Path};
 
-/// Round trips with a queue after which its cause is tested even if it is short.
+/// Number of round trips with a queue after which its cause is tested even if it is short.
 const PATIENCE: u32 = 50;
-/// Window in segments up to which no queue is tested only because the flow is new. It has not filled one.
+/// Maximum window in segments for which a queue is not tested merely because the flow is new, as such a window has not
+/// filled it.
 const NEWCOMER_WINDOW: f64 = 20.0;
-/// Round trips for which a trial waits until the queue is gone. Flows of the same kind begin theirs within a few round trips.
+/// Number of round trips for which a trial waits for the queue to drain. Other `copa-cubic` flows begin their trials
+/// within a few round trips.
 const TRIAL_ROUNDS: u32 = 6;
-/// Round trips for which the flow gives way to see the RTT without a queue.
+/// Number of round trips for which the flow reduces its window to measure the RTT without a queue.
 const LOOK_ROUNDS: u32 = 4;
 /// Minimum number of round trips between two queues that are assumed to be the flow's own, without a trial.
 const OWN_QUEUE_ROUNDS: u32 = 20;
-/// Fraction of what the path holds below which the link is unused,
+/// Fraction of the path's capacity below which the link counts as unused,
 const UNUSED: f64 = 0.8;
 /// and up to which the window grows quickly.
 const GROW_TO: f64 = 0.95;
-/// Round trips with an empty queue after which the window grows quickly, and if the flow has been alone within the last
-/// rounds: then the link has become faster.
+/// Number of round trips with an empty queue after which the window grows quickly, in general, and if the flow has
+/// recently been alone, which means that the link has become faster.
 const UNUSED_ROUNDS: (u32, u32) = (10, 1);
 const RECENT_ROUNDS: u32 = 8;
-/// Maximum of the former, which doubles each time that a queue ends the growth early.
+/// Maximum of the first number, which doubles each time a queue ends the growth early.
 const MOST_PATIENCE: u32 = 640;
 /// Maximum growth if the capacity is unknown.
 const CAREFUL: f64 = 1.25;
@@ -34,7 +36,7 @@ const HYSTART: (f64, f64, f64) = (0.125, 0.004, 0.016);
 /// Minimum window in segments after a mark, and minimum limit of slow start after a timeout. With one segment in flight, each
 /// loss is a timeout.
 const LEAST_SEGMENTS: f64 = 2.0;
-/// Round trips in which slow start, or a raised window, causes losses.
+/// Number of round trips in which losses are attributed to slow start or a raised window.
 pub(super) const OVERSHOOT_ROUNDS: u32 = 3;
 /// Fraction of the window kept at a loss in a full queue (RFC 9438), and on an ECN mark (RFC 8511).
 const KEEP: (f64, f64) = (0.7, 0.85);
@@ -43,7 +45,7 @@ const LEAST_QUEUE: f64 = 1.0 / 16.0;
 /// Time after competitive mode in which the flow returns to it if its rate falls below this fraction.
 const REGRET: Span = Span::from_secs(5);
 const LOST_OUT: f64 = 0.6;
-/// Fraction of the RTT that a queue exceeds if it is tested, at whatever rate.
+/// Fraction of the RTT above which a queue is tested regardless of the rate.
 const LONG: f64 = 0.5;
 
 #[derive(Clone, Copy, Debug)]
@@ -57,21 +59,21 @@ pub(super) struct Cruise {
     raw: f64,
     /// Consecutive round trips in which the link was unused.
     unused: u32,
-    /// Window in bytes at which slow start ends, and the same before the last timeout.
+    /// Window in bytes at which slow start ends, and its value before the last timeout.
     grow_to: f64,
     before_timeout: f64,
     /// Consecutive round trips in which the link must be unused before the window grows quickly.
     patience: u32,
-    /// Round trips since the flow had the whole link, and since a queue was assumed to be its own.
+    /// Number of round trips since the flow had the whole link, and since a queue was assumed to be its own.
     since_alone: u32,
     since_own_queue: u32,
-    /// Remaining round trips in which slow start, or a raised window, causes losses.
+    /// Remaining round trips in which losses are attributed to slow start or a raised window.
     pub(super) overshoot: u32,
     /// Remaining round trips in which a queue is tested at once, because the flow has just begun.
     pub(super) newcomer: u32,
-    /// When competitive mode ended because others made room, and the rate then.
+    /// Time at which competitive mode ended because other flows yielded, and the rate at that time.
     pub(super) competed: Option<(Time, f64)>,
-    /// Total delivered bytes up to which marks belong to a response that was made.
+    /// Total delivered bytes up to which marks belong to an earlier response.
     marked_until: Option<Bytes>,
 }
 
@@ -97,19 +99,19 @@ impl Default for Cruise {
 }
 
 impl Cruise {
-    /// Begins anew on a route that may be another.
+    /// Starts again on a route that may have changed.
     pub(super) const fn on_route(&mut self) {
         self.patience = UNUSED_ROUNDS.0;
     }
 
-    /// Lets the next slow start end by the queue alone.
+    /// Makes the queue alone end the next slow start.
     pub(super) const fn grow_without_limit(&mut self) {
         self.grow_to = f64::INFINITY;
     }
 
-    /// Lets slow start after a timeout end at the window of `window` bytes that the path did not hold, two segments at least.
-    /// If that was in such a slow start, at no less than half of its limit. RFC 5681, section 3.1, resumes slow start up to
-    /// a half.
+    /// Makes slow start after a timeout end at `window` bytes, which the path did not hold, but at no less than two
+    /// segments. If the timeout occurred in such a slow start, the end is at no less than half of its limit. RFC 5681,
+    /// section 3.1, resumes slow start up to a half.
     pub(super) fn on_timeout(&mut self, window: f64, in_slow_start: bool, mss: f64) {
         self.before_timeout = self.grow_to;
         let half = if in_slow_start && self.grow_to.is_finite() { self.grow_to / 2.0 } else { 0.0 };
@@ -135,7 +137,7 @@ impl CopaCubic {
         } else if grew && self.copa.cwnd >= self.cruise.grow_to {
             self.copa.take_over(self.cruise.grow_to, false);
         }
-        // Losses of slow start or a raised window say nothing about the window that remains.
+        // Losses caused by slow start or a raised window provide no information about the resulting window.
         if ack.round_start && self.cruise.overshoot > 0 {
             self.cruise.overshoot -= 1;
             self.copa.loss_bound.rest();
@@ -159,7 +161,7 @@ impl CopaCubic {
         }
     }
 
-    /// Sets the window to what the path holds, so that the queue of slow start is gone after a round trip. The delivery
+    /// Sets the window to the path's capacity, so that the queue of slow start drains within a round trip. The delivery
     /// rate lags behind the window by a round trip, in which the window has doubled.
     fn after_slow_start(&mut self, ack: &Ack<'_>) {
         let window = self.copa.cwnd;
@@ -199,7 +201,7 @@ impl CopaCubic {
         rate.map(|rate| 2.0 * KEPT * self.mss.as_f64() / rate)
     }
 
-    /// Returns the same for the current rate, or zero if that is unknown.
+    /// Returns [`kept_queueing`](Self::kept_queueing) for the current rate, or zero if that is unknown.
     fn usual_queueing(&self) -> f64 {
         self.kept_queueing(self.rounds.rate()).unwrap_or_default()
     }
@@ -250,8 +252,8 @@ impl CopaCubic {
         }
     }
 
-    /// Returns the rate that the flow had in competitive mode if it has lost much of it since then. The others did not
-    /// make room.
+    /// Returns the rate that the flow had in competitive mode if it has lost much of it since then. This means that the
+    /// other flows did not yield.
     fn has_lost_out(&mut self, ack: &Ack<'_>) -> Option<f64> {
         let (at, rate) = self.cruise.competed?;
         let is_over = ack.now.since(at) > REGRET;
@@ -260,15 +262,16 @@ impl CopaCubic {
         (has_lost && !is_over).then_some(rate)
     }
 
-    /// Returns the queueing delay up to which a queue is what Copa keeps, in seconds. The rate is that of the last empty
-    /// queue if that is higher: where others fill the queue, the flow gives way, and would take their queue for what Copa
-    /// keeps at its own shrinking rate.
+    /// Returns the maximum queueing delay, in seconds, of a queue that Copa itself keeps. The rate used is that at the
+    /// last empty queue if that was higher: if others fill the queue, the flow's rate decreases, and their queue would
+    /// otherwise be attributed to Copa at that decreasing rate.
     pub(super) fn tested_queueing(&self) -> f64 {
         let before = self.kept_queueing(self.cruise.unfilled_rate).unwrap_or(f64::INFINITY);
         self.usual_queueing().min(before).min(LONG * self.base().as_secs_f64())
     }
 
-    /// Finds the cause of a queue that remains. A queue of what Copa keeps needs none, unless it remains for long.
+    /// Finds the cause of a queue that remains. A queue that Copa itself keeps needs no cause, unless it remains for a
+    /// long time.
     fn on_filled(&mut self, share: Option<f64>, is_new: bool) {
         let queueing = self.copa.delays.queueing();
         let is_due = is_new || queueing > self.tested_queueing() || self.copa.competition.filled > PATIENCE;
@@ -279,13 +282,13 @@ impl CopaCubic {
             self.cruise.since_own_queue = 0;
             return self.copa.take_over(window.min(self.window_for(rate)), false);
         }
-        // Without the whole link, a delay that does not change may be a full queue of others.
+        // If the flow does not have the whole link, a constant delay may be a full queue of other flows.
         let is_alone = share.is_some_and(|share| share > ALONE);
         let trial = Trial::new(window, rate, self.base().as_secs_f64(), queueing, is_alone);
         self.mode = Mode::Trial(trial.waiting(TRIAL_ROUNDS));
     }
 
-    /// Returns the bytes that the path holds without a queue.
+    /// Returns the number of bytes that the path holds without a queue.
     pub(super) fn held(&self) -> Option<f64> {
         Some(self.capacity.rate()? * (self.base().as_secs_f64() + self.silence()))
     }

@@ -1,8 +1,8 @@
-//! Dips, by which flows of this kind recognise each other in a full queue.
+//! Dips, by which `copa-cubic` flows recognise each other in a full queue.
 //!
-//! After each overflow of the queue, the window is halved for a few round trips, and then restored. The queue shows what
-//! the others have in flight. Flows of this kind restore their windows at the same time; CUBIC flows need seconds for that
-//! (RFC 9438).
+//! After each overflow of the queue, the window is halved for a few round trips, and then restored. The queue shows the
+//! data that other flows have in flight. `copa-cubic` flows restore their windows at the same time, whereas CUBIC flows
+//! need seconds for this (RFC 9438).
 
 use crate::{Ack, SendLimit};
 
@@ -12,16 +12,18 @@ const ROUNDS: u32 = 3;
 const APART: u32 = 10;
 /// The queue has overflowed if its delay falls to this fraction of its maximum.
 const FALLEN: f64 = 0.8;
-/// Others are of this kind if they reduced what they have in flight by more than this fraction in a dip, and have more
-/// in flight after so many round trips. The RTT of an ACK is that of the bytes that were in flight a round trip before:
-/// while the flow's own window returns, the others seem to have less than they have, those of CUBIC 0.6 to 0.9 of it.
+/// Other flows count as `copa-cubic` if they reduced their data in flight by more than this fraction in a dip, and have
+/// more in flight after this many round trips. The RTT of an ACK belongs to the bytes in flight one round trip earlier:
+/// while the flow's own window returns, the others appear to have less in flight than they do, and CUBIC flows 0.6 to
+/// 0.9 of it.
 const REDUCED: f64 = 0.3;
 const RESTORED: u32 = 3;
-/// Reduction of the others' windows from which on they gave way, in how many dips, at most so many round trips apart.
+/// Reduction of the other flows' windows at which they count as having yielded, the number of such dips required, and
+/// the maximum number of round trips between them.
 const GIVES_WAY: f64 = 0.1;
 const YIELDS: u32 = 3;
 const SOON: u32 = 20;
-/// A CUBIC flow's decrease by 0.3 empties a queue of up to this fraction of the RTT without it.
+/// A CUBIC flow's decrease by 0.3 empties a queue of up to this fraction of the RTT without queue.
 const EMPTIED: f64 = 0.43;
 
 /// Delays of the path in seconds.
@@ -44,7 +46,7 @@ struct Dip {
     rounds: u32,
 }
 
-/// What the others had in flight at the end of a dip, in bytes.
+/// Data that the other flows had in flight at the end of a dip, in bytes.
 #[derive(Clone, Copy, Debug)]
 struct Ended {
     others: f64,
@@ -54,18 +56,18 @@ struct Ended {
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Dips {
-    /// Maximum queueing delay since the last dip, and the RTT then.
+    /// Maximum queueing delay since the last dip, and the RTT at that time.
     peak: (f64, f64),
     dip: Option<Dip>,
-    /// The last dip, until it shows whether the others are of this kind.
+    /// The last dip, until it shows whether the other flows are `copa-cubic`.
     ended: Option<Ended>,
     /// Round trips since the last dip began.
     since: u32,
-    /// Whether the queue of the last overflow was longer than what a CUBIC flow's decrease removes.
+    /// Whether the queue of the last overflow was longer than a CUBIC flow's decrease can remove.
     pub(super) was_long: bool,
-    /// Whether the others have just restored their windows.
+    /// Whether the other flows have just restored their windows.
     is_evidence: bool,
-    /// Consecutive dips, each soon after the one before, in which the others gave way.
+    /// Number of consecutive dips, each soon after the previous one, in which the other flows yielded.
     yields: u32,
     is_soon: bool,
 }
@@ -81,8 +83,8 @@ impl Dips {
         self.yields >= YIELDS
     }
 
-    /// Returns whether the queue has just overflowed: this flow lost segments (`has_lost`), or the delay has fallen,
-    /// which all flows see.
+    /// Returns whether the queue has just overflowed: this flow lost segments (`has_lost`), or the delay has decreased,
+    /// which all flows observe.
     pub(super) fn has_overflowed(&mut self, has_lost: bool, delay: Delay) -> bool {
         if delay.queueing > self.peak.0 {
             self.peak = (delay.queueing, delay.rtt);
@@ -91,12 +93,12 @@ impl Dips {
         self.dip.is_none() && self.since >= APART && (has_lost || has_fallen)
     }
 
-    /// Returns whether the last dip has just shown others of this kind.
+    /// Returns whether the last dip has just revealed other `copa-cubic` flows.
     pub(super) const fn take_evidence(&mut self) -> bool {
         std::mem::replace(&mut self.is_evidence, false)
     }
 
-    /// A trial begins: a queue that decreases by it has not overflowed.
+    /// Begins a trial; a queue that decreases because of it has not overflowed.
     pub(super) const fn on_trial(&mut self) {
         self.peak = (0.0, 0.0);
     }
@@ -118,7 +120,7 @@ impl Dips {
         if let (true, Some(ended)) = (ack.round_start, &mut self.ended) {
             ended.rounds += 1;
             if ended.rounds >= RESTORED {
-                // An application that pauses leaves room that no other flow fills.
+                // If the application pauses, no other flow fills the free capacity.
                 let is_known = ack.limit != SendLimit::App;
                 self.is_evidence =
                     is_known && capacity.is_some_and(|capacity| capacity * rtt - in_flight > ended.others);
@@ -141,8 +143,8 @@ impl Dips {
 }
 
 impl Dip {
-    /// Returns what the others have in flight, in bytes, and the fraction by which they reduced it, over a link of
-    /// `capacity` bytes per second.
+    /// Returns the data in flight of the other flows, in bytes, and the fraction by which they reduced it, over a link
+    /// of `capacity` bytes per second.
     fn others(&self, capacity: f64) -> (f64, f64) {
         let before = capacity * self.rtt - self.window;
         let after = capacity * self.last.0 - self.last.1;

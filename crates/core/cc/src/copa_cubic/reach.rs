@@ -1,9 +1,9 @@
 //! Growth where jitter hides the queue.
 //!
-//! Copa keeps the window at which the queueing delay has its target. Where jitter exceeds that delay, the window is a
-//! small part of what the path holds. It is therefore raised for two round trips: if the delivery rate follows and the
-//! mean RTT does not, the path holds more. The window is then kept, and raised again; it decays slowly, and is Copa's
-//! again once the mean RTT rises.
+//! Copa keeps the window at which the queueing delay has its target. If jitter exceeds that delay, the window is a
+//! small fraction of the path's capacity. It is therefore raised for two round trips: if the delivery rate follows and
+//! the mean RTT does not, the path holds more. The window is then kept, and raised again; it decays slowly, and Copa
+//! determines it again once the mean RTT rises.
 
 use longhaul_units::Bytes;
 
@@ -13,20 +13,20 @@ use crate::Ack;
 
 /// Factor of the window.
 const RAISE: f64 = 1.25;
-/// Part of the raise by which the delivery rate must rise, and by which the mean RTT may.
+/// Fraction of the raise by which the delivery rate must increase, and fraction by which the mean RTT may increase.
 const FOLLOWS: f64 = 0.5;
 const STAYS: f64 = 0.25;
 /// Loss rate that the raise may add.
 const LOSSES: f64 = 0.01;
-/// Round trips until the window is raised: at first, and after many attempts that failed.
+/// Number of round trips until the window is raised: initially, and after many failed attempts.
 const WAIT: (u32, u32) = (4, 64);
 /// Minimum window in segments. The mean of a few RTT samples is not precise enough.
 const LEAST: f64 = 20.0;
-/// Factor per round trip of the window that is kept, so that flows that have more than others give way.
+/// Factor per round trip applied to the kept window, so that flows with more than their share yield.
 const DECAY: f64 = 0.98;
-/// A window below this part of that before the ACK is a response to losses or marks.
+/// A window below this fraction of the window before the ACK indicates a response to losses or marks.
 const CUT: f64 = 0.9;
-/// Part of the RTT above which a queue is not explained by jitter.
+/// Fraction of the RTT above which a queue is not explained by jitter.
 const QUEUE: f64 = 0.125;
 
 #[derive(Clone, Copy, Debug)]
@@ -58,7 +58,7 @@ impl Round {
 enum Step {
     /// Round trips until the window is raised.
     Wait(u32),
-    /// The window is raised. It is judged after so many more round trips.
+    /// The window is raised. It is judged after this many more round trips.
     Raised { rounds: u32, before: Round },
 }
 
@@ -68,7 +68,7 @@ pub(super) struct Reach {
     wait: u32,
     /// The round trip of the last window that the path held, decayed since.
     held: Option<Round>,
-    /// Sum in seconds and number of RTT samples, and bytes delivered and lost, in this round trip.
+    /// Sum (in seconds) and number of RTT samples, and number of bytes delivered and lost, in this round trip.
     rtts: (f64, u32),
     delivered: Bytes,
     lost: Bytes,
@@ -165,8 +165,8 @@ impl CopaCubic {
             && self.copa.delays.jitter() > KEPT * self.mss.as_f64() / rate
     }
 
-    /// Raises and holds the window where jitter hides the queue. `before` is the window before this ACK, in bytes: a
-    /// response to losses or marks stands.
+    /// Raises and holds the window if jitter hides the queue. `before` is the window before this ACK, in bytes: a
+    /// response to losses or marks is preserved.
     pub(super) fn on_reach_ack(&mut self, ack: &Ack<'_>, before: f64) {
         let is_cut = self.copa.cwnd < CUT * before;
         if !self.config.reach
@@ -189,7 +189,7 @@ impl CopaCubic {
                 self.copa.hold(window, window);
             }
             if matches!(self.reach.step, Step::Raised { rounds: 1.., .. }) {
-                // Its losses say nothing about the window that remains.
+                // Losses of the raised window provide no information about the resulting window.
                 self.cruise.overshoot = OVERSHOOT_ROUNDS;
             }
         }

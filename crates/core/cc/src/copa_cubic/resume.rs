@@ -5,17 +5,18 @@ use longhaul_units::{Span, Time};
 use super::{CopaCubic, Crowd, Mode, Reach};
 use crate::{Path, initial_window};
 
-/// Idle period up to which the path is assumed to hold as much as before.
+/// Maximum idle period after which the path is assumed to hold as much as before.
 const LONGEST: Span = Span::from_secs(60);
-/// Minimum RTT from which this saves time worth mentioning: idle periods are longer than the retransmission timeout.
+/// Minimum RTT for which this saves a significant amount of time: idle periods are longer than the retransmission
+/// timeout.
 const LEAST_RTT: Span = Span::from_millis(10);
-/// Minimum fraction of what the path holds. From less, slow start uses the whole path no sooner than another start, which
-/// measures it in a round trip.
+/// Minimum fraction of the path's capacity. From a smaller window, slow start fills the path no sooner than a new
+/// start, which measures the path in one round trip.
 const LEAST: f64 = 1.0 / 3.0;
 
 impl CopaCubic {
-    /// Returns the window in bytes to resume with after an idle period: what was delivered in a round trip before it, if
-    /// that is much of what the path holds and no other flow filled the queue.
+    /// Returns the window in bytes with which to resume after an idle period: the bytes delivered in a round trip
+    /// before it, if that is a large part of the path's capacity and no other flow filled the queue.
     pub(super) fn kept_window(&self, idle: Span) -> Option<f64> {
         let held = self.held().filter(|_| idle < LONGEST && self.base() >= LEAST_RTT)?;
         let most = match self.mode {
@@ -27,9 +28,9 @@ impl CopaCubic {
         (window >= LEAST * held).then_some(window)
     }
 
-    /// Returns whether a new controller would behave alike after an idle period: this one would start with the same window,
-    /// and has found nothing about the path since it started, or only what is too old. Without pacing, CUBIC keeps its
-    /// threshold.
+    /// Returns whether a new controller would behave identically after an idle period: this one would start with the
+    /// same window, and has learned nothing about the path since it started, or only outdated information. Without
+    /// pacing, CUBIC keeps its threshold.
     pub(super) fn is_like_new_after(&self, idle: Span) -> bool {
         let initial = initial_window::rfc6928(self.mss, initial_window::DEFAULT_SEGMENTS);
         let has_found = match self.mode {
@@ -40,7 +41,7 @@ impl CopaCubic {
         self.paced && self.window() >= initial.as_f64() && (!has_found || idle >= LONGEST)
     }
 
-    /// Resumes with a window of `window` bytes, which leaves within a round trip, and continues in slow start.
+    /// Resumes with a window of `window` bytes, which is sent within a round trip, and continues in slow start.
     pub(super) fn resume(&mut self, window: f64, now: Time, path: &Path) {
         (self.reach, self.crowd) = (Reach::default(), Crowd::default());
         self.begin_cruise(window, true);

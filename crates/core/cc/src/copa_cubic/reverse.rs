@@ -1,34 +1,34 @@
-//! Trust in the delay of the reverse path, which the receiver's arrival times claim.
+//! Trust in the delay of the reverse path that is derived from the receiver's arrival times.
 //!
 //! A receiver that reports each segment as arriving a fixed time after its transmission makes the queue of the forward
-//! path look like one of the reverse path. Honest ones have such a queue for a few round trips, until fewer ACKs are
-//! requested.
+//! path look like one of the reverse path. With honest receivers, such a queue lasts for a few round trips, until fewer
+//! ACKs are requested.
 
 use super::acks::LONG;
 
-/// Round trips for which a long queue of the reverse path is believed.
+/// Number of round trips for which a long queue of the reverse path is trusted.
 const CREDIT: f64 = 20.0;
-/// Number of such round trips as which one with a loss counts.
+/// Number of such round trips for which a round trip with a loss counts.
 const LOSSY: f64 = 5.0;
-/// Consecutive round trips without a long queue, after which one is believed again.
+/// Number of consecutive round trips without a long queue after which one is trusted again.
 const RESTORED: u32 = 200;
 
-/// Fraction of the RTT above which jitter and bunches of ACKs conceal a queue, where they also conceal the capacity.
+/// Fraction of the RTT above which jitter and bunches of ACKs conceal a queue, if they also conceal the capacity.
 const DISTURBED: f64 = 0.3;
 
-/// Minimum RTT, in seconds, below which a long delay is that of a busy host rather than of a queue, and how long an ACK waits
-/// there at most: until one of a thousand connections has its turn.
+/// Minimum RTT, in seconds, below which a long delay is attributed to a busy host rather than a queue, and maximum time
+/// that an ACK waits on such a host, until one of a thousand connections is served.
 const NEAR: f64 = 0.005;
 const BUSY_HOST: f64 = 0.05;
 
-/// Decides whether a long queue of the reverse path is believed.
+/// Decides whether a long queue of the reverse path is trusted.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reverse {
-    /// Round trips for which it is still believed.
+    /// Remaining round trips for which it is trusted.
     credit: f64,
-    /// Consecutive round trips without a long queue.
+    /// Number of consecutive round trips without a long queue.
     without: u32,
-    /// Delay of the reverse path in seconds that is no queue, because it did not respond to a trial.
+    /// Delay of the reverse path, in seconds, that is not a queue because it did not respond to a trial.
     floor: f64,
     has_lost: bool,
 }
@@ -39,16 +39,16 @@ impl Default for Reverse {
     }
 }
 
-/// A path as arrival times show it, in seconds.
+/// Delays of a path as measured with arrival times, in seconds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Claim {
-    /// Delay of the reverse path above the minimum, and the queueing delay in it.
+    /// Delay of the reverse path above the minimum, and the part of it that is queueing delay.
     pub(super) delay: f64,
     pub(super) queueing: f64,
     /// RTT without a queue of the forward path, and minimum RTT.
     pub(super) base: f64,
     pub(super) least: f64,
-    /// Silence between ACKs that come in bunches.
+    /// Silence between bunches of ACKs.
     pub(super) silence: f64,
     pub(super) jitter: f64,
     /// Whether arrival times disagree about the capacity.
@@ -56,7 +56,7 @@ pub(super) struct Claim {
 }
 
 impl Claim {
-    /// Returns the queueing delay that bunches of ACKs, jitter and hosts explain.
+    /// Returns the queueing delay that can be explained by bunches of ACKs, jitter and hosts.
     fn short(&self) -> f64 {
         let always = if self.least < NEAR { BUSY_HOST } else { LONG.1 };
         always.max(LONG.0 * self.base) + self.silence
@@ -67,25 +67,26 @@ impl Claim {
         self.queueing > self.short()
     }
 
-    /// Returns whether the delays of the two directions cannot be told apart: jitter and bunches of ACKs are long
-    /// compared with the RTT, and arrival times disagree about the capacity, too.
+    /// Returns whether the delays of the two directions cannot be distinguished: jitter and bunches of ACKs are long
+    /// compared with the RTT, and arrival times also disagree about the capacity.
     fn is_disturbed(&self) -> bool {
         self.is_scattered && self.silence + self.jitter > DISTURBED * self.base
     }
 }
 
 impl Reverse {
-    /// Returns what `delay` seconds of the reverse path contain of a queue.
+    /// Returns the part of a reverse-path delay of `delay` seconds that is caused by a queue.
     pub(super) fn queueing(&self, delay: f64) -> f64 {
         (delay - self.floor).max(0.0)
     }
 
-    /// Counts a delay of `delay` seconds, which did not respond to a trial, as no queue: the route has become longer.
+    /// Counts a delay of `delay` seconds, which did not respond to a trial, as part of the route, which has become
+    /// longer.
     pub(super) const fn raise_floor(&mut self, delay: f64) {
         self.floor = delay;
     }
 
-    /// Processes a timeout, after which the route may be another.
+    /// Processes a timeout, after which the route may have changed.
     pub(super) fn on_timeout(&mut self) {
         *self = Self { floor: self.floor, ..Self::default() };
     }
@@ -95,7 +96,7 @@ impl Reverse {
         self.has_lost = true;
     }
 
-    /// Handles the end of a round trip. Returns the delay of the reverse path that is believed at most, in seconds.
+    /// Handles the end of a round trip. Returns the maximum trusted delay of the reverse path, in seconds.
     pub(super) fn on_round(&mut self, claim: Claim) -> f64 {
         let cost = if std::mem::take(&mut self.has_lost) { LOSSY } else { 1.0 };
         if claim.is_long() {

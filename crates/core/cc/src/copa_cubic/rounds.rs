@@ -4,7 +4,8 @@ use longhaul_units::{Bytes, Time};
 
 use crate::Ack;
 
-/// Complete round trips whose deliveries count after an idle period: the last ones of a message may carry only its end.
+/// Complete round trips whose deliveries count after an idle period: the last round trips of a message may carry only
+/// its end.
 const KEPT_ROUNDS: usize = 4;
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -35,7 +36,7 @@ impl Rounds {
         (self.began, self.is_limited) = (Some((ack.now, ack.total_delivered)), ack.cwnd_limited);
     }
 
-    /// Returns the most bytes delivered in one of the last round trips, the present one included.
+    /// Returns the most bytes delivered in one of the last round trips, including the current one.
     pub(super) fn most_delivered(&self) -> Bytes {
         let present = self.began.map_or(Bytes::ZERO, |(_, delivered)| self.total - delivered);
         self.delivered.into_iter().fold(present, Bytes::max)
@@ -76,7 +77,7 @@ impl LossRate {
         }
     }
 
-    /// Returns the loss rate of the last twenty round trips or so.
+    /// Returns the loss rate of about the last twenty round trips.
     pub(super) fn recent(&self) -> f64 {
         let (delivered, lost) = self.recent;
         if lost > 0.0 { lost / (delivered + lost) } else { 0.0 }

@@ -1,21 +1,21 @@
-//! Delay that stands still, as on a route that has become longer.
+//! Constant delay, as on a route that has become longer.
 
 use longhaul_units::{Span, Time};
 
 use super::{CopaCubic, MOST_KEPT, Mode, RTT_MIN_LIFETIME};
 use crate::estimate::WindowedMax;
 
-/// Number of round trips for which the RTT must stand still.
+/// Number of round trips for which the RTT must be constant.
 const ROUNDS: u32 = 8;
-/// The fraction of it by which it may vary meanwhile.
+/// Fraction of the RTT by which it may vary in this time.
 const VARIATION: f64 = 0.02;
 
-/// Share of the capacity below which a delay that stands still is no queue of this flow.
+/// Share of the capacity below which a constant delay is not a queue of this flow.
 const SLOW: f64 = 0.75;
-/// Part of the greatest rate before that the flow takes on the longer route.
+/// Fraction of the previous maximum rate that the flow uses on the longer route.
 const RESTORED: f64 = 0.9;
 
-/// Consecutive round trips in which the RTT stood still, and the range of their RTTs.
+/// Number of consecutive round trips with a constant RTT, and the range of their RTTs.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Still {
     rounds: u32,
@@ -23,7 +23,7 @@ pub(super) struct Still {
     most: Span,
 }
 
-/// The greatest delivery rate of a round trip, in bytes per second, which stands for the capacity where jitter hides it.
+/// Maximum delivery rate of a round trip, in bytes per second, which replaces the capacity if jitter hides it.
 pub(super) type MostRate = WindowedMax;
 
 pub(super) fn most_rate() -> MostRate {
@@ -31,7 +31,7 @@ pub(super) fn most_rate() -> MostRate {
 }
 
 impl Still {
-    /// Handles the end of a round trip with an RTT of `rtt`. Returns whether the RTT has stood still for long enough.
+    /// Handles the end of a round trip with an RTT of `rtt`. Returns whether the RTT has been constant for long enough.
     pub(super) fn on_round(&mut self, rtt: Span) -> bool {
         let (least, most) = (self.least.min(rtt), self.most.max(rtt));
         *self = if self.rounds > 0 && most <= least.mul_f64(1.0 + VARIATION) {
@@ -44,23 +44,24 @@ impl Still {
 }
 
 impl CopaCubic {
-    /// Returns the window of nearly the greatest rate before on a route that has become longer, at least `window`.
+    /// Returns the window for nearly the previous maximum rate on a route that has become longer, at least `window`.
     pub(super) fn restored(&self, window: f64) -> f64 {
         self.most_rate.get().map_or(window, |rate| self.window_for(RESTORED * rate).max(window))
     }
 
-    /// Ignores the delay that each of both directions has, if the RTT stands still while the window leaves the flow less
-    /// than three quarters of the link and nothing is lost: the route has become longer. Other flows' queue is in one direction, and
-    /// up to what Copa keeps, the delay is a queue. Competitive mode ends if that delay was its reason. If the mode has had
-    /// losses, other flows are there.
+    /// Ignores the delay that is present in both directions if the RTT is constant, nothing is lost, and the flow has
+    /// less than three quarters of the link: the route has become longer. A queue of other flows is in one direction
+    /// only, and delay up to the queue that Copa keeps counts as a queue. Competitive mode ends if that delay was its
+    /// reason. If losses have occurred in this mode, there are other flows.
     pub(super) fn on_still_round(&mut self, now: Time, is_limited: bool) {
         let delays = self.copa.delays;
-        // What stands still is no jitter, although a silence before it looks like that.
+        // A constant delay is not jitter, although a silence before it looks like jitter.
         let jitter = delays.jitter();
         let queueing = delays.raw() - delays.floor().as_secs_f64();
         let (longer, reverse) = (delays.of_each_way(), delays.reverse());
         let rtt = delays.standing().unwrap_or_default();
-        // The floor of the forward path may be that of an earlier long route, and that of the reverse path lower.
+        // The floor of the forward path may date from an earlier long route, and the floor of the reverse path may be
+        // lower.
         let most = longer.max(self.reverse.queueing(reverse));
         let is_still = self.still.on_round(rtt);
         let most_rate = self.rounds.rate().map(|rate| self.most_rate.update(now.as_nanos(), rate));

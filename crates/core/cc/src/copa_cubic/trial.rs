@@ -1,22 +1,22 @@
-//! Trial that finds the cause of a standing queueing delay: for two or more round trips, the window is what the path
-//! holds without a queue.
+//! Trial that finds the cause of a standing queueing delay: for two or more round trips, the window is the amount that
+//! the path holds without a queue.
 //!
-//! The window becomes the delivery rate times the RTT without the queue. The sum of these over all flows is what the
-//! path holds. If the flow is alone, or its neighbours run the same trial, the queue is gone afterwards. If other flows
-//! fill the queue, it remains. If the delay does not change, and the flow is alone or nothing is lost, it is no queue: the
-//! route has become longer, or the link delays packets at random.
+//! The window becomes the delivery rate times the RTT without the queue. The sum of these windows over all flows equals
+//! the path's capacity. If the flow is alone, or the other flows run the same trial, the queue drains. If other flows
+//! fill the queue, it remains. If the delay does not change, and the flow is alone or nothing is lost, it is not a
+//! queue: the route has become longer, or the link delays packets at random.
 
 use crate::Ack;
 
-/// The window is this fraction of what the path holds,
+/// The window is this fraction of the path's capacity,
 const KEEP: f64 = 0.9;
 /// but at least this fraction of the window before (RFC 5681, section 3.1),
 const LEAST: f64 = 0.5;
-/// and at most this one.
+/// and at most this fraction.
 const MOST: f64 = 0.9;
-/// The queue is gone if at most this fraction of its delay remains.
+/// The queue has drained if at most this fraction of its delay remains.
 const GONE: f64 = 0.25;
-/// The delay is a queue if it decreases by at least this fraction of what the smaller window removes.
+/// The delay is a queue if it decreases by at least this fraction of the delay removed by the smaller window.
 const DECREASE: f64 = 0.25;
 /// The expected decrease must exceed the variation of the delay by this factor, or its absence proves nothing.
 const POWER: f64 = 4.0;
@@ -32,24 +32,24 @@ pub(super) struct Trial {
     before: f64,
     /// Whether the flow had the whole link before the trial.
     is_alone: bool,
-    /// Round trips that have begun since then, and the maximum.
+    /// Number of round trips begun since then, and the maximum.
     rounds: u32,
     most_rounds: u32,
     /// Minimum queueing delay from the second round trip on, in which the smaller window has an effect.
     least: f64,
     /// RTT without the queue, before the trial and now.
     base: (f64, f64),
-    /// Fraction of the window that is kept at least.
+    /// Minimum fraction of the window that is kept.
     keep: f64,
-    /// Whether it only shows the RTT.
+    /// Whether the trial only measures the RTT.
     pub(super) only_looks: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Cause {
-    /// It is no queue of this length, in seconds.
+    /// The delay, of this many seconds, is not a queue.
     NoQueue(f64),
-    /// A queue of flows that have made room, so that it is gone.
+    /// A queue of flows that have yielded, so that it has drained.
     Gone,
     /// A queue that other flows fill.
     Others,
@@ -57,7 +57,7 @@ pub(super) enum Cause {
 
 impl Trial {
     /// Begins a trial with a window of `window` and a delivery rate of `rate`, over a path with an RTT of `base` and a
-    /// queueing delay of `queueing`. `is_alone` tells whether the flow has the whole link.
+    /// queueing delay of `queueing`. `is_alone` states whether the flow has the whole link.
     pub(super) fn new(window: f64, rate: f64, base: f64, queueing: f64, is_alone: bool) -> Self {
         let mut trial = Self {
             window,
@@ -80,7 +80,7 @@ impl Trial {
         self.lowered = (KEEP * self.rate * self.base.1).clamp(self.keep * self.window, MOST * self.window);
     }
 
-    /// Waits for up to `rounds` round trips until the queue is gone, at least two.
+    /// Waits for up to `rounds` round trips, at least two, for the queue to drain.
     pub(super) const fn waiting(mut self, rounds: u32) -> Self {
         self.most_rounds = rounds;
         self
@@ -93,7 +93,7 @@ impl Trial {
         self
     }
 
-    /// Shows the RTT without a queue, and nothing else: the flow continues as before, whatever the cause.
+    /// Only measures the RTT without a queue: the flow continues as before, regardless of the cause.
     pub(super) const fn looking(mut self) -> Self {
         self.only_looks = true;
         self
@@ -117,14 +117,14 @@ impl Trial {
         self.base.0 - self.base.1
     }
 
-    /// Returns whether the queue is gone, up to a delay of `empty`.
+    /// Returns whether the queue has drained, up to a delay of `empty`.
     pub(super) fn is_gone(&self, empty: f64) -> bool {
         self.least <= (GONE * self.before).max(empty)
     }
 
-    /// Returns the cause. `capacity` is that of the link, if it is known, `empty` the delay of an empty queue, and
-    /// `variation` that of the delay; `clean` tells whether nothing was lost for long. Without a capacity, a flow cannot
-    /// know that it is alone.
+    /// Returns the cause. `capacity` is the capacity of the link, if known, `empty` the delay of an empty queue, and
+    /// `variation` the variation of the delay; `clean` states whether nothing has been lost for a long time. Without a
+    /// capacity, a flow cannot know that it is alone.
     pub(super) fn cause(&self, capacity: Option<f64>, empty: f64, variation: f64, clean: bool) -> Cause {
         if self.is_gone(empty) {
             return Cause::Gone;
@@ -133,7 +133,7 @@ impl Trial {
         let removed = (self.window - self.lowered) / capacity;
         let expected = removed.min(self.before);
         let is_queue = self.before - self.least >= DECREASE * expected || expected < POWER * variation;
-        // Others keep a queue of the same length only if it is full, which causes losses.
+        // Other flows keep a queue at constant length only if it is full, which causes losses.
         let is_free = clean && expected > empty;
         if is_queue || !(self.is_alone || is_free) { Cause::Others } else { Cause::NoQueue(self.least) }
     }

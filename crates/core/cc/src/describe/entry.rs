@@ -9,7 +9,7 @@ use crate::compose::{CongestionAvoidance, LossClassifier, Recovery, SlowStart, S
 use crate::{BuildParams, Controller};
 
 named! {
-    /// The part of a controller that an algorithm is.
+    /// The part of a controller that an algorithm implements.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
     #[expect(clippy::exhaustive_enums, reason = "every composition needs an implementation for each slot")]
     pub enum Slot {
@@ -39,7 +39,7 @@ impl Slot {
     }
 }
 
-/// Where flows under an algorithm may be used (RFC 8085, RFC 9743).
+/// Networks in which an algorithm may be used (RFC 8085, RFC 9743).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Safety {
@@ -61,7 +61,7 @@ pub(crate) enum Make {
     Monolithic(fn(String, &mut Values<'_>, &BuildParams) -> Box<dyn Controller>),
 }
 
-/// An algorithm in the registry, without options and for controlled environments only unless it is declared otherwise.
+/// An algorithm in the registry. Unless declared otherwise, it has no options and is for controlled environments only.
 #[non_exhaustive]
 pub struct Entry {
     /// Its name, `[a-z0-9-]+`, unique in its slot.
@@ -74,9 +74,9 @@ pub struct Entry {
     pub options: &'static [OptionSpec],
     /// The compositions with it that the conformance suite runs.
     pub tested: &'static [&'static str],
-    /// Where it may be used.
+    /// Networks in which it may be used.
     pub safety: Safety,
-    /// Whether it may leave the window as it is at a loss, or lower it to an estimate.
+    /// Whether it may leave the window unchanged at a loss, or lower it to an estimate.
     pub keeps_at_losses: bool,
     /// Whether the window may increase by more than the delivered bytes.
     pub grows_beyond_acks: bool,
@@ -144,8 +144,7 @@ impl Entry {
         }
     }
 
-    /// Returns the same entry with a summary, a clause that says what the algorithm does, and the source that
-    /// describes it.
+    /// Returns the same entry with a summary, a clause that describes the algorithm, and the source that describes it.
     #[must_use]
     pub const fn described(self, summary: &'static str, reference: &'static str) -> Self {
         Self { summary, reference, ..self }
@@ -197,7 +196,7 @@ impl Entry {
     }
 }
 
-/// A composition that has a name of its own.
+/// A composition with its own name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Profile {
@@ -212,8 +211,8 @@ pub struct Profile {
 }
 
 impl Profile {
-    /// A composition in the long form with a name, a summary, which is a clause that says what it is, and the source
-    /// that describes it.
+    /// A composition in the long form with a name, a summary, which is a clause that describes it, and the source that
+    /// describes it.
     #[must_use]
     pub const fn new(name: &'static str, spec: &'static str, summary: &'static str, reference: &'static str) -> Self {
         Self { name, spec, summary, reference }

@@ -160,7 +160,8 @@ pub enum Rule {
     With(&'static str, Value),
     /// The option has an effect only if this option of the same algorithm has another value.
     Without(&'static str, Value),
-    /// The option may differ from its default only if this slot holds this algorithm, because no other one uses it.
+    /// The option may differ from its default only if this slot holds this algorithm, because no other algorithm uses
+    /// it.
     OnlyWith(Slot, &'static str),
     /// All algorithms of a composition that have the option must have the same value.
     Shared,

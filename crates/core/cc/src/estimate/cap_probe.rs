@@ -14,7 +14,7 @@ pub struct CapProbeConfig {
     /// Largest error of a single delay: the resolution of the coarser clock, or 0 for an exact one. Each sum has two
     /// readings.
     pub clock: Span,
-    /// Part of the dispersion by which the smallest sum may exceed the sum of the smallest delays, 0 to 0.5. It
+    /// Fraction of the dispersion by which the smallest sum may exceed the sum of the smallest delays, 0 to 0.5. It
     /// bounds the error of the estimate: 0.05 is 5 %.
     pub share: f64,
     /// Lifetime of a minimum, which may also expire up to half earlier. A longer route is detected after that time.
@@ -22,8 +22,8 @@ pub struct CapProbeConfig {
 }
 
 impl Default for CapProbeConfig {
-    /// 40 samples, 1 us, 5 %, and two minutes, which is four times what the published trace needed for its smallest
-    /// sum.
+    /// Returns 40 samples, 1 us, 5 %, and two minutes, which is four times the time that the published trace needed for
+    /// its smallest sum.
     fn default() -> Self {
         Self { least: 40, clock: Span::from_micros(1), share: 0.05, window: Span::from_secs(120) }
     }
@@ -51,12 +51,12 @@ pub struct CapProbeEstimate {
 /// Filter of CapProbe (Kapoor, Chen, Lao, Gerla, Sanadidi, SIGCOMM 2004). If the dispersion of a pair is wrong, at
 /// least one of its packets was queued, so that the pair with the smallest sum of delays is the most reliable one.
 ///
-/// The estimate converges if the smallest sum equals the sum of the smallest delays of each packet. Then no packet of
-/// that pair was queued for longer than the best packets. If the smallest delays are those of an idle path, the error
-/// of the dispersion is at most the excess.
+/// The estimate converges if the smallest sum equals the sum of the smallest delays of each packet. In that case, no
+/// packet of that pair was queued for longer than the best packets. If the smallest delays are those of an idle path,
+/// the error of the dispersion is at most the excess.
 ///
-/// A constant in all delays, such as the offset of a clock, is in both sides of that test and cancels. A drift does
-/// not: the delays have to be measured by one clock, or be corrected for drift. All samples have the same size; a
+/// A constant in all delays, such as the offset of a clock, appears on both sides of that test and cancels out. A drift
+/// does not: the delays have to be measured by one clock, or be corrected for drift. All samples have the same size; a
 /// sample of another size restarts the filter. A filter has 152 bytes, makes no allocations, and costs a few
 /// comparisons per sample.
 #[derive(Clone, Copy, Debug, PartialEq)]

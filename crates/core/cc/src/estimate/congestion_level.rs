@@ -5,14 +5,14 @@ use longhaul_units::Span;
 use super::WindowedMin;
 use crate::Ack;
 
-/// Gap between the minimum RTT and that at losses below which the noise of the clock dominates: the larger of a
-/// millisecond and this part of the minimum RTT.
+/// Gap between the minimum RTT and that at losses below which the noise of the clock dominates: the larger of 1 ms and
+/// this fraction of the minimum RTT.
 const NOISE: (f64, f64) = (0.001, 0.02);
-/// Number of queued segments from which an unknown path counts as congested (Veno's beta).
+/// Number of queued segments at which an unknown path counts as congested (Veno's beta).
 const BACKLOG: f64 = 3.0;
-/// A loss at less than this part of the queueing delay at losses counts as random, and does not update the level.
+/// A loss below this fraction of the queueing delay at losses counts as random, and does not update the level.
 const RANDOM: f64 = 0.5;
-/// Number of consecutive random losses from which the buffer is taken to have shrunk, or the route to have changed.
+/// Number of consecutive random losses after which the buffer is assumed to have shrunk, or the route to have changed.
 const PATIENCE: u32 = 20;
 
 /// Number of samples whose minimum is the current RTT. Waiting for a processor, a radio or other packets of the same
@@ -86,7 +86,7 @@ impl CongestionLevel {
         self.least.get().map(Span::as_secs_f64)
     }
 
-    /// Processes a loss, just before which the last samples were taken. The level has to be queried first.
+    /// Processes a loss that follows the last samples. The level must be queried before.
     pub fn on_loss(&mut self) {
         let (Some(least), sample) = (self.least(), self.latest()) else {
             return;
@@ -115,8 +115,8 @@ impl CongestionLevel {
         Some(congested - least).filter(|gap| *gap >= noise(least))
     }
 
-    /// Returns the current level for a window of `segments`. Without a known gap it is 1 if three segments are
-    /// queued, else 0.
+    /// Returns the current level for a window of `segments`. If the gap is unknown, it is 1 if three segments are
+    /// queued, and otherwise 0.
     #[must_use]
     pub fn level(&self, segments: f64) -> f64 {
         let Some(least) = self.least() else {

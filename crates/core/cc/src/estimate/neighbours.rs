@@ -12,7 +12,7 @@ struct Last {
 }
 
 /// Finds consecutive segments of new data that were sent at the same time, and whose arrivals the peer reported
-/// separately. It does not matter which ACKs report them, and how late.
+/// separately. It does not matter which ACKs report them, or how late.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Neighbours {
     last: Option<Last>,
@@ -20,8 +20,8 @@ pub(crate) struct Neighbours {
 
 impl Neighbours {
     /// Processes a delivered segment. Returns the time between the arrivals of its predecessor and of itself if the two
-    /// were sent together; zero if the peer's clock shows the same time. Segments have to be reported in the order of
-    /// sending, or they are not consecutive.
+    /// were sent together; zero if the peer's clock shows the same time. Segments must be reported in the order of
+    /// sending; otherwise, they are not consecutive.
     pub(crate) fn gap(&mut self, segment: &AckedSegment) -> Option<Span> {
         let single = segment.kind == SegmentKind::Data && !segment.arrival_coalesced;
         let here = segment.arrival.filter(|_| single).map(|arrival| Last {

@@ -2,16 +2,16 @@
 
 /// The newest `N` values.
 ///
-/// Memory is allocated with the first value: most connections are idle, and never have one.
+/// Memory is allocated with the first value: most connections are idle and never have one.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Newest<T, const N: usize> {
     values: Vec<T>,
-    /// Place of the next value, at the end until there are `N`.
+    /// Index of the next value, at the end until there are `N`.
     next: usize,
 }
 
 impl<T: Copy + Default, const N: usize> Newest<T, N> {
-    /// Adds a value, in the place of the oldest one if there are `N`.
+    /// Adds a value, replacing the oldest one if there are `N`.
     pub(crate) fn push(&mut self, value: T) {
         match self.values.get_mut(self.next) {
             Some(oldest) => *oldest = value,
@@ -34,7 +34,7 @@ impl<T: Copy + Default, const N: usize> Newest<T, N> {
         self.values.len()
     }
 
-    /// Returns the values, the newest one first.
+    /// Returns the values, newest first.
     pub(crate) fn iter(&self) -> impl Iterator<Item = T> {
         let (newer, older) = self.values.split_at(self.next);
         newer.iter().rev().chain(older.iter().rev()).copied()

@@ -1,4 +1,4 @@
-//! Packet pair: two packets sent back to back leave the narrow link as far apart as it takes to transmit the second.
+//! Packet pair: two packets sent back to back leave the narrow link separated by the transmission time of the second.
 
 use longhaul_units::{Bytes, Rate, Span, Time};
 
@@ -13,11 +13,12 @@ use super::newest::Newest;
 pub struct PairSample {
     /// Time from the transmission of the first packet to its arrival, or to the arrival of its ACK.
     pub first_delay: Span,
-    /// The same for the second packet, or for the last one of a train.
+    /// The same delay for the second packet, or for the last packet of a train.
     pub second_delay: Span,
     /// Time between the two arrivals. Zero is invalid, because no link is infinitely fast.
     pub dispersion: Span,
-    /// Bytes that arrived in the dispersion: those of the second packet, or of all packets of a train but the first.
+    /// Number of bytes that arrived in the dispersion: those of the second packet, or of all packets of a train but the
+    /// first.
     pub bytes: Bytes,
     /// Whether receive offload merged the two packets, so that the dispersion is not that of the path.
     pub coalesced: bool,
@@ -77,7 +78,7 @@ impl PacketPair {
         }
     }
 
-    /// Returns the number of samples that the estimates are based on, at most 64.
+    /// Returns the number of samples on which the estimates are based, at most 64.
     #[must_use]
     pub const fn samples(&self) -> usize {
         self.rates.len()
@@ -98,7 +99,7 @@ impl PacketPair {
     }
 
     /// Returns the mode of the rates: the mean of the largest group that fits into a bin whose width is `width` (such
-    /// as 0.1) times its lower end. Of equally full bins the lowest counts. Each bin starts at a sample, so that no
+    /// as 0.1) times its lower end. Of equally full bins, the lowest is used. Each bin starts at a sample, so that no
     /// group is cut by a fixed edge.
     #[must_use]
     pub fn mode(&self, width: f64) -> Option<Rate> {

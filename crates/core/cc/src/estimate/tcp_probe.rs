@@ -49,13 +49,14 @@ impl TcpProbe {
         self.settled = Some(rate);
     }
 
-    /// Returns the rate of the narrow link by the best pair so far, converged or not, or `None` before the first.
+    /// Returns the rate of the narrow link according to the best pair so far, converged or not, or `None` before the
+    /// first.
     #[must_use]
     pub fn capacity(&self) -> Option<Rate> {
         self.range().map(|range| range.value)
     }
 
-    /// Returns the same rate with its range.
+    /// Returns the rate of [`capacity`](Self::capacity) with its range.
     #[must_use]
     pub fn range(&self) -> Option<RateRange> {
         self.filter.estimate().map(|estimate| estimate.rate)
@@ -68,8 +69,8 @@ impl TcpProbe {
         self.filter.estimate().is_some_and(|estimate| estimate.converged)
     }
 
-    /// Returns how often the capacity rose from one converged estimate to another. A sender may then search for the
-    /// new rate as quickly as at the start.
+    /// Returns how often the capacity increased from one converged estimate to another. A sender may then search for
+    /// the new rate as quickly as at the start.
     #[must_use]
     pub const fn rises(&self) -> u32 {
         self.rises

@@ -1,10 +1,10 @@
 //! Maximum or minimum of a sliding window in constant space and time: Kathleen Nichols' algorithm, as in Linux's
 //! `win_minmax.c`.
 //!
-//! Three samples are kept, each the best of those after the one before it. When the first leaves the window, the
-//! second replaces it. To keep the three from all being at the start of the window, the second is renewed after a
-//! quarter of the window without a better sample, and the third after half of it. The result is always a sample of
-//! the window, and no later sample is better; an earlier one that was better may expire early.
+//! Three samples are kept, each the best of those after the previous one. When the first leaves the window, the second
+//! replaces it. To keep the three from all being at the start of the window, the second is renewed after a quarter of
+//! the window without a better sample, and the third after half of it. The result is always a sample of the window, and
+//! no later sample is better; an earlier one that was better may expire early.
 
 use longhaul_units::{Span, Time};
 

@@ -1,4 +1,4 @@
-//! Effects of losses: the short-term and long-term bounds, and their undoing.
+//! Effects of losses: the short-term and long-term bounds, and how they are undone.
 
 use longhaul_units::Bytes;
 
@@ -18,8 +18,8 @@ pub(super) struct Latest {
     /// `BBR.is_loss_in_round`.
     pub(super) loss: bool,
     pub(super) lost_ranges: u32,
-    /// Minimum fraction of the bandwidth at which the sender paced while it sent the data of this round. A sender
-    /// that paces at nine tenths of the bandwidth sees no higher delivery rate, whatever the path's capacity. The
+    /// Minimum fraction of the bandwidth at which the sender paced while it sent the data of this round. A sender that
+    /// paces at nine tenths of the bandwidth observes no higher delivery rate, regardless of the path's capacity. The
     /// first value is for this round and the previous one, the second for this round alone.
     own_share: f64,
     own_share_now: f64,
@@ -119,7 +119,7 @@ impl Bbr {
         }
         let told: Bytes = ack.lost.iter().map(|lost| lost.bytes).sum();
         self.total_lost += ack.newly_lost - told;
-        // The transport lists no segments, so the rate sample has to suffice.
+        // The transport does not list segments, so the rate sample has to suffice.
         if ack.lost.is_empty() {
             self.latest.note_lost_range();
             if self.cycle.is_sample && self.is_too_high(sample.lost, sample.tx_in_flight) {
@@ -180,7 +180,8 @@ impl Bbr {
         self.latest.end_round(self.state.pacing_gain());
     }
 
-    /// Returns the window, or the one before a timeout reduced it to one segment, which does not depend on the path.
+    /// Returns the window. After a timeout, which reduces it to one segment regardless of the path, returns the
+    /// previous window.
     fn unhurt_cwnd(&self) -> f64 {
         if self.base.phase == Phase::Timeout { self.base.cwnd.max(self.base.prior_cwnd) } else { self.base.cwnd }
     }

@@ -16,8 +16,8 @@ impl Bbr {
         }
     }
 
-    /// Starts with this window instead of the initial one, and paces it as the draft paces the initial one. The estimates
-    /// stay those of this connection's own samples. After the first Startup, the window is known better.
+    /// Starts with this window instead of the initial one, and paces it as the draft paces the initial one. The
+    /// estimates are still based on this connection's samples only. After the first Startup, a better window is known.
     fn on_shared(&mut self, window: Bytes, path: &Path) {
         let window = window.min(self.base.cap).as_f64();
         if self.state == State::Startup && !self.base.filled && window > self.base.cwnd {
@@ -88,7 +88,7 @@ impl Controller for Bbr {
             PathEvent::Mss { .. } => self.base.on_mss(path),
             PathEvent::Spurious { .. } => self.on_spurious(event),
             PathEvent::Shared { window, .. } => self.on_shared(*window, path),
-            // After an idle period, data is paced at the known bandwidth, so the window stays.
+            // After an idle period, data is paced at the known bandwidth, so the window is kept.
             PathEvent::IdleRestart { .. } | PathEvent::Ahead { .. } => {}
         }
     }

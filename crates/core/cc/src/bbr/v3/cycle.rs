@@ -8,7 +8,7 @@ use super::{Bbr, HEADROOM, State};
 /// Minimum time between probes, and the maximum random addition to it.
 const PROBE_WAIT: Span = Span::from_secs(2);
 const PROBE_WAIT_SPREAD: Span = Span::from_secs(1);
-/// Maximum number of rounds between probes. A Reno flow on a path of 62 segments (25 Mb/s, 30 ms) needs as many to
+/// Maximum number of rounds between probes. A Reno flow on a path of 62 segments (25 Mb/s, 30 ms) needs that many to
 /// recover.
 const RENO_ROUNDS: f64 = 63.0;
 /// Maximum number of doublings of the slope with which `inflight_longterm` increases.
@@ -36,7 +36,7 @@ pub(super) struct Cycle {
     pub(super) rounds_since_up: u64,
     pub(super) wait: Span,
     stamp: Time,
-    /// Whether the last probe was too high, and whether the last one ended as a precaution.
+    /// Whether the last probe was too high, and whether it ended as a precaution.
     pub(super) prev_too_high: bool,
     pub(super) prev_precautionary: bool,
 }

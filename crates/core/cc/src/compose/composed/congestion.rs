@@ -1,4 +1,4 @@
-//! Responses of a composed controller to congestion, and their undoing.
+//! Responses of a composed controller to congestion, and how they are undone.
 
 use longhaul_units::{Bytes, Time};
 
@@ -18,7 +18,7 @@ impl Composed {
         });
     }
 
-    /// Lowers the threshold as congestion avoidance decides, and returns the window to reach.
+    /// Lowers the threshold as decided by congestion avoidance, and returns the window to reach.
     pub(super) fn reduce(&mut self, now: Time, signal: Signal, flight: Bytes, cause: LossCause, path: &Path) -> f64 {
         if self.phase == Phase::SlowStart && self.recovering.is_none() {
             self.stages.slow_start.on_congestion(flight, path, &mut self.window);
@@ -122,7 +122,7 @@ impl Composed {
         }
     }
 
-    /// Undoes a spurious decrease, unless the window has grown beyond its old size since.
+    /// Undoes a spurious decrease, unless the window has since grown beyond its old size.
     pub(super) fn undo(&mut self, now: Time, timeout: bool, path: &Path) {
         let settled = self.settled();
         let saved = self.undo.take_if(|saved| saved.timeout == timeout);

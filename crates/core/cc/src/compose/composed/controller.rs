@@ -52,7 +52,7 @@ impl Controller for Composed {
         }
         self.note_progress(event);
         let answered = self.recovering.is_some_and(|recovering| recovering.kind != RecoveryKind::Afterwards);
-        // A loss comes before a mark; otherwise the ACK goes to recovery or to the active stage.
+        // A loss takes precedence over a mark; otherwise the ACK goes to recovery or to the active stage.
         match (event.episode, self.recovering) {
             (Episode::Enter, _) => self.on_loss(Signal::Loss, event, path),
             (Episode::Again, _) => self.on_loss(Signal::LossAgain, event, path),
@@ -81,7 +81,7 @@ impl Controller for Composed {
             self.checkpoint(true);
             self.reduce(event.now, Signal::Timeout, event.flight_size, LossCause::CONGESTION, path);
             self.window.ssthresh = own.unwrap_or(self.window.ssthresh);
-            // A further timeout causes no new decrease, so the data marked since the first one stays accounted for.
+            // A further timeout causes no new decrease, so the data marked since the first one remains accounted for.
             self.marked_until = None;
         }
         // Slow start from one segment, unless a start-up scheme opens the window.
@@ -103,7 +103,8 @@ impl Controller for Composed {
             PathEvent::IdleRestart { now, idle } => self.on_idle_restart(now, idle, path),
             PathEvent::Spurious { now, timeout, .. } => self.undo(now, timeout, path),
             PathEvent::Ahead { at, bytes } => self.tell_stages(&StageEvent::Ahead { at, bytes }, path),
-            // A start-up scheme has its own source of earlier results, and the initial window is otherwise RFC 6928's.
+            // A start-up scheme has its own source of earlier results, and otherwise the initial window is that of RFC
+            // 6928.
             PathEvent::Shared { .. } => {}
         }
         self.bound();

@@ -1,12 +1,11 @@
-//! Outcome of a start-up scheme: whether it set the window, the threshold or the pace, or handed over without doing
-//! so.
+//! Outcome of a start-up scheme: whether it set the window, the threshold or the pace, or handed over without effect.
 
 use longhaul_units::{Bytes, Rate};
 
 use crate::compose::{Startup, Step, Window};
 use crate::{Path, StartupOutcome};
 
-/// Reasons for which a start-up scheme did nothing, where the composition knows them.
+/// Reasons why a start-up scheme had no effect, if known to the composition.
 pub(super) const NO_ROOM: &str = "its first flight showed no more room than the initial window has";
 pub(super) const LATE: &str = "it learnt nothing in time";
 pub(super) const CONGESTION: &str = "there was a loss or an ECN mark in the first flight";
@@ -26,7 +25,7 @@ pub(super) struct Record {
     pub(super) sent: Bytes,
     /// The window without the scheme.
     initial: f64,
-    /// Whether there is a saved path of an earlier connection.
+    /// Whether there is a saved path from an earlier connection.
     remembered: bool,
     used: bool,
 }
@@ -36,7 +35,7 @@ impl Record {
         Self { outcome: StartupOutcome::Absent, lacks: None, sent: Bytes::ZERO, initial: 0.0, remembered, used: false }
     }
 
-    /// Returns the outcome as far as it is known: a scheme that is still running may have been used.
+    /// Returns the outcome so far: a scheme that is still running may already count as used.
     pub(super) const fn outcome(&self) -> StartupOutcome {
         match self.outcome {
             StartupOutcome::Running if self.used => StartupOutcome::Used,
@@ -44,7 +43,7 @@ impl Record {
         }
     }
 
-    /// The handshake is complete, and the scheme has changed the window from `before` to `after`.
+    /// Records that the handshake is complete and the scheme has changed the window from `before` to `after`.
     pub(super) fn begin(&mut self, startup: &dyn Startup, step: Step, (before, after): (Window, Window), path: &Path) {
         if startup.is_absent() {
             return;
@@ -58,7 +57,7 @@ impl Record {
         }
     }
 
-    /// Returns why the scheme did nothing at the end of the handshake.
+    /// Returns the reason why the scheme did nothing at the end of the handshake.
     fn at_handshake(&self, startup: &dyn Startup, path: &Path) -> &'static str {
         let needs = startup.needs();
         if (needs.preferred.saved_path || needs.required.saved_path) && !self.remembered {
