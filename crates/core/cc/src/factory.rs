@@ -14,7 +14,7 @@ pub trait ControllerFactory: fmt::Debug + Send + Sync {
     /// Builds a controller, in the state before the handshake.
     fn build(&self, params: &BuildParams) -> Box<dyn Controller>;
 
-    /// Returns the name for logs; for registered algorithms, the text that builds them.
+    /// Returns the name for logs; for a registered algorithm, this is the text that builds it.
     fn name(&self) -> String;
 
     /// Returns whether the algorithm's flows may share a network with others. By default they may not: a transport

@@ -5,8 +5,8 @@ use crate::compose::Stages;
 use crate::startup::swift_start::{SwiftStart, hardened::HardenedConfig};
 use crate::{AckFrequency, Demands, Needs};
 
-/// Implements these methods of [`Controller`](crate::Controller) by calling a field's, in an `impl` with the methods
-/// that differ. Not a part of the public interface: semantic versioning does not cover it.
+/// Delegates these methods of [`Controller`](crate::Controller) to a field, in an `impl` that defines the other
+/// methods. Not part of the public interface: semantic versioning does not cover it.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! forward_controller {
@@ -44,7 +44,7 @@ macro_rules! forward_controller {
     (@snapshot $inner:tt) => { fn snapshot(&self) -> $crate::Snapshot { self.$inner.snapshot() } };
 }
 
-/// Returns the stages of CUBIC with the start-up scheme of controllers that measure the capacity.
+/// Returns the stages of CUBIC with the start-up scheme of controllers that estimate the capacity.
 #[must_use]
 pub fn cubic(name: String, gamma: u64) -> Stages {
     let start = HardenedConfig { gamma, follow: false, ..Default::default() };
@@ -56,7 +56,7 @@ pub fn cubic(name: String, gamma: u64) -> Stages {
     }
 }
 
-/// Adds what controllers that measure the capacity ask of the transport.
+/// Adds the requests that all controllers that estimate the capacity make to the transport.
 #[must_use]
 pub fn needs(mut needs: Needs) -> Needs {
     let own = Demands {
@@ -71,9 +71,9 @@ pub fn needs(mut needs: Needs) -> Needs {
     needs
 }
 
-/// Implements what controllers do alike that let CUBIC and its start-up scheme, their field `cubic`, control the window at
-/// times: while `is_composed`, or throughout if the transport does not pace. CUBIC is told of what is sent while `$follows`.
-/// Not a part of the public interface: semantic versioning does not cover it.
+/// Implements the common methods of controllers that let CUBIC and its start-up scheme, in the field `cubic`, control
+/// the window: while `is_composed`, or throughout if the transport does not pace. CUBIC is notified of transmissions
+/// while `$follows`. Not part of the public interface: semantic versioning does not cover it.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! with_cubic {

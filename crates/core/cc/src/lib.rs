@@ -51,17 +51,17 @@ pub use params::{BuildParams, SavedPath, SavedPathUse};
 pub use path::Path;
 pub use wheel::TimerWheel;
 
-/// Algorithms and estimators as types, for the other crates of this project. Not a part of the public interface:
-/// semantic versioning does not cover it.
+/// Algorithms and estimators as types, for the other crates of this project. Not part of the public interface: semantic
+/// versioning does not cover it.
 #[doc(hidden)]
 pub mod internal {
     pub use crate::avoidance::NewReno;
-    /// Parts of BBR that version 1 shares with version 3.
+    /// Components that BBR versions 1 and 3 share.
     pub mod bbr {
         pub use crate::bbr::{Base, MIN_RTT_WINDOW, Sample};
     }
 
-    /// Parts of `copa-cubic` that `tide` shares with it.
+    /// Components that `copa-cubic` and `tide` share.
     pub mod copa_cubic {
         pub use crate::copa::delays::Delays;
         pub use crate::copa_cubic::capacity::Capacity;
@@ -77,7 +77,7 @@ pub mod internal {
     pub use crate::slow_start::{StandardSlowStart, divisor};
     pub use crate::startup::{SwiftStart, SwiftStartConfig, bound};
 
-    /// Parts of Swift Start that its original version and pacing-only share with it.
+    /// Components that Swift Start shares with its original version and with `pacing-only`.
     pub mod swift_start {
         pub use crate::startup::swift_start::estimate::{TickClock, capacity_window};
         pub use crate::startup::swift_start::pacing::Departures;

@@ -37,7 +37,7 @@ pub struct Demands {
     pub saved_path: bool,
     /// Pairs of data segments sent back to back in flipped order, to measure the bottleneck link (TCPProbe).
     pub pairs: bool,
-    /// Acknowledgments at another frequency than the receiver's usual one.
+    /// ACK frequency to request from the receiver.
     pub ack_frequency: AckFrequency,
     /// A header that routers read and write.
     pub network_header: Option<NetworkHeaderKind>,
@@ -84,7 +84,7 @@ impl Demands {
 
     /// Returns the first request that `granted` does not meet, in words for [`NeedError`], or `None` if all are met.
     ///
-    /// A weaker ECN codepoint than the one demanded does not meet it.
+    /// A weaker ECN codepoint than the required one does not satisfy the request.
     #[must_use]
     pub fn missing(&self, granted: &Granted) -> Option<&'static str> {
         let unmet = [
@@ -108,7 +108,7 @@ impl Demands {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum AckFrequency {
-    /// The receiver's own choice.
+    /// The frequency that the receiver chooses.
     #[default]
     Usual,
     /// The ratio in [`Control::ack_ratio`](crate::Control::ack_ratio), which may change at any time.
@@ -147,7 +147,8 @@ pub enum Detection {
     Reno,
 }
 
-/// The features that were granted, reported once after the handshake and again if they change. By default, nothing is.
+/// The features that were granted, reported once after the handshake and again if they change. By default, nothing is
+/// granted.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Granted {
@@ -165,12 +166,13 @@ pub struct Granted {
     /// does not pace. Some transports spread windows, but do not follow a pace (quinn).
     pub spreads: bool,
     /// Whether RTT samples contain the time for which the peer held an ACK back, up to 25 ms in QUIC (RFC 9000, section
-    /// 18.2), because the transport does not subtract it. A minimum over a round trip hardly changes, since some ACKs are
-    /// immediate. Averages and maxima overestimate the queue by part of the delay, so that their owners yield earlier.
+    /// 18.2), because the transport does not subtract it. A minimum over a round trip hardly changes, since some ACKs
+    /// are immediate. Averages and maxima overestimate the queue by part of the delay, so the algorithms that use them
+    /// yield earlier.
     pub ack_delay_in_rtt: bool,
     /// Whether the peer reports arrival times.
     pub arrival_times: bool,
-    /// Whether the peer's receive window was announced in full in the first round trip.
+    /// Whether the peer advertised its full receive window in the first round trip.
     pub whole_window: bool,
     /// Whether the connection has the saved path of an earlier one.
     pub saved_path: bool,
@@ -187,7 +189,7 @@ pub struct Granted {
 }
 
 impl Granted {
-    /// The features of a transport without options: pacing and RACK-TLP, and nothing that needs the peer.
+    /// The features of a transport without options: pacing and RACK-TLP, but no feature that needs the peer's support.
     #[must_use]
     pub fn basic() -> Self {
         Self { pacing: true, spreads: true, ..Self::default() }
@@ -206,7 +208,7 @@ pub struct NeedError {
 }
 
 impl NeedError {
-    /// The error of a `controller`, or one of its stages, that lacks what it needs.
+    /// Creates the error of a `controller`, or of one of its stages, that lacks a required feature.
     #[must_use]
     pub const fn new(controller: String, need: &'static str) -> Self {
         Self { controller, need }

@@ -90,7 +90,7 @@ impl Pacer {
         rate.bytes_in(QUANTUM_SPAN).min(QUANTUM_MAX).max(smallest)
     }
 
-    /// Changes the pace from `now` on; `None` lifts the limit. Accumulated credit and debt stay.
+    /// Changes the pace from `now` on; `None` lifts the limit. Accumulated credit and debt are kept.
     ///
     /// `mss` is the largest segment: the quantum is at least one segment even if `pace` sets a smaller one, and at
     /// least two segments if the pacer chooses.
@@ -109,8 +109,8 @@ impl Pacer {
         }
     }
 
-    /// Sets the lateness of a wake-up that is made up for in full. By default, it adapts to the waits, from 1 to 20
-    /// ms. With zero, every burst is a single quantum, and every late wake-up lowers the rate.
+    /// Sets the lateness of a wake-up for which the pacer compensates in full. By default, it adapts to the waits, from
+    /// 1 to 20 ms. With zero, every burst is a single quantum, and every late wake-up lowers the rate.
     pub const fn set_lateness(&mut self, lateness: Span) {
         self.lateness = Lateness::Fixed(lateness);
     }
@@ -127,8 +127,9 @@ impl Pacer {
         self.rate
     }
 
-    /// Returns how many of `want` bytes may be sent immediately: all of them, or one quantum if that is less, or
-    /// 64 KiB of a larger quantum. Call it again after sending; more may be sent at once only while a late wake-up is made up for.
+    /// Returns how many of `want` bytes may be sent immediately: all of them, or one quantum if that is less, or 64 KiB
+    /// of a larger quantum. Call it again after sending; more may be sent at once only while the pacer compensates for
+    /// a late wake-up.
     ///
     /// The caller should send whole segments within the returned amount, or one segment if not even one fits. Unused
     /// bytes stay in the bucket, and an excess is subtracted from the next quantum.
@@ -156,17 +157,17 @@ impl Pacer {
         Ok(batch)
     }
 
-    /// Lets the pacer know that `want` more bytes wait for the sender's next turn, in which it calls [`ready`](Self::ready)
-    /// again. The pacer then makes up for a late turn as for a late timer.
+    /// Lets the pacer know that `want` more bytes wait for the sender's next turn, in which it calls
+    /// [`ready`](Self::ready) again. The pacer then compensates for a late turn as for a late timer.
     pub fn wait(&mut self, now: Time, want: Bytes) {
         if self.ready(now, want).is_ok() && self.rate.is_some() {
             self.due = Some(Due { at: self.updated, timed: false });
         }
     }
 
-    /// Returns how many of `want` bytes may follow at the time of the last [`ready`](Self::ready), after `spent` bytes that
-    /// [`sent`](Self::sent) has not counted yet: another quantum while a late wake-up is made up for, or zero. A batch of
-    /// several quanta takes a single system call.
+    /// Returns how many of `want` bytes may follow at the time of the last [`ready`](Self::ready), after `spent` bytes
+    /// that [`sent`](Self::sent) has not counted yet: another quantum while the pacer compensates for a late wake-up,
+    /// or zero. A batch of several quanta takes a single system call.
     #[must_use]
     pub fn more(&self, spent: Bytes, want: Bytes) -> Bytes {
         let batch = self.batch(want);
@@ -174,8 +175,8 @@ impl Pacer {
         if self.rate.is_some() && left >= nanobytes(batch) { batch } else { Bytes::ZERO }
     }
 
-    /// Subtracts `bytes` from the credit. Bytes that are sent without asking, such as a tail loss probe, count as
-    /// well.
+    /// Subtracts `bytes` from the credit. Bytes sent without the pacer's permission, such as a tail loss probe, count
+    /// as well.
     pub fn sent(&mut self, now: Time, bytes: Bytes) {
         if self.rate.is_none() {
             self.credit = 0;
@@ -186,7 +187,7 @@ impl Pacer {
         self.credit = self.credit.saturating_sub(nanobytes(bytes));
     }
 
-    /// Returns what one call may permit of `want` bytes. A larger quantum takes several batches.
+    /// Returns how many of `want` bytes one call may permit. A larger quantum takes several batches.
     fn batch(&self, want: Bytes) -> Bytes {
         want.min(self.quantum).min(QUANTUM_MAX)
     }
@@ -217,7 +218,7 @@ fn nanobytes(bytes: Bytes) -> Nanobytes {
     i128::from(bytes.0) * NANOBYTES
 }
 
-/// Returns what `rate` releases in `span`, exactly, up to the type's maximum.
+/// Returns the bytes that `rate` releases in `span`, exactly, saturating at the type's maximum.
 fn flow(rate: Rate, span: Span) -> Nanobytes {
     let product = u128::from(rate.as_bytes_per_sec()) * u128::from(span.as_nanos());
     i128::try_from(product).unwrap_or(i128::MAX)

@@ -2,7 +2,7 @@
 
 use longhaul_units::{Bytes, Rate, Span};
 
-/// The transport's part of a controller's configuration.
+/// Configuration of a controller that the transport provides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BuildParams {
@@ -10,9 +10,9 @@ pub struct BuildParams {
     pub mss: Bytes,
     /// The largest congestion window, bytes.
     pub max_cwnd: Bytes,
-    /// Upper limit of the first slow start, bytes: the threshold that earlier connections to the same host have left
-    /// (RFC 9040, section 6.1). `None` is RFC 5681's "arbitrarily high". It does not change the initial window; if it
-    /// is smaller, slow start is skipped. Controllers without a threshold (BBR, Copa, UDT) ignore it.
+    /// Upper limit of the first slow start, bytes: the cached threshold of earlier connections to the same host (RFC
+    /// 9040, section 6.1). `None` is RFC 5681's "arbitrarily high". It does not change the initial window; if it is
+    /// smaller, slow start is skipped. Controllers without a threshold (BBR, Copa, UDT) ignore it.
     pub initial_ssthresh: Option<Bytes>,
     /// The saved path of an earlier connection to the same host, for start-up schemes that use it
     /// ([`Demands::saved_path`](crate::Demands::saved_path)).
@@ -22,12 +22,12 @@ pub struct BuildParams {
     /// second segment, a window grows half as fast. Estimators count bytes in either case. Controllers that are not
     /// [`Composed`](crate::compose::Composed) ignore it.
     pub byte_counting: bool,
-    /// What a clock that hosts share, such as UTC, is ahead of the clock of [`Ack::now`](crate::Ack::now); `None` if that is
-    /// unknown. Flows of a kind can act at the same time by it.
+    /// Offset of a clock that hosts share, such as UTC, relative to the clock of [`Ack::now`](crate::Ack::now); `None`
+    /// if it is unknown. With it, flows of one algorithm can act at the same time.
     pub shared_clock: Option<Span>,
 }
 
-/// The saved path: measurements of a connection for a later one over the same path (saved congestion control
+/// The saved path: measurements of one connection for use by a later one over the same path (saved congestion control
 /// parameters of RFC 9959).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -46,7 +46,7 @@ impl SavedPath {
     /// 7323, section 2.3).
     pub const MAX_WINDOW: Bytes = Bytes(1 << 31);
 
-    /// An RTT of more than this many times the saved one belongs to another path.
+    /// Factor on the saved RTT above which an RTT belongs to another path.
     const LONGER: u64 = 10;
 
     /// A connection's largest window, largest rate and smallest RTT.
@@ -55,8 +55,8 @@ impl SavedPath {
         Self { window, rate, rtt }
     }
 
-    /// Returns whether a connection can have measured these values: a window from one byte to
-    /// [`MAX_WINDOW`](Self::MAX_WINDOW), a rate above zero, and an RTT of at least 1 us.
+    /// Returns whether these values are plausible: a window from one byte to [`MAX_WINDOW`](Self::MAX_WINDOW), a rate
+    /// above zero, and an RTT of at least 1 us.
     #[must_use]
     pub fn is_possible(&self) -> bool {
         let window = self.window > Bytes::ZERO && self.window <= Self::MAX_WINDOW;
@@ -75,13 +75,13 @@ impl SavedPath {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SavedPathUse {
-    /// Not used, or not yet: there was no saved path, the controller does not use one, or it reached the same window
+    /// Not used so far: there was no saved path, the controller does not use saved paths, or it reached the same window
     /// without it.
     #[default]
     Unused,
     /// The saved window or rate was used.
     Used,
-    /// The saved path was refused, since the RTT belongs to another path ([`SavedPath::may_be`]).
+    /// The saved path was rejected because the RTT belongs to another path ([`SavedPath::may_be`]).
     OtherPath,
 }
 

@@ -32,7 +32,7 @@ pub struct Path {
 }
 
 impl Path {
-    /// A path with a known segment size only, of a transport that paces and has SACK.
+    /// Creates a path of which only the segment size is known, for a transport that paces and has SACK.
     #[must_use]
     pub fn new(mss: Bytes) -> Self {
         Self { mss, peer_window: Bytes::MAX, paced: true, sack: true, ..Self::default() }

@@ -4,10 +4,10 @@
 //!
 //! * A profile: `cubic`, `new-reno`, `copa`.
 //! * The short form, names joined by `+`: `slow-start(iw=4)+new-reno`. Each name fills its own slot. The name of a
-//!   profile fills all slots that no other name fills, and its options apply to its stages of the same name, each
-//!   option to all that have it. The remaining slots have [the default](Spec::default).
+//!   profile fills all slots that no other name fills. Its options apply to its stages of the same name; an option
+//!   applies to every such stage that has it. The remaining slots have [the default](Spec::default).
 //! * The long form, `slot=name` joined by commas: `slow-start=slow-start,avoidance=new-reno,recovery=rfc6675`, with the
-//!   slots `startup`, `slow-start`, `avoidance`, `loss` and `recovery`. The remaining slots have the default, too.
+//!   slots `startup`, `slow-start`, `avoidance`, `loss` and `recovery`. The remaining slots have the default as well.
 //!
 //! An option that has no effect, or contradicts another option or stage, is an error ([`Rule`]).
 //!

@@ -1,4 +1,4 @@
-//! Start-up schemes: how a connection may open its window at once, before the slow-start variant begins.
+//! Start-up schemes: they may open the window at once, before the slow-start variant begins.
 
 pub(crate) mod cached_start;
 pub(crate) mod careful_resume;

@@ -32,7 +32,7 @@ const SPILL_MIN: usize = 2 * CROWDED;
 const NIL: u32 = u32::MAX;
 /// [`Entry::place`] of a timer that is not set.
 const UNSET: u32 = u32::MAX;
-/// [`Entry::place`] of a timer in the wheel; every smaller value is an index into the front.
+/// [`Entry::place`] of a timer in the wheel; smaller values are indices into the front.
 const IN_WHEEL: u32 = u32::MAX - 1;
 
 /// Timers by small integer id, with one deadline per id.
@@ -60,7 +60,8 @@ pub struct TimerWheel {
     front: Vec<u32>,
     /// Allocated when it is first needed, since it takes 2.5 kB.
     wheel: Option<Box<Wheel>>,
-    /// Time in ticks: timers before it are in the front, the others in the wheel. Never before the wheel's anchor.
+    /// Time in ticks: timers before it are in the front, the others in the wheel. It is never before the wheel's
+    /// anchor.
     horizon: u64,
     /// Length of the front above which it spills.
     spill_at: usize,

@@ -2,7 +2,7 @@
 
 use longhaul_units::{Span, Time};
 
-/// Number of minutes whose smallest delays are kept (RFC 6817, section 2.5: BASE_HISTORY).
+/// Number of minutes for which the smallest delay is kept (RFC 6817, section 2.5: BASE_HISTORY).
 pub(super) const HISTORY: usize = 10;
 const MINUTE: Span = Span::from_secs(60);
 /// Number of samples whose minimum is the current delay (draft, section 4.5; RFC 6817, section 2.5: CURRENT_FILTER).

@@ -62,9 +62,9 @@ impl Gauge {
         }
     }
 
-    /// Returns the current queueing delay in seconds. Queueing in one direction is included in the RTT, so that the
-    /// excess of the one-way delay over that of the RTT is an error of the clocks. Before the first report, and after
-    /// reports have ceased, the delay of the RTT is used.
+    /// Returns the current queueing delay in seconds. Queueing in one direction is included in the RTT, so any excess
+    /// of the one-way queueing delay over that of the RTT is a clock error. Before the first report, and after reports
+    /// have ceased, the queueing delay of the RTT is used.
     pub(super) fn queueing(&self) -> f64 {
         let both = self.round_trips.queueing();
         let Some(((now, _), one_way)) = self.round_trips.newest().zip(self.one_way.as_ref()) else { return both };

@@ -8,7 +8,7 @@ use crate::{Ack, SegmentKind};
 
 /// Value of the first delay. The offset between the clocks is unknown and irrelevant, but spans have no sign.
 const ORIGIN: i64 = 1 << 60;
-/// Upper bound of a clock's drift per minute: 30 ms, or 500 ppm (RFC 6817, appendix A.2, takes that as more than any
+/// Upper bound of a clock's drift per minute: 30 ms, or 500 ppm (RFC 6817, appendix A.2, considers this larger than any
 /// real drift).
 const MAX_DRIFT: Span = Span::from_millis(30);
 /// Minimum number of differences between minutes whose median is the drift.
@@ -16,11 +16,11 @@ const LEAST_DIFFERENCES: usize = 3;
 
 /// Base and current delay of the forward path.
 ///
-/// The offset of the clocks is in both and cancels, but their drift does not. If the receiver's clock is faster, the
-/// delay seems to grow, by up to 6 ms per minute at 100 ppm. The drift is estimated from the growth of each minute's
-/// smallest one-way delay minus its minimum RTT, in which a queue on the forward path cancels. It is added to the
-/// bases of earlier minutes (RFC 6817, appendix A.2: estimating drift). A slower clock needs no correction, because
-/// the base decreases with it.
+/// The clock offset is part of both the base and the current delay and cancels, but clock drift does not. If the
+/// receiver's clock is faster, the delay seems to grow, by up to 6 ms per minute at 100 ppm. The drift is estimated
+/// from the growth of each minute's smallest one-way delay minus its minimum RTT, in which a queue on the forward path
+/// cancels. It is added to the bases of earlier minutes (RFC 6817, appendix A.2: estimating drift). A slower clock
+/// needs no correction, because the base decreases with it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct OneWay {
     /// Difference between the arrival and send times of the first segment, modulo 2^64 ns.

@@ -1,5 +1,6 @@
-//! LEDBAT++'s congestion avoidance: an increase by the gain per round trip below the target delay, a multiplicative
-//! decrease above it, and slowdowns in which the delay of the empty path is measured (draft, sections 4.1, 4.2, 4.4).
+//! LEDBAT++'s congestion avoidance: an additive increase scaled by the gain per round trip below the target delay, a
+//! multiplicative decrease above it, and slowdowns in which the delay of the empty path is measured (draft, sections
+//! 4.1, 4.2, 4.4).
 
 use longhaul_units::{Bytes, Span, Time};
 
@@ -9,7 +10,7 @@ use crate::compose::{AvoidanceStep, CongestionAvoidance, CongestionEvent, Handof
 use crate::describe::{Entry, OptionSpec};
 use crate::{Ack, Needs, Path};
 
-/// Share of the window kept at a loss (RFC 6817, section 2.4.2).
+/// Fraction of the window that is kept after a loss (RFC 6817, section 2.4.2).
 const BETA: f64 = 0.5;
 /// Window of a slowdown, and the minimum window in general, in segments (draft, section 4.4; RFC 6817: MIN_CWND).
 const LEAST_SEGMENTS: f64 = 2.0;
@@ -17,8 +18,8 @@ const LEAST_SEGMENTS: f64 = 2.0;
 const FIRST_ROUNDS: u64 = 2;
 /// Round trips for which a slowdown holds the minimum window (draft, section 4.4).
 const FROZEN_ROUNDS: u64 = 2;
-/// Time between two slowdowns, in durations of the last one, so that they take at most a tenth of the time (draft,
-/// section 4.4).
+/// Time between two slowdowns, as a multiple of the duration of the last one, so that slowdowns take at most a tenth of
+/// the time (draft, section 4.4).
 const INTERVAL: u64 = 9;
 
 pub(crate) static ENTRY: Entry =
@@ -64,7 +65,7 @@ pub(crate) struct LedbatPlusPlus {
     /// Inverse of the target, per second.
     per_second: f64,
     delays: Gauge,
-    /// Base delay with its gain, which seldom changes.
+    /// Base delay and the gain computed from it, cached because the base seldom changes.
     gain: (Option<Span>, f64),
     slowdown: Slowdown,
 }
@@ -86,7 +87,7 @@ impl LedbatPlusPlus {
         if excess < 0.0 { gain } else { (gain - self.options.decrease * segments * excess).max(-segments / 2.0) }
     }
 
-    /// Applies an ACK's part of the change per round trip.
+    /// Applies the share of one ACK in the change per round trip.
     fn adjust(&mut self, ack: &Ack<'_>, grow: Bytes, mss: f64, window: &mut Window) {
         let change = self.change(window.cwnd / mss) * mss;
         let counted = if change > 0.0 { grow } else { ack.delivered };

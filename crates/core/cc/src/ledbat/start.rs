@@ -12,7 +12,7 @@ use crate::{Ack, Needs, Path, initial_window};
 
 /// RFC 6817, section 2.5: INIT_CWND.
 const INITIAL_SEGMENTS: u64 = 2;
-/// Part of the target at which the first slow start ends (draft, section 4.3).
+/// Fraction of the target at which the first slow start ends (draft, section 4.3).
 const EXIT: f64 = 0.75;
 
 pub(crate) static ENTRY: Entry =

@@ -21,7 +21,7 @@ const WAITS: u8 = 8;
 /// and at most 20 ms. A single punctual wait reduces it again.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Lateness {
-    /// Constant allowance, as the application has set it.
+    /// Constant allowance that the application has set.
     Fixed(Span),
     /// Allowance that follows the lateness of the recent waits.
     Learnt {
@@ -46,7 +46,8 @@ impl Lateness {
         }
     }
 
-    /// Returns the credit that may exceed `quantum` if a wait is `late`; `flow` is what the rate releases in a time.
+    /// Returns the credit that may exceed `quantum` if a wait is `late`; `flow` returns the bytes that the rate
+    /// releases in a given time.
     pub(super) fn allows(&self, late: Span, quantum: Nanobytes, flow: impl Fn(Span) -> Nanobytes) -> Nanobytes {
         let earned = |most: Span| flow(late.min(most));
         match *self {

@@ -93,7 +93,7 @@ impl Stage for Prr {
 
 impl Recovery for Prr {
     fn enter(&mut self, target: f64, ack: &Ack<'_>, path: &Path, window: &mut Window) {
-        // The transport states RecoverFS for a loss. For a mark it is the amount in flight.
+        // For a loss, the transport reports RecoverFS. For an ECN mark, it is the amount in flight.
         let flight = ack.recover_flight.max(ack.in_flight + ack.delivered);
         *self = Self { target: Bytes::from_f64(target).0, recover_flight: flight.0.max(1), ..Self::default() };
         if ack.delivered == Bytes::ZERO {

@@ -33,8 +33,8 @@ impl SpecError {
     }
 }
 
-/// Returns the probable meaning of `name`: the nearest of the `known` names, which are separated by commas, if at
-/// most a third of its letters would have to change.
+/// Returns the probable meaning of `name`: the nearest of the `known` names, which are separated by commas, if the two
+/// differ in at most a third of the letters.
 fn hint(name: &str, known: &str) -> String {
     let known = known.split(", ").map(|known| (strsim::damerau_levenshtein(name, known), known));
     let nearest = known.min_by_key(|(distance, _)| *distance);

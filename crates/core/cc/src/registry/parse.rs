@@ -66,8 +66,8 @@ impl Registry {
         chosen.over(base.map_or_else(|| self.default_spec(), |(_, spec)| spec))
     }
 
-    /// Returns whether `name`, one of `names`, is a start-up scheme that has a profile of the same name and is
-    /// combined with another profile. It then means the scheme.
+    /// Returns whether `name`, one of `names`, is a start-up scheme that has a profile of the same name and is combined
+    /// with another profile. In this case, it denotes the scheme.
     fn is_startup_beside_profile(&self, name: &str, names: &[&str]) -> bool {
         let is_startup = self.of_slot(Slot::Startup).any(|entry| entry.name == name);
         let others = |profile: &Profile| profile.name != name && names.contains(&profile.name);
@@ -141,7 +141,8 @@ impl Chosen {
     }
 }
 
-/// Applies the options after a profile's name to its stages of the same name: each option to all that have it.
+/// Applies the options after a profile's name to its stages of the same name: each option to every such stage that has
+/// it.
 fn profile_with_options(mut spec: Spec, name: &str, options: Option<&str>) -> Result<Spec, SpecError> {
     let Some(options) = options else { return Ok(spec) };
     let named = |part: &&mut Part| part.entry.name == name;
@@ -219,7 +220,7 @@ fn split(text: &str, sign: char) -> Result<Vec<&str>, SpecError> {
     if inside { Err(SpecError::syntax(text)) } else { Ok(items) }
 }
 
-/// Splits `slot=part` if the sign is outside of parentheses.
+/// Splits `slot=part` at the equals sign if it is outside of parentheses.
 fn slot_and_part(item: &str) -> Option<(&str, &str)> {
     let (slot, part) = item.split_once('=')?;
     (!slot.contains('(')).then(|| (slot.trim(), part))

@@ -86,7 +86,7 @@ fn joined(names: impl Iterator<Item = String>) -> String {
     names.collect::<Vec<_>>().join("+")
 }
 
-/// Returns the stages of `spec` that `base` does not have.
+/// Returns the stages of `spec` that differ from those of `base`.
 fn differences<'a>(spec: &'a Spec, base: &Spec) -> impl Iterator<Item = &'a Part> {
     spec.parts.iter().filter(|part| !base.parts.contains(part))
 }

@@ -29,7 +29,7 @@ pub enum RegisterError {
     Profile {
         /// The profile.
         name: &'static str,
-        /// The fault of its composition.
+        /// The error in its composition.
         error: Box<SpecError>,
     },
 }
@@ -41,8 +41,8 @@ pub fn known() -> Registry {
     *KNOWN.read().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Registers algorithms and profiles of another crate for the whole process, until it ends. To be called before the
-/// first name is parsed, at the beginning of `main`.
+/// Registers algorithms and profiles of another crate for the whole process, until it ends. Call it at the beginning of
+/// `main`, before the first name is parsed.
 ///
 /// ```
 /// use longhaul_cc::Congestion;
@@ -93,10 +93,10 @@ pub fn register(entries: &[&'static Entry], profiles: &[Profile]) -> Result<(), 
 }
 
 impl Registry {
-    /// Returns a registry that has these algorithms and profiles, too. It is meant to be made once: its tables are never
-    /// freed.
+    /// Returns a registry with these algorithms and profiles in addition. Call it once per process: its tables are
+    /// never freed.
     ///
-    /// A new algorithm may have the name of a known one in another slot if there is also a profile of this name, as
+    /// A new algorithm may have the name of a known one in another slot if there is also a profile of this name, as for
     /// `new-reno`.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! Checks of the rules between options, within an algorithm and between those of a composition.
+//! Checks of the constraints between options, within one algorithm and across the stages of a composition.
 
 use super::SpecError;
 use super::spec::{Part, Spec};
@@ -26,8 +26,8 @@ impl Part {
         self.options().find(|(option, _)| option.name == name)
     }
 
-    /// Checks whether the options are consistent. `given` tells which of them were written: those must have an effect
-    /// even if they are equal to their defaults.
+    /// Checks whether the options are consistent. `given` states which options the text contains; these must have an
+    /// effect even if they equal their defaults.
     pub(super) fn check(&self, given: &[bool]) -> Result<(), SpecError> {
         for (index, (option, value)) in self.options().enumerate() {
             let written = given.get(index).is_some_and(|given| *given) || value != option.default_value();
@@ -39,7 +39,7 @@ impl Part {
         Ok(())
     }
 
-    /// Returns the conflict that keeps `option` from having an effect, if any.
+    /// Returns the conflict that makes `option` ineffective, if there is one.
     fn without_effect(&self, option: &OptionSpec) -> Option<Clash> {
         option.rules.iter().find_map(|rule| {
             let (Rule::With(name, said) | Rule::Without(name, said)) = *rule else { return None };
@@ -65,7 +65,7 @@ impl Part {
     }
 }
 
-/// Describes `option` with other values than `value`.
+/// Describes the values of `option` other than `value`.
 fn others(option: &OptionSpec, value: Value) -> String {
     match option.kind {
         OptionKind::Choice { names } => {
@@ -76,7 +76,7 @@ fn others(option: &OptionSpec, value: Value) -> String {
     }
 }
 
-/// Returns a numeric value; a switch or a word is no limit, which is infinity.
+/// Returns a numeric value, or infinity (no limit) for a switch or a word.
 fn number(value: Value) -> f64 {
     match value {
         Value::Int(value) => value as f64,

@@ -26,7 +26,7 @@ impl Part {
         Values(self.values.iter())
     }
 
-    /// Returns the value of [`ECN_BETA`] if the algorithm leaves the response to ECN marks to the composition.
+    /// Returns the value of [`ECN_BETA`] if the composition handles ECN marks for the algorithm.
     fn mark_share(&self) -> Option<f64> {
         let (_, value) = self.options().find(|(option, _)| **option == ECN_BETA)?;
         Some(f64::from_value(value)).filter(|share| *share > 0.0)
@@ -53,7 +53,7 @@ impl PartialEq for Part {
 pub struct Spec {
     /// The five stages of [`Slot::COMPOSED`] in that order, or one monolithic controller.
     pub(super) parts: Vec<Part>,
-    /// The names by which it is printed.
+    /// Registry whose names are used to print it.
     pub(super) registry: Registry,
 }
 
@@ -86,7 +86,7 @@ impl Spec {
         self.parts.iter().find(|part| part.entry.slot() == slot)
     }
 
-    /// Returns whether flows may share a network with others: they may if all algorithms are internet-safe.
+    /// Returns the safety class: internet-safe if all algorithms are.
     #[must_use]
     pub fn safety(&self) -> Safety {
         self.parts.iter().map(|part| part.entry.safety).max().unwrap_or(Safety::Controlled)
@@ -137,7 +137,8 @@ impl Spec {
         Some(stages)
     }
 
-    /// Builds a controller whose name is known, because finding the shortest name takes longer than all the rest.
+    /// Builds a controller with a name that is already known, because finding the shortest name takes longer than the
+    /// rest of the construction.
     pub(crate) fn build_named(&self, name: String, params: &BuildParams) -> Box<dyn Controller> {
         if let [part] = &self.parts[..]
             && let Make::Monolithic(make) = part.entry.make

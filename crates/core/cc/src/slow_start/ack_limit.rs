@@ -39,7 +39,8 @@ impl AckLimit {
     /// Returns how many bytes of `grow` count.
     ///
     /// After a timeout, a cumulative ACK may cover data that arrived long before. Without SACK, such an ACK counts for
-    /// one segment, because it cannot be told which of the data it covers arrived recently (RFC 3465, section 2.3).
+    /// one segment, because the sender cannot tell how much of the covered data arrived recently (RFC 3465, section
+    /// 2.3).
     #[must_use]
     pub fn apply(&self, grow: Bytes, ack: &Ack<'_>, path: &Path) -> f64 {
         let segments = match (ack.episode, self.configured) {

@@ -22,8 +22,8 @@ pub(crate) static ENTRY: Entry = Entry::slow_start("hystart-pp", |values| Box::n
 crate::options! {
     /// HyStart++ with the constants of RFC 9406, section 4.3.
     ///
-    /// After the first congestion, this is standard slow start, as RFC 9406, section 4.3, recommends. A threshold known
-    /// before that, from earlier connections, also ends it.
+    /// After the first congestion, this is standard slow start, as RFC 9406, section 4.3, recommends. A threshold that
+    /// is known from earlier connections also ends the algorithm.
     pub(crate) struct HyStartPp {
         initial_segments: u32 = IW_OPTION,
         /// `L`.

@@ -43,7 +43,7 @@ pub(crate) enum Phase {
     Idle,
     /// The flight is being sent or acknowledged.
     Sending,
-    /// Some of it was lost and is being retransmitted.
+    /// Part of the flight was lost and is being retransmitted.
     Recovery,
 }
 
@@ -53,9 +53,9 @@ impl CachedStart {
         Step::Done
     }
 
-    /// Ends the start after everything sent was delivered. If that is the whole flight, the path holds it, and
-    /// congestion avoidance follows. If it is a part, only that part is validated, and the slow-start variant leads up
-    /// to the saved window.
+    /// Ends the start when all data sent has been delivered. If this was the whole flight, its size is validated and
+    /// congestion avoidance follows. Otherwise, only the delivered part is validated, and the slow-start variant grows
+    /// the window up to the saved one.
     fn arrived(&mut self, path: &Path, window: &mut Window) -> Step {
         window.ssthresh = window.ssthresh.min(window.cwnd);
         if self.delivered.as_f64() < window.cwnd {
@@ -65,8 +65,8 @@ impl CachedStart {
         self.over()
     }
 
-    /// Ends recovery. If most of the flight was lost, the saved path was a different one, and the start is as without
-    /// it.
+    /// Ends recovery. If most of the flight was lost, the saved path no longer applies, and the connection starts as
+    /// without it.
     fn recovered(&mut self, path: &Path, window: &mut Window) -> Step {
         let initial = initial_window::of_connection(path, initial_window::DEFAULT_SEGMENTS).as_f64();
         if self.lost * 2 > self.sent {
@@ -152,7 +152,7 @@ impl Startup for CachedStart {
     }
 
     /// Responds to a loss in the flight: lost data is retransmitted from the initial window on, which grows as in slow
-    /// start. The response to an ECN mark is the same, until the whole flight was delivered.
+    /// start. The response to an ECN mark is the same, until the whole flight is delivered.
     fn on_loss(&mut self, loss: &LossEvent<'_>, path: &Path, window: &mut Window) -> StartupResponse {
         if self.phase == Phase::Idle {
             return StartupResponse::Delegate;
@@ -169,8 +169,8 @@ impl Startup for CachedStart {
         StartupResponse::Handled
     }
 
-    /// Returns half of the bytes delivered before the timer fired, because the path holds at least those. Congestion
-    /// avoidance would use a window that says nothing about the path.
+    /// Returns half of the bytes delivered before the timer fired, because the path can hold at least that much.
+    /// Congestion avoidance would use a window that says nothing about the path.
     fn on_timeout(&mut self, _timeout: &Timeout, path: &Path, _window: &mut Window) -> Option<f64> {
         let initial = initial_window::of_connection(path, initial_window::DEFAULT_SEGMENTS).as_f64();
         (self.phase != Phase::Idle).then(|| (self.delivered.as_f64() / 2.0).max(initial))

@@ -1,5 +1,5 @@
 //! Careful Resume (RFC 9959): after the first flight is acknowledged, half of an earlier connection's window is sent
-//! within one round trip, and the window keeps what is validated by ACKs.
+//! within one round trip, and the window then becomes the amount that ACKs validate.
 
 use longhaul_units::{Bytes, Rate, Time};
 
@@ -15,15 +15,15 @@ pub(crate) static ENTRY: Entry =
         .tested_in(&["careful-resume+cubic", "careful-resume+new-reno"])
         .internet_safe();
 
-/// The initial window is paced over an RTT divided by this. It is sent quickly, because nothing can be decided before
-/// its last segment is acknowledged; RFC 6928 does not require pacing at all.
+/// Divisor of the RTT that yields the time over which the initial window is paced. The window is sent quickly, because
+/// nothing can be decided before its last segment is acknowledged; RFC 6928 does not require pacing at all.
 const INITIAL_SPREAD: u64 = 8;
 
 crate::options! {
     /// Careful Resume, which does nothing without a saved path.
     pub(crate) struct CarefulResume {
         max_jump: Bytes [bound] = OptionSpec::int("max-jump", 0, 1 << 30, 0, "maximum jump, KiB; 0: unlimited"),
-        /// Share of the validated `PipeSize` that becomes the threshold after a Safe Retreat, 0.5 to 1 (RFC 9959,
+        /// Fraction of the validated `PipeSize` that becomes the threshold after a Safe Retreat, 0.5 to 1 (RFC 9959,
         /// section 3.6).
         beta: f64 = OptionSpec::float(
             "beta", 0.5, 1.0, 0.5,
@@ -41,13 +41,13 @@ crate::options! {
         after: Bytes => Bytes::ZERO,
         /// Bytes in flight after the last ACK of the Unvalidated phase, and the new data sent since.
         in_flight: Bytes => Bytes::ZERO,
-        /// `PipeSize`: bytes that the path has shown to hold.
+        /// `PipeSize`: bytes that the path has been shown to hold.
         pipe: f64 => 0.0,
         pace: Option<Rate> => None,
     }
 }
 
-/// Phases of RFC 9959, section 3. In the Normal phase, other stages have the window.
+/// Phases of RFC 9959, section 3. In the Normal phase, other stages control the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
     Normal,
@@ -64,8 +64,8 @@ impl CarefulResume {
         Step::Done
     }
 
-    /// Reconnaissance: slow start from the initial window, until that window is acknowledged and the window is the
-    /// limit.
+    /// Reconnaissance: slow start from the initial window, until that window is acknowledged and transmission is
+    /// limited by the congestion window.
     fn reconnoitre(&mut self, ack: &Ack<'_>, path: &Path, window: &mut Window) -> Step {
         grow(ack, window);
         self.pace = None;
@@ -208,9 +208,9 @@ impl Startup for CarefulResume {
         }
     }
 
-    /// Responds to congestion in the jump or before it is validated (RFC 9959, section 3.5): the window is at most
-    /// half of `PipeSize`, and does not grow until everything is accounted for. Before the jump, the usual decrease
-    /// applies.
+    /// Responds to congestion in the jump or before it is validated (RFC 9959, section 3.5): the window is at most half
+    /// of `PipeSize`, and does not grow until all of the jump is acknowledged or lost. Before the jump, the usual
+    /// decrease applies.
     fn on_loss(&mut self, loss: &LossEvent<'_>, path: &Path, window: &mut Window) -> StartupResponse {
         match self.phase {
             Phase::Normal | Phase::Reconnaissance => return StartupResponse::Delegate,

@@ -1,5 +1,5 @@
-//! Swift Start: the spacing of the first ACKs yields an estimate of the path's capacity, and the second round trip
-//! sends a part of it, paced.
+//! Swift Start: the spacing of the first ACKs yields an estimate of the path's capacity, and a fraction of it is paced
+//! over the second round trip.
 //!
 //! [`SwiftStart`] is the algorithm with NASA's corrections, which measures the spacing of ACKs, and its variant that
 //! [measures at the receiver](hardened). The version before the corrections is in longhaul-zoo.
@@ -22,7 +22,7 @@ use hardened::{Arrivals, HardenedConfig};
 use pacing::{Round, RoundPlan};
 use spacing::Spacing;
 
-/// Segments that are sent back to back (NASA TM-2004-212938, table 1).
+/// Number of segments that are sent back to back (NASA TM-2004-212938, table 1).
 pub const FLIGHT: u32 = 4;
 
 /// Option of all versions of Swift Start.
@@ -63,7 +63,7 @@ crate::options! {
         clock: TickClock [TickClock::from_millis] = TICK,
         /// Time to wait for the second ACK.
         abort: Span [Span::from_millis] = ABORT,
-        /// Segments that are sent back to back.
+        /// Number of segments that are sent back to back.
         flight: u32 => FLIGHT,
         /// Whether the handshake's RTT is used if it is less.
         handshake_rtt: bool = OptionSpec::flag(
@@ -103,7 +103,7 @@ impl PairEstimate {
         Rate::from_bytes_over(self.bytes, self.delta)
     }
 
-    /// Reports the estimates by name, before the divisor and after it.
+    /// Reports the estimates before and after the division as named values.
     fn tell(&self, gamma: u64, tell: &mut dyn FnMut(Estimate)) {
         for (name, value) in [
             ("start-rate", Quantity::Rate(self.rate())),
@@ -125,7 +125,7 @@ const MOST_SEGMENTS: usize = 12;
 pub struct Flight {
     /// Time at which its first segment was sent.
     pub sent_at: Option<Time>,
-    /// Its bytes.
+    /// Length of the flight in bytes.
     pub bytes: Bytes,
     /// Whether anything was retransmitted.
     pub disturbed: bool,
@@ -156,7 +156,7 @@ impl Flight {
         self.bytes + mss > window && self.len <= MOST_SEGMENTS
     }
 
-    /// Returns the number of segments in its first `acked` bytes.
+    /// Returns the number of segments in the flight's first `acked` bytes.
     fn segments(&self, acked: Bytes) -> usize {
         self.ends.iter().take(self.len).filter(|end| **end <= acked).count()
     }
@@ -170,8 +170,8 @@ enum Phase {
     First(Flight),
     /// The ACK that completes the pair is awaited.
     Second(Pair),
-    /// By arrival times: too few gaps are known so far. Once an ACK has arrived, the time by which one of each segment
-    /// can be expected.
+    /// Estimation by arrival times, with too few gaps so far. After the first ACK, holds the time by which the ACKs of
+    /// all segments are expected.
     Probe(Option<Time>),
     /// The second round is paced.
     Paced(Round),
@@ -240,8 +240,8 @@ impl SwiftStart {
         }
     }
 
-    /// Creates the hardened variant. Without arrival times, it measures as the other one does, but with the handshake's
-    /// RTT.
+    /// Creates the hardened variant. Without arrival times, it measures as the standard variant does, but with the
+    /// handshake's RTT.
     pub(crate) fn hardened(config: HardenedConfig) -> Self {
         let HardenedConfig { gamma, flight, abort, follow } = config;
         let (handshake_rtt, hardened) = (true, true);
@@ -362,7 +362,7 @@ impl SwiftStart {
         Some(Phase::Probe(expected.or_else(|| Some(arrivals.expected(ack.now)))))
     }
 
-    /// Returns the bytes that the path holds, if they are to be the threshold.
+    /// Returns the bytes that the path holds, if the configuration uses them as the threshold.
     fn holds(&self, path: &Path) -> Option<Bytes> {
         let by_acks = |estimate: PairEstimate| estimate.window(1).min(path.peer_window * 2);
         if self.by_arrivals { self.arrivals.holds(path) } else { self.estimate.map(by_acks) }
@@ -381,7 +381,7 @@ impl SwiftStart {
         Step::Done
     }
 
-    /// Sets the window of a paced round, or ends the round.
+    /// Updates the window during a paced round, or ends the round.
     fn show(&mut self, path: &Path, window: &mut Window) -> Step {
         let Phase::Paced(round) = &self.phase else { return Step::Stay };
         if round.is_over() {

@@ -11,9 +11,9 @@ pub(crate) const LEAST_GAPS: u32 = 3;
 /// Arrival rate of segments sent back to back, by the receiver's clock.
 ///
 /// Only consecutive segments count that were sent at the same time, arrived separately and were reported; it does not
-/// matter which ACKs report them, and how late. The estimate is the lower of two rates: the median of the gaps' rates,
-/// which is robust against single early or late segments, and the rate over all gaps, which includes the share of
-/// other flows.
+/// matter which ACKs report them or how late. The estimate is the lower of two rates: the median of the gaps' rates,
+/// which is robust against single early or late segments, and the rate over all gaps, which includes the share of other
+/// flows.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Dispersion {
     neighbours: Neighbours,
@@ -25,8 +25,8 @@ pub(crate) struct Dispersion {
 }
 
 impl Dispersion {
-    /// Processes a delivered segment. Segments have to be reported in the order of sending, or they are not
-    /// consecutive.
+    /// Processes a delivered segment. Segments must be reported in the order in which they were sent; otherwise they do
+    /// not count as consecutive.
     pub(crate) fn note(&mut self, segment: &AckedSegment) {
         if let Some(dispersion) = self.neighbours.gap(segment).filter(|gap| !gap.is_zero()) {
             self.pairs.on_pair(&PairSample { dispersion, bytes: segment.bytes, ..PairSample::default() });
@@ -36,7 +36,7 @@ impl Dispersion {
         }
     }
 
-    /// Starts counting again; the median keeps its samples.
+    /// Resets the counters; the median keeps its samples.
     pub(crate) const fn restart(&mut self) {
         (self.gaps, self.span, self.bytes) = (0, Span::ZERO, Bytes::ZERO);
     }

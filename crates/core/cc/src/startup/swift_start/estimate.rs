@@ -28,18 +28,18 @@ impl TickClock {
         Self { tick: Span::from_secs_f64(millis * 1e-3) }
     }
 
-    /// Returns its step in nanoseconds.
+    /// Returns the clock's step in nanoseconds.
     fn step(self) -> u64 {
         self.tick.as_nanos().max(1)
     }
 
-    /// Returns whether it has ticks.
+    /// Returns whether the clock has ticks.
     #[must_use]
     pub const fn ticks(self) -> bool {
         !self.tick.is_zero()
     }
 
-    /// Returns the steps from `from` to `to`: ticks, or nanoseconds.
+    /// Returns the number of steps from `from` to `to`, in ticks or nanoseconds.
     #[must_use]
     pub fn steps(self, from: Time, to: Time) -> u64 {
         (to.as_nanos() / self.step()).saturating_sub(from.as_nanos() / self.step())

@@ -10,15 +10,15 @@ use crate::compose::Window;
 use crate::describe::{Entry, OptionSpec};
 use crate::{Ack, Path, SegmentKind, Sent, TxId};
 
-/// Factor by which the path must have become faster, its RTT shorter, and its capacity greater than the window, before
-/// slow start resumes.
+/// Factor by which the arrival rate must have risen, the RTT fallen, and the capacity exceeded the window before slow
+/// start resumes.
 const CLEARLY: f64 = 1.25;
 /// Factor on the minimum RTT up to which there is no standing queue. It exceeds one by an eighth, as in HyStart++ (RFC
 /// 9406, section 4.3).
 const NO_QUEUE: f64 = 1.125;
 
-/// Minimum number of gaps for conclusions from a round trip. With this many, most samples of the median are from that
-/// round trip.
+/// Minimum number of gaps in a round trip for its measurements to be used. With this many, most samples of the median
+/// are from that round trip.
 const TELLING_GAPS: u32 = 32;
 
 pub(crate) static ENTRY: Entry = Entry::startup("swift-start-hardened", |values| {
@@ -48,14 +48,14 @@ crate::options! {
 
 /// What arrival times have shown.
 ///
-/// The estimate follows further gaps while slow start leads up to it. While congestion avoidance has the window and
-/// nothing is lost, the gaps of each round trip are compared with those of the first one. If the path has become
-/// faster by a quarter, a former queue is gone, and the estimate divided by gamma exceeds the window by a quarter, slow
-/// start resumes up to that estimate.
+/// The estimate follows further gaps while slow start approaches it. While congestion avoidance has the window and
+/// there is no loss, the gaps of each round trip are compared with those of the first one. If the path has become
+/// faster by a quarter, the earlier standing queue has drained, and the estimate divided by gamma exceeds the window by
+/// a quarter, slow start resumes up to that estimate.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Arrivals {
     pub(super) flight: Flight,
-    /// Last segment of the flight, and when it was sent.
+    /// Last segment of the flight and its transmission time.
     last: Option<(TxId, Time)>,
     pub(super) acked: Bytes,
     pub(super) sent: Bytes,
@@ -73,24 +73,24 @@ pub(super) struct Arrivals {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct After {
-    /// Whether congestion avoidance has the window, and not slow start.
+    /// Whether congestion avoidance rather than slow start controls the window.
     in_avoidance: bool,
     again: bool,
     /// Whether a round trip has begun since the start.
     round: bool,
     /// Minimum RTT in this round trip.
     least: Option<Span>,
-    /// Measurements of the round trip that has just ended, set when it ends.
+    /// Measurements of the last complete round trip.
     seen: Option<Seen>,
     /// Reference for comparison: measurements of the first round trip, later of the one in which slow start resumed.
     usual: Option<Seen>,
 }
 
-/// Measurements of a round trip in congestion avoidance.
+/// Measurements of one round trip in congestion avoidance.
 #[derive(Clone, Copy, Debug)]
 struct Seen {
     rate: Rate,
-    /// Minimum RTT in it, which shows the standing queue.
+    /// Minimum RTT of this round trip, which reveals a standing queue.
     rtt: Span,
 }
 
@@ -126,12 +126,12 @@ impl Arrivals {
         }
     }
 
-    /// Returns whether as many bytes were acknowledged as the flight has.
+    /// Returns whether the whole flight is acknowledged.
     pub(super) fn are_complete(&self) -> bool {
         self.acked >= self.flight.bytes
     }
 
-    /// Returns the bytes that the path holds.
+    /// Returns the number of bytes that the path holds.
     pub(super) fn holds(&self, path: &Path) -> Option<Bytes> {
         Some(self.rate?.bytes_in(self.rtt?).min(path.peer_window * 2))
     }
@@ -157,7 +157,7 @@ impl Arrivals {
         first.max(last)
     }
 
-    /// Processes an ACK in the start or after it.
+    /// Processes an ACK during or after the start.
     pub(super) fn observe(&mut self, in_start: bool, ack: &Ack<'_>, path: &Path) {
         if let Some(sample) = ack.rtt {
             let rtt = path.handshake_rtt.unwrap_or(sample.rtt).min(sample.rtt);
@@ -167,7 +167,8 @@ impl Arrivals {
         if !in_start && !self.follows {
             return;
         }
-        // The first ACK of the paced round, and that of a segment sent long before the others, would count a pause.
+        // The interval before the first ACK of the paced round, or of a segment sent long before the others, would
+        // include a pause.
         let of_flight = in_start && !self.is_past_flight(ack) && self.expected(ack.now) == ack.now;
         if let Some(spacing) = self.spacing.as_mut().filter(|_| of_flight) {
             spacing.on_ack(ack);
@@ -200,7 +201,7 @@ impl Arrivals {
     }
 
     /// Returns the threshold up to which slow start resumes, if the path holds clearly more than the window. The
-    /// transport has to pace the resumed slow start.
+    /// transport must pace the resumed slow start.
     pub(super) fn room(&mut self, paces: bool, gamma: f64, path: &Path, window: &Window) -> Option<f64> {
         self.after.in_avoidance = true;
         let seen = self.after.seen.filter(|_| self.follows && paces)?;

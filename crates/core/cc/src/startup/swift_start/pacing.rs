@@ -1,4 +1,4 @@
-//! Paced round: a round trip in which departures are spread evenly.
+//! Paced round: a round trip over which transmissions are spread evenly.
 
 use longhaul_units::{Bytes, Rate, Span, Time};
 
@@ -8,14 +8,14 @@ use crate::{Ack, Pace, Path, SendLimit, Sent};
 
 /// Maximum number of segments that are sent in one tick (Partridge et al., BBN Technical Report 8339).
 const MOST_A_TICK: u64 = 2;
-/// The pacer releases at once what the rate allows in this time, and at least a segment. This equals the default of
-/// the transport.
+/// The pacer releases at once the bytes that the rate allows in this time, and at least one segment. This equals the
+/// default of the transport.
 const QUANTUM: Span = Span::from_micros(250);
 
 /// Minimum average interval between departures, so that a timer does not fire every nanosecond.
 const LEAST_INTERVAL: Span = Span::from_micros(1);
 
-/// Departure times of segments that this module spreads with its own clock.
+/// Departure times of segments when this module, not the transport, spreads them.
 #[derive(Clone, Copy, Debug)]
 pub struct Departures {
     /// Start: the first instant is one interval after this time, or this time itself.
@@ -24,7 +24,7 @@ pub struct Departures {
     pub rtt: Span,
     /// Number of transmission times within `rtt`, at least one.
     pub instants: u64,
-    /// Segments that are sent at each instant; the pattern repeats.
+    /// Number of segments sent at each instant; the pattern repeats.
     pub pattern: &'static [u64],
     /// Clock of departures. With ticks, at most two segments are sent per tick, and missed departures catch up within
     /// that limit.
@@ -43,7 +43,7 @@ impl Departures {
         Self { from, rtt, instants, pattern: &[1], clock, at_once: false, passed: 0 }
     }
 
-    /// Returns the same instants with groups of segments, the first of which is sent at once.
+    /// Returns the same schedule with groups of segments, the first of which is sent at once.
     #[must_use]
     pub fn grouped(self, pattern: &'static [u64]) -> Self {
         Self { pattern, at_once: true, ..self }
@@ -64,7 +64,7 @@ impl Departures {
         (instants / len).saturating_mul(cycle).saturating_add(rest)
     }
 
-    /// Returns the segments that may be sent in addition to those granted before.
+    /// Returns how many more segments may be sent now.
     pub fn grant(&mut self, now: Time) -> u64 {
         let (before, mut passed) = (self.segments(self.passed), self.owed(now).max(self.passed));
         if self.clock.ticks() {
@@ -76,7 +76,7 @@ impl Departures {
         self.segments(passed).saturating_sub(before)
     }
 
-    /// Passes over what calls of [`grant`](Self::grant) would have granted after `from` and up to `now`.
+    /// Skips the segments that [`grant`](Self::grant) would have granted after `from` and up to `now`.
     pub fn skip(&mut self, from: Time, now: Time) {
         let ticks = if self.clock.ticks() { self.clock.steps(from, now) } else { u64::MAX };
         let most = self.passed.saturating_add(MOST_A_TICK.saturating_mul(ticks));
@@ -101,16 +101,16 @@ impl Departures {
 pub(crate) struct RoundPlan {
     /// Bytes of the whole round.
     pub window: Bytes,
-    /// Bytes of it that were already sent.
+    /// Bytes of the round that were already sent.
     pub sent: Bytes,
-    /// Time over which it is spread.
+    /// Time over which the round is spread.
     pub rtt: Span,
     /// Segment size.
     pub mss: Bytes,
 }
 
 impl RoundPlan {
-    /// Returns the bytes of the round's whole segments. A remainder below one segment is not sent.
+    /// Returns the length of the round's full segments in bytes. A remainder below one segment is not sent.
     fn whole(&self) -> Bytes {
         self.mss * (self.window.0 / self.mss.0.max(1))
     }
@@ -129,9 +129,9 @@ impl RoundPlan {
 /// Component that spreads the departures.
 #[derive(Clone, Copy, Debug)]
 enum Spread {
-    /// The transport, from this time on.
+    /// The transport paces from this time on.
     Transport(Option<Time>),
-    /// This module, by opening the window for each departure; also the bytes for which it is open.
+    /// This module opens the window for each departure; the second field is the number of bytes for which it is open.
     Own(Departures, Bytes),
 }
 
@@ -187,7 +187,7 @@ impl Round {
         }
     }
 
-    /// Sets the time of the next departure, of which there is none if all of the round may be sent.
+    /// Sets the time of the next departure, or clears it if the whole round may be sent.
     fn set_next(&mut self, now: Time) {
         self.next = match &self.spread {
             Spread::Transport(first) => *first,
@@ -204,8 +204,8 @@ impl Round {
         self.close_if_empty(sent.now, mss);
     }
 
-    /// Processes an ACK, which must not increase the window. Data that does not fit into the peer's window any more is
-    /// not sent, and a pause of the application ends the round.
+    /// Processes an ACK, which must not increase the window. Data that no longer fits into the peer's window is not
+    /// sent, and a pause of the application ends the round.
     pub(crate) fn on_ack(&mut self, ack: &Ack<'_>, path: &Path) {
         self.in_flight = ack.in_flight;
         self.quota = self.quota.min(path.peer_window - ack.in_flight);
@@ -235,7 +235,7 @@ impl Round {
         self.in_flight + open
     }
 
-    /// Returns whether all of the round was sent, or no more can be.
+    /// Returns whether the round is over: all of it was sent, or no more of it can be sent.
     pub(crate) const fn is_over(&self) -> bool {
         self.over_at.is_some()
     }

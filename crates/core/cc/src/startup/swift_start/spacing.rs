@@ -1,4 +1,4 @@
-//! Spacing of the ACKs of the first flight, which bounds what arrival times may claim.
+//! Spacing of the ACKs of the first flight, which limits the rate that reported arrival times may claim.
 
 use longhaul_units::{Bytes, Rate, Span, Time};
 
@@ -8,15 +8,15 @@ use crate::Ack;
 /// widely than the segments that they acknowledge.
 const MOST: f64 = 4.0;
 
-/// The highest rate of the ACKs after the first one, counted from it.
+/// Highest rate of the ACKs, measured from the first one.
 ///
 /// ACKs leave the receiver no closer together than the segments arrive. If the arrival times claim a much faster link,
-/// either they are false, or the ACKs were delayed by different times.
+/// either they are false, or the ACKs were delayed by different amounts.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Spacing {
     first: Option<Time>,
     bytes: Bytes,
-    /// The highest rate so far. A delayed ACK, the last one of a flight, lowers the rate of all of them.
+    /// The highest rate so far. A delayed ACK, the last one of a flight, lowers the rate over all of them.
     most: Option<Rate>,
 }
 
@@ -33,7 +33,8 @@ impl Spacing {
         }
     }
 
-    /// Returns how many bytes the ACKs permit in `rtt`, or `None` if they all arrived at the same time.
+    /// Returns the number of bytes that the ACK spacing permits in `rtt`, or `None` if they all arrived at the same
+    /// time.
     pub(super) fn most_in(&self, rtt: Span) -> Option<Bytes> {
         self.most.map(|most| most.mul_f64(MOST).bytes_in(rtt))
     }
