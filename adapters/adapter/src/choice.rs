@@ -1,23 +1,24 @@
-//! Choice of a controller for a stack, checked when the transport is configured.
+//! Choice of a controller for a QUIC stack, which is checked when the transport is configured.
 
 use longhaul_cc::registry::{Safety, SpecError};
 use longhaul_cc::{BuildParams, Congestion, Controller, EcnMark, Granted, NeedError, Path};
 use longhaul_units::Bytes;
 
-/// What a QUIC stack offers to a controller.
+/// Features that a QUIC stack offers to a controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stack {
     /// Name in errors.
     pub name: &'static str,
-    /// Whether it sends at the controller's pace. Every stack spreads a window over the round trip by itself.
+    /// Whether the stack sends at the controller's pacing rate. Every stack spreads a window over the round trip
+    /// without one.
     pub paces: bool,
-    /// Whether it reports each packet.
+    /// Whether the stack reports each packet individually.
     pub lists_packets: bool,
 }
 
 impl Stack {
-    /// Returns what controllers are granted. No stack subtracts the peer's ACK delay from what it reports, and no stack
-    /// sends ECT(1).
+    /// Returns the features that controllers are granted. No stack subtracts the peer's ACK delay from the RTTs that it
+    /// reports, and no stack sends ECT(1).
     #[must_use]
     pub fn granted(&self) -> Granted {
         let mut granted = Granted::basic();
@@ -35,7 +36,7 @@ pub enum ChoiceError {
     /// The text names no controller, or an option is out of range.
     #[error(transparent)]
     Spec(#[from] SpecError),
-    /// The controller needs what the stack lacks.
+    /// The controller requires a feature that the stack lacks.
     #[error("{stack} does not offer what is needed: {source}")]
     Need {
         /// The stack.
@@ -59,11 +60,11 @@ pub struct Choice {
 }
 
 impl Choice {
-    /// The controller that `text` names.
+    /// Parses the name of a controller.
     ///
     /// # Errors
-    /// Returns an error if the name is unknown, an option is out of range, the stack lacks what the controller needs, or the
-    /// controller is for controlled environments only.
+    /// Returns an error if the name is unknown, an option is out of range, the stack lacks a feature that the
+    /// controller requires, or the controller is for controlled environments only.
     pub fn parse(text: &str, stack: Stack) -> Result<Self, ChoiceError> {
         let congestion: Congestion = text.parse()?;
         if congestion.safety() == Safety::Controlled {
@@ -72,10 +73,10 @@ impl Choice {
         Self::controlled(congestion, stack)
     }
 
-    /// A controller of any safety: the caller answers for the network.
+    /// Accepts a controller of any safety class: the caller is responsible for the network.
     ///
     /// # Errors
-    /// Returns an error if the stack lacks what the controller needs.
+    /// Returns an error if the stack lacks a feature that the controller requires.
     pub fn controlled(congestion: Congestion, stack: Stack) -> Result<Self, ChoiceError> {
         let mut controller = congestion.build(&BuildParams::default());
         match controller.on_granted(&stack.granted(), &Path::new(BuildParams::default().mss)) {

@@ -1,15 +1,15 @@
-//! Times of a stack as those of `longhaul-cc`.
+//! Conversion from a stack's instants to the times of `longhaul-cc`.
 
 use std::time::Instant;
 
 use longhaul_units::{Span, Time};
 
-/// Maps a stack's instants to times since a connection began.
+/// Maps a stack's instants to times since the beginning of a connection.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock(Instant);
 
 impl Clock {
-    /// A clock that shows one second at `start`, so that earlier instants have a place.
+    /// Creates a clock that reads one second at `start`, so that earlier instants can be represented.
     #[must_use]
     pub const fn new(start: Instant) -> Self {
         Self(start)

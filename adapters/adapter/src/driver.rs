@@ -1,4 +1,4 @@
-//! A controller in the loop of a QUIC stack.
+//! Driver that runs a controller inside a QUIC stack.
 
 mod kept;
 mod losses;
@@ -17,49 +17,49 @@ use crate::rounds::Rounds;
 use crate::rtt;
 use crate::sampler::Sampler;
 
-/// Greatest window: s2n-quic has 32 bits for it, and quinn does not pace beyond.
+/// Maximum window: s2n-quic stores it in 32 bits, and quinn does not pace larger windows.
 pub(crate) const MAX_WINDOW: Bytes = Bytes(u32::MAX as u64);
-/// Transmissions that are remembered beyond two windows of full-sized packets.
+/// Number of transmissions that are tracked in addition to two windows of full-sized packets.
 const SMALL_PACKETS: u64 = 1024;
-/// Ticks in a row that a callback makes up for.
+/// Maximum number of consecutive ticks that one callback catches up on.
 const TICKS: usize = 4;
 
-/// An acknowledged packet, as a stack reports it.
+/// An acknowledged packet as the stack reports it.
 #[derive(Clone, Copy, Debug)]
 pub struct Acked {
-    /// When it was sent.
+    /// Time at which the packet was sent.
     pub sent_at: Time,
-    /// Its number, if the stack tells numbers.
+    /// Packet number, if the stack reports it.
     pub number: Option<u64>,
-    /// Its bytes.
+    /// Packet size in bytes.
     pub bytes: u64,
     /// Whether the application had nothing to send before this ACK.
     pub app_limited: bool,
 }
 
-/// A congestion event, as a stack reports it.
+/// A congestion event as the stack reports it.
 #[derive(Clone, Copy, Debug)]
 pub struct Lost {
-    /// When the newest lost, or marked, packet was sent.
+    /// Time at which the newest lost or marked packet was sent.
     pub sent_at: Time,
-    /// The bytes of all lost packets.
+    /// Total size of the lost packets in bytes.
     pub bytes: u64,
-    /// Whether everything of a long time was lost (RFC 9002, section 7.6).
+    /// Whether this is persistent congestion (RFC 9002, section 7.6).
     pub persistent: bool,
 }
 
 /// Turns the callbacks of a stack into the events of a [`Controller`], and keeps its latest decisions.
 ///
-/// Every call may come in any order and with any values: what fits no transmission is ignored.
+/// Calls may arrive in any order and with any values: reports that match no transmission are ignored.
 #[derive(Debug)]
 pub struct Driver {
     choice: Choice,
     controller: Box<dyn Controller>,
     control: Control,
     path: Path,
-    /// Greatest time so far.
+    /// Latest time seen so far.
     now: Time,
-    /// Whether the controller was told of the path, with the first RTT.
+    /// Whether the controller has received the path, which is reported with the first RTT.
     established: bool,
     ring: Ring,
     sampler: Sampler,
@@ -73,7 +73,7 @@ pub struct Driver {
     /// Number of the first transmission after the last congestion event, until it or a later one is acknowledged.
     recovery: Option<u64>,
     after_timeout: bool,
-    /// Whether the last congestion event can turn out to be spurious, and whether it was a timeout.
+    /// Whether the last congestion event may still turn out to be spurious, and whether it was a timeout.
     undoable: Option<bool>,
     congestion_seen: bool,
     /// When the last response to a mark began.
@@ -90,12 +90,12 @@ struct Batch {
     newest: Option<Entry>,
     delivered: Bytes,
     app_limited: bool,
-    /// When the last ACK was reported, and the bytes in flight before it.
+    /// Time of the last ACK, and the bytes in flight before it.
     last: Option<(Time, Bytes)>,
 }
 
 impl Driver {
-    /// A controller for a path on which datagrams have `mtu` bytes.
+    /// Creates a driver for a path with datagrams of `mtu` bytes.
     #[must_use]
     pub fn new(choice: &Choice, now: Time, mtu: u16) -> Self {
         let mut path = Path::new(Bytes(u64::from(mtu.max(1))));
@@ -126,7 +126,7 @@ impl Driver {
         }
     }
 
-    /// Returns a driver for the path to which the connection migrates: the controller is a clone, and nothing is in flight.
+    /// Returns a driver for the new path after a migration, with a clone of the controller and nothing in flight.
     #[must_use]
     pub fn migrated(&self) -> Self {
         Self {
@@ -154,7 +154,7 @@ impl Driver {
         }
     }
 
-    /// Counts a transmission, and reports it to the controller.
+    /// Records a transmission and reports it to the controller.
     fn send(&mut self, at: Time, number: Option<u64>, bytes: u64) -> Option<Entry> {
         let now = self.advance(at);
         let bytes = Bytes(bytes.min(MAX_WINDOW.0));
@@ -181,7 +181,8 @@ impl Driver {
         Some(Entry { tx, number, stamp: at, sent_at: now, bytes: bytes.0, left: bytes.0, tag, snapshot })
     }
 
-    /// Adds a batch to the last one if both left at the same time: a stack that tells no numbers knows batches by time.
+    /// Adds a batch to the previous one if both were sent at the same time, because a stack that reports no packet
+    /// numbers identifies batches by their time.
     fn joins_last(&mut self, next: &Entry) -> bool {
         let is_same = |last: &&mut Entry| (last.number, next.number, last.stamp) == (None, None, next.stamp);
         let last = self.ring.newest_mut().filter(is_same);
@@ -193,12 +194,12 @@ impl Driver {
         false
     }
 
-    /// The stack could not send more because the window was full.
+    /// Records that the window limited transmission.
     pub const fn on_cwnd_limited(&mut self) {
         self.rounds.limited = true;
     }
 
-    /// A packet was acknowledged; reported to the controller by [`on_end_acks`](Self::on_end_acks).
+    /// Records that a packet was acknowledged. [`on_end_acks`](Self::on_end_acks) reports it to the controller.
     pub fn on_acked(&mut self, at: Time, acked: Acked) {
         let now = self.advance(at);
         let Some(taken) = self.ring.acked(acked.sent_at, acked.number, acked.bytes) else { return };
@@ -220,8 +221,8 @@ impl Driver {
         }
     }
 
-    /// All packets that one ACK covers were reported. `in_flight` is the stack's own count, which knows of packets that it
-    /// has discarded.
+    /// Processes an ACK after all packets that it covers were reported. `in_flight` is the stack's own count, which
+    /// excludes packets that it has discarded.
     pub fn on_end_acks(&mut self, at: Time, in_flight: u64) {
         let now = self.advance(at);
         self.in_flight = Bytes(in_flight.min(MAX_WINDOW.0));
@@ -245,13 +246,14 @@ impl Driver {
         }
         self.batch.acked = acked;
         self.batch.acked.clear();
-        // What an earlier ACK should have revealed as lost was discarded. Losses that this one reveals follow.
+        // Packets that an earlier ACK should have revealed as lost were discarded by the stack. Losses that this ACK
+        // reveals are reported after it.
         let patience = self.path.srtt.unwrap_or(rtt).max(rtt) * 3 + Span::from_millis(10);
         self.ring.forget(self.settled, now - patience);
         self.settled = self.settled.max(newest.tx);
     }
 
-    /// The size of datagrams has changed.
+    /// Updates the datagram size.
     pub fn on_mtu(&mut self, mtu: u16) {
         let (old, mss) = (self.path.mss, Bytes(u64::from(mtu.max(1))));
         self.path.mss = mss;
@@ -284,7 +286,7 @@ impl Driver {
         &*self.controller
     }
 
-    /// Lets time pass until `at`, unless it is earlier than what was seen, and makes up for ticks that are due.
+    /// Advances the time to `at`, unless it is in the past, and runs the ticks that are due.
     fn advance(&mut self, at: Time) -> Time {
         self.now = self.now.max(at);
         for _ in 0..TICKS {
@@ -297,12 +299,12 @@ impl Driver {
         self.now
     }
 
-    /// Tells the controller of the path, now that its RTT is known.
+    /// Reports the path to the controller when its RTT is known.
     fn establish(&mut self, now: Time, rtt: Span) {
         self.path.handshake_rtt = (!self.path.handshake_lossy).then_some(rtt);
         self.established = true;
         let granted = self.choice.granted();
-        // Another controller of this choice was content with it.
+        // When the choice was checked, a controller of this type accepted these features.
         let _ = self.controller.on_granted(&granted, &self.path);
         self.tell(&PathEvent::Established { now, granted });
     }
@@ -319,7 +321,7 @@ impl Driver {
         }
     }
 
-    /// Completes an ACK event, and reports it. `newest` is the newest acknowledged transmission.
+    /// Completes an ACK event and reports it. `newest` is the newest acknowledged transmission.
     fn report(&mut self, mut ack: Ack<'_>, newest: Option<u64>) {
         let app_limited = self.batch.app_limited;
         ack.total_delivered = Bytes(self.sampler.delivered);

@@ -1,7 +1,8 @@
-//! What the adapters of longhaul's congestion controllers to QUIC stacks share: a [`Driver`] that turns a stack's callbacks
-//! into the events of [`longhaul_cc`].
+//! Common code of the adapters of longhaul's congestion controllers to QUIC stacks: a [`Driver`] that turns a stack's
+//! callbacks into the events of [`longhaul_cc`].
 //!
-//! This crate is a part of `longhaul-noq`, `longhaul-quinn` and `longhaul-s2n`, and no public interface: semantic versioning does not cover it.
+//! This crate is a part of `longhaul-noq`, `longhaul-quinn` and `longhaul-s2n`, but not a public interface: semantic
+//! versioning does not cover it.
 #![forbid(unsafe_code)]
 
 mod choice;

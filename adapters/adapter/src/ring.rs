@@ -1,4 +1,4 @@
-//! Transmissions that are neither acknowledged nor lost yet.
+//! Ring of transmissions that are not yet acknowledged or lost.
 
 use std::collections::VecDeque;
 
@@ -6,7 +6,7 @@ use longhaul_units::{Bytes, Time};
 
 use crate::sampler::Snapshot;
 
-/// A packet, or a batch of packets that left together.
+/// A packet, or a batch of packets sent together.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry {
     pub(crate) tx: u64,
@@ -16,13 +16,13 @@ pub(crate) struct Entry {
     pub(crate) stamp: Time,
     pub(crate) sent_at: Time,
     pub(crate) bytes: u64,
-    /// Bytes that are neither acknowledged nor lost.
+    /// Bytes that are not yet acknowledged or lost.
     pub(crate) left: u64,
     pub(crate) tag: u16,
     pub(crate) snapshot: Snapshot,
 }
 
-/// What a callback took out of the ring: the bytes, and the entry as it was when it was sent.
+/// Bytes that a callback removed from the ring, and their entry as of its send time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Taken {
     pub(crate) bytes: u64,
@@ -32,13 +32,13 @@ pub(crate) struct Taken {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ring {
     entries: VecDeque<Entry>,
-    /// Position at which the search for the next lost packet begins, because they are reported in order.
+    /// Position at which the search for the next lost packet begins, because lost packets are reported in order.
     cursor: usize,
 }
 
 impl Ring {
-    /// Adds an entry, and drops the oldest one if there are more than `most`: a receiver's ACKs are reported to some
-    /// controllers as sent, but never as acknowledged.
+    /// Adds an entry, and drops the oldest one if there are more than `most`: some stacks report a receiver's own ACKs
+    /// as sent, but never as acknowledged.
     pub(crate) fn push(&mut self, entry: Entry, most: usize) {
         self.entries.push_back(entry);
         if self.entries.len() > most.max(1) {
@@ -47,7 +47,8 @@ impl Ring {
         }
     }
 
-    /// Takes `bytes` of what was sent at `stamp`, of the packet with this number if packets are known by number.
+    /// Removes `bytes` of the data sent at `stamp`, from the packet with this number if the stack reports packet
+    /// numbers.
     pub(crate) fn acked(&mut self, stamp: Time, number: Option<u64>, bytes: u64) -> Option<Taken> {
         let first = self.entries.partition_point(|entry| entry.stamp < stamp);
         let same = self.entries.range_mut(first..).take_while(|entry| entry.stamp == stamp);
@@ -57,7 +58,7 @@ impl Ring {
         Some(taken)
     }
 
-    /// Takes the lost packet with this number and size, the oldest of several.
+    /// Removes the lost packet with this number and size, or the oldest if there are several.
     pub(crate) fn lost(&mut self, number: u64, bytes: u64) -> Option<Taken> {
         let is_it = |entry: &Entry| entry.left > 0 && entry.left == bytes && entry.number == Some(number);
         let from = self.cursor.min(self.entries.len());
@@ -67,7 +68,7 @@ impl Ring {
         Some(take(self.entries.get_mut(at)?, bytes))
     }
 
-    /// Takes up to `bytes` of the oldest data sent no later than `stamp`, entry by entry.
+    /// Removes up to `bytes` of the oldest data sent no later than `stamp`, one entry at a time.
     pub(crate) fn oldest(&mut self, stamp: Time, bytes: u64) -> Option<Taken> {
         let entry = self.entries.iter_mut().find(|entry| entry.left > 0)?;
         let taken = (entry.stamp <= stamp).then(|| take(entry, bytes));
@@ -83,8 +84,8 @@ impl Ring {
         self.cursor = 0;
     }
 
-    /// Forgets transmissions before number `tx` that were sent before `horizon`: the stack has discarded them without a word
-    /// (a lost MTU probe, a packet number space whose keys are gone), or would have reported them.
+    /// Removes transmissions before number `tx` that were sent before `horizon`. The stack would have reported them if
+    /// it had not discarded them silently (a lost MTU probe, a packet number space whose keys were discarded).
     pub(crate) fn forget(&mut self, tx: u64, horizon: Time) {
         while self.entries.front().is_some_and(|entry| entry.left == 0 || entry.tx < tx && entry.sent_at < horizon) {
             self.entries.pop_front();

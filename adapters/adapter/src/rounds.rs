@@ -2,12 +2,12 @@
 
 use longhaul_units::Bytes;
 
-/// Counter of round trips: one ends when a transmission is acknowledged that was sent after it began.
+/// Counter of round trips: a round ends when a transmission sent after its beginning is acknowledged.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Rounds {
     /// Number of the first transmission after the round began.
     end: u64,
-    /// Whether the window limited the sender in this round, and in the one before.
+    /// Whether the window limited the sender in this round and in the previous one.
     pub(crate) limited: bool,
     was_limited: bool,
 }
@@ -27,8 +27,8 @@ impl Rounds {
         self.limited || self.was_limited
     }
 
-    /// Returns whether an ACK finds the window in use: it is full, or pacing holds the sender back while at least half of
-    /// it is in use (RFC 7661, section 4.2).
+    /// Returns whether the window is in use when an ACK arrives: it is full, or pacing holds the sender back while at
+    /// least half of it is in use (RFC 7661, section 4.2).
     pub(crate) fn uses(app_limited: bool, prior_in_flight: Bytes, cwnd: Bytes) -> bool {
         !app_limited && prior_in_flight * 2 >= cwnd
     }

@@ -1,4 +1,5 @@
-//! Round-trip times (RFC 6298), from the samples that controllers get. The stack's own estimates come an ACK too late.
+//! Round-trip times (RFC 6298), from the samples that the controllers receive. The stack's own estimates are updated
+//! one ACK too late.
 
 use longhaul_cc::Path;
 use longhaul_units::{Bytes, Span};
@@ -22,7 +23,7 @@ pub(crate) fn observe(path: &mut Path, rtt: Span, flight: Bytes) {
     path.srtt = Some(srtt.mul_f64(1.0 - alpha) + rtt.mul_f64(alpha));
 }
 
-/// Returns the time without transmissions after which the window may not fit the path any more.
+/// Returns the time without transmissions after which the window may no longer fit the path.
 pub(crate) fn rto(path: &Path) -> Span {
     let longest = path.srtt.unwrap_or(Span::from_secs(1)).max(path.latest_rtt.unwrap_or(Span::ZERO));
     longest + (path.rttvar * 4).max(MIN_MARGIN)

@@ -31,8 +31,8 @@ impl Sampler {
         Self { delivered: 0, lost: 0, delivered_at: now, first_sent_at: now, app_limited_until: 0 }
     }
 
-    /// Returns the state for a transmission at `now`, with which `in_flight` bytes are in flight. `idle` means that nothing
-    /// was.
+    /// Returns the state for a transmission at `now`, with `in_flight` bytes including it. `idle` means that nothing
+    /// was in flight before it.
     pub(crate) fn snapshot(&mut self, now: Time, idle: bool, in_flight: Bytes) -> Snapshot {
         if idle {
             (self.delivered_at, self.first_sent_at) = (now, now);

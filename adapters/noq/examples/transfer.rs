@@ -13,7 +13,7 @@ async fn main() -> anyhow::Result<()> {
     let controller = arguments.next().unwrap_or_else(|| "copa-cubic".to_owned());
     let megabytes: usize = arguments.next().map_or(Ok(10), |text| text.parse())?;
 
-    // The only line that differs from any other use of noq. An unknown name is an error here.
+    // Only this line is specific to longhaul. An unknown name is an error here.
     let mut transport = TransportConfig::default();
     transport.congestion_controller_factory(longhaul_noq::congestion(&controller)?);
     let transport = Arc::new(transport);

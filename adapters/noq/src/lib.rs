@@ -21,22 +21,22 @@ use noq_proto::congestion::{Controller, ControllerFactory, ControllerMetrics};
 
 pub use longhaul_adapter::ChoiceError;
 
-/// noq sends at the controller's pace, and reports each packet.
+/// noq follows the controller's pacing rate and reports each packet.
 const NOQ: Stack = Stack { name: "noq", paces: true, lists_packets: true };
 
-/// Returns a factory of the controllers that `text` names, such as `bbr`, `copa-cubic` or `hystart-pp+new-reno`.
+/// Returns a factory for the controllers that `text` names, such as `bbr`, `copa-cubic` or `hystart-pp+new-reno`.
 ///
 /// # Errors
-/// Returns an error if the name is unknown, an option is out of range, the controller needs what noq lacks, or it is for
-/// controlled environments only.
+/// Returns an error if the name is unknown, an option is out of range, noq lacks a feature that the controller
+/// requires, or the controller is for controlled environments only.
 pub fn congestion(text: &str) -> Result<Arc<Factory>, ChoiceError> {
     Choice::parse(text, NOQ).map(|choice| Arc::new(Factory(choice)))
 }
 
-/// Returns a factory of the controllers of `congestion`, also if they are for controlled environments only.
+/// Returns a factory for the controllers of `congestion`, even if they are for controlled environments only.
 ///
 /// # Errors
-/// Returns an error if the controller needs what noq lacks.
+/// Returns an error if noq lacks a feature that the controller requires.
 pub fn controlled(congestion: Congestion) -> Result<Arc<Factory>, ChoiceError> {
     Choice::controlled(congestion, NOQ).map(|choice| Arc::new(Factory(choice)))
 }
@@ -52,7 +52,7 @@ impl ControllerFactory for Factory {
     }
 }
 
-/// One of longhaul's controllers in a path of noq. [`Controller::into_any`] returns it.
+/// One of longhaul's controllers on a path of noq. [`Controller::into_any`] returns it.
 #[derive(Debug)]
 pub struct Adapter {
     clock: Clock,

@@ -1,6 +1,7 @@
 //! longhaul's congestion controllers for [quinn](https://docs.rs/quinn) 0.11.
 //!
-//! quinn paces by its own rule, 1.25 windows per round trip. Controllers that set a pace are refused, or run without it.
+//! quinn paces by its own rule, at 1.25 windows per round trip. Controllers that require a pacing rate are rejected;
+//! others run without it.
 //!
 //! ```
 //! use quinn_proto::TransportConfig;
@@ -24,27 +25,27 @@ use quinn_proto::congestion::{Controller, ControllerFactory, ControllerMetrics};
 
 pub use longhaul_adapter::ChoiceError;
 
-/// quinn ignores the controller's pace, and reports batches by their time.
+/// quinn ignores the controller's pacing rate and identifies batches by their send time.
 const QUINN: Stack = Stack { name: "quinn", paces: false, lists_packets: false };
 
-/// Returns a factory of the controllers that `text` names, such as `cubic`, `copa` or `hystart-pp+new-reno`.
+/// Returns a factory for the controllers that `text` names, such as `cubic`, `copa` or `hystart-pp+new-reno`.
 ///
 /// # Errors
-/// Returns an error if the name is unknown, an option is out of range, the controller needs what quinn lacks, or it is for
-/// controlled environments only.
+/// Returns an error if the name is unknown, an option is out of range, quinn lacks a feature that the controller
+/// requires, or the controller is for controlled environments only.
 pub fn congestion(text: &str) -> Result<Arc<Factory>, ChoiceError> {
     Choice::parse(text, QUINN).map(|choice| Arc::new(Factory(choice)))
 }
 
-/// Returns a factory of the controllers of `congestion`, also if they are for controlled environments only.
+/// Returns a factory for the controllers of `congestion`, even if they are for controlled environments only.
 ///
 /// # Errors
-/// Returns an error if the controller needs what quinn lacks.
+/// Returns an error if quinn lacks a feature that the controller requires.
 pub fn controlled(congestion: Congestion) -> Result<Arc<Factory>, ChoiceError> {
     Choice::controlled(congestion, QUINN).map(|choice| Arc::new(Factory(choice)))
 }
 
-/// Builds a controller per connection, and another after a migration to another address.
+/// Builds a controller per connection, and a new one after a migration to another address.
 #[derive(Debug)]
 pub struct Factory(Choice);
 
@@ -97,8 +98,8 @@ impl Controller for Adapter {
         self.driver.on_mtu(new_mtu);
     }
 
-    /// Returns a byte more than the window: quinn sends only what leaves the window less than full, and nothing at all if
-    /// the window has one datagram.
+    /// Returns the window plus one byte: quinn never fills the window completely, and would send nothing if the window
+    /// were one datagram.
     fn window(&self) -> u64 {
         (self.driver.window() + 1).min(u32::MAX.into())
     }

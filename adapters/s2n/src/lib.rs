@@ -1,5 +1,5 @@
-//! longhaul's congestion controllers for [s2n-quic](https://docs.rs/s2n-quic), whose interface for them is unstable: its
-//! feature `unstable-congestion-controller` may change between minor versions.
+//! longhaul's congestion controllers for [s2n-quic](https://docs.rs/s2n-quic), whose interface for controllers is
+//! unstable: the feature `unstable-congestion-controller` may change between minor versions.
 //!
 //! ```
 //! use s2n_quic::client;
@@ -23,7 +23,7 @@ use s2n_quic::provider::congestion_controller::{
 
 pub use longhaul_adapter::ChoiceError;
 
-/// s2n-quic sends when the controller allows it, and sums up what an ACK covers.
+/// s2n-quic sends when the controller allows it and reports only the total size of the packets that an ACK covers.
 const S2N: Stack = Stack { name: "s2n-quic", paces: true, lists_packets: false };
 /// The first packet is sent at this time.
 const START: Time = Time::from_nanos(1_000_000_000);
@@ -31,16 +31,16 @@ const START: Time = Time::from_nanos(1_000_000_000);
 /// Returns the controllers that `text` names, such as `bbr`, `copa-cubic` or `hystart-pp+new-reno`.
 ///
 /// # Errors
-/// Returns an error if the name is unknown, an option is out of range, the controller needs what s2n-quic lacks, or it is for
-/// controlled environments only.
+/// Returns an error if the name is unknown, an option is out of range, s2n-quic lacks a feature that the controller
+/// requires, or the controller is for controlled environments only.
 pub fn congestion(text: &str) -> Result<Controllers, ChoiceError> {
     Choice::parse(text, S2N).map(Controllers)
 }
 
-/// Returns the controllers of `congestion`, also if they are for controlled environments only.
+/// Returns the controllers of `congestion`, even if they are for controlled environments only.
 ///
 /// # Errors
-/// Returns an error if the controller needs what s2n-quic lacks.
+/// Returns an error if s2n-quic lacks a feature that the controller requires.
 pub fn controlled(congestion: Congestion) -> Result<Controllers, ChoiceError> {
     Choice::controlled(congestion, S2N).map(Controllers)
 }
@@ -58,13 +58,13 @@ impl Endpoint for Controllers {
     }
 }
 
-/// One of longhaul's controllers in a path of s2n-quic.
+/// One of longhaul's controllers on a path of s2n-quic.
 #[derive(Debug)]
 pub struct Adapter {
     driver: Driver,
     pacer: Pacer,
     mtu: u16,
-    /// The stack's time that is [`START`].
+    /// The stack's timestamp that corresponds to [`START`].
     origin: Option<Timestamp>,
     departure: Option<Timestamp>,
 }
@@ -87,7 +87,7 @@ impl Adapter {
         START + Span::from(at.saturating_duration_since(origin))
     }
 
-    /// Sets the pacer, and computes when the next datagram may leave.
+    /// Configures the pacer and computes the departure time of the next datagram.
     fn schedule(&mut self, now: Time) {
         let mss = Bytes(self.mtu.into());
         let pace = self.driver.pace().map(|(rate, quantum)| {
@@ -117,7 +117,7 @@ impl CongestionController for Adapter {
         self.driver.window().saturating_sub(self.driver.in_flight()) < self.mtu.into()
     }
 
-    /// The window has room for a retransmission as soon as a loss is known.
+    /// Always false: the window permits a retransmission as soon as a loss is detected.
     fn requires_fast_retransmission(&self) -> bool {
         false
     }
@@ -176,7 +176,7 @@ impl CongestionController for Adapter {
         self.schedule(now);
     }
 
-    /// The stack does not say when the marked packets were sent: a round trip ago.
+    /// The stack does not report when the marked packets were sent; one round trip ago is assumed.
     fn on_explicit_congestion<Pub: Publisher>(&mut self, count: u64, at: Timestamp, _publisher: &mut Pub) {
         let now = self.time(at);
         if count > 0 {

@@ -8,9 +8,9 @@ use bytes::BytesMut;
 
 use crate::stack::{Datagram, End};
 
-/// Datagrams that a socket takes at once with segmentation offload.
+/// Maximum number of datagrams per call with segmentation offload.
 const BATCH: usize = 10;
-/// Bytes that the application writes at once.
+/// Number of bytes that the application writes at once.
 const WRITE: usize = 64 << 10;
 /// Flow-control windows, which must not limit any flow of the table.
 const ROOM: u32 = 64 << 20;
@@ -53,14 +53,14 @@ macro_rules! hosts {
 
             use super::*;
 
-            /// One end of the only connection.
+            /// Endpoint with one end of the only connection.
             pub(crate) struct Host {
                 endpoint: Endpoint,
                 connection: Option<(ConnectionHandle, Connection)>,
-                /// Its stream, if it sends.
+                /// Present if this end sends: its stream, once it is open.
                 pub(crate) sends: Option<Option<StreamId>>,
                 peer: SocketAddr,
-                /// From when on the peer's datagrams come from another port, as after a rebinding of a NAT.
+                /// Time from which the peer's datagrams arrive from another port, as after a NAT rebinding.
                 pub(crate) moves_at: Option<Instant>,
                 accepted: Vec<StreamId>,
                 buffer: Vec<u8>,
@@ -71,7 +71,7 @@ macro_rules! hosts {
                 pending: Vec<Datagram>,
             }
 
-            /// Returns a client that sends under `choice`, and a server.
+            /// Returns a client that sends with the controllers of `choice`, and a server.
             pub(crate) fn pair(
                 identity: &Identity,
                 now: Instant,

@@ -1,9 +1,9 @@
-//! The links: those of the experiment `peers`, and a Wi-Fi-like LAN.
+//! The emulated links: those of the experiment `peers`, and a LAN similar to Wi-Fi.
 
 use longhaul_link::{Limit, LinkConfig, Loss, Phase};
 use longhaul_units::{Rate, Span};
 
-/// A link in both directions, and for how long a flow uses it.
+/// A link in both directions, and the duration of a flow on it.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
     pub(crate) name: &'static str,
@@ -21,7 +21,7 @@ impl Place {
         Self { name, up, down, lasts: Span::from_secs(secs) }
     }
 
-    /// 600 Mb/s and 3 ms. Frames leave together every 2 to 8 ms, ACKs as well.
+    /// 600 Mb/s and 3 ms. Frames, including those with ACKs, are sent in bursts every 2 to 8 ms.
     fn wifi() -> Self {
         let mut place = Self::new("600 Mb/s, 3 ms, Wi-Fi", 600, 3, Some(2_000_000), 0.0, 10);
         let phase = |lasts, interval| {

@@ -7,7 +7,7 @@ use longhaul_sim::{Plan, Setup, Sim};
 use crate::links::Place;
 use crate::stack::Outcome;
 
-/// Returns the goodput without arrival times, which no QUIC stack reports.
+/// Returns the goodput without arrival-time reports, which no QUIC stack offers.
 pub(crate) fn transfer(place: &Place, congestion: &Congestion, seed: u64) -> Outcome {
     let links = Duplex { there: place.up.clone(), back: place.down.clone() };
     let setup = Setup::pair(seed, links).under(congestion).configure(|config| {

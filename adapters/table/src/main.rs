@@ -1,8 +1,8 @@
 //! Goodput of QUIC stacks under their own controllers and longhaul's, in virtual time over emulated links.
 //!
-//! `quic-table [--ordered] [LINK...]` prints a table in Markdown, of the links whose names contain these texts. Each value is
-//! one run. The application reads data in any order, unless `--ordered` is set: noq closes a connection at the 1025th gap of a
-//! stream that is read in order.
+//! `quic-table [--ordered] [LINK...]` prints a table in Markdown, for the links whose names contain one of these texts.
+//! Each value is one run. The application reads data in any order, unless `--ordered` is set: noq closes a connection
+//! at the 1025th gap of a stream that is read in order.
 
 mod host;
 mod links;
@@ -23,7 +23,7 @@ use crate::host::Identity;
 use crate::links::Place;
 use crate::stack::transfer;
 
-/// A sender in the table: the stack, and a controller of the stack or of longhaul.
+/// A sender in the table: the stack, and one of the stack's or of longhaul's controllers.
 #[derive(Clone, Copy, Debug)]
 struct Sender {
     stack: &'static str,
@@ -45,7 +45,7 @@ fn senders() -> Vec<Sender> {
     senders
 }
 
-/// Returns the text of a cell: the goodput in Mb/s, and the packets that found the queue full in percent.
+/// Returns the text of a cell: the goodput in Mb/s and the percentage of packets that arrived at a full queue.
 fn cell(sender: Sender, place: &Place, identity: &Identity, ordered: bool) -> anyhow::Result<String> {
     let seed = u64::from(SEED);
     let origin = real_time();
@@ -90,7 +90,7 @@ fn cell(sender: Sender, place: &Place, identity: &Identity, ordered: bool) -> an
     Ok(format!("{:.1}{overflow}", outcome.goodput))
 }
 
-/// Returns the time of the machine, at which virtual time begins. Nothing depends on it.
+/// Returns the machine's current time, at which virtual time starts. The results do not depend on it.
 #[expect(
     clippy::disallowed_methods,
     reason = "the stacks take instants of the standard library, which only a clock makes"

@@ -9,7 +9,7 @@ use crate::links::Place;
 
 /// IPv4 and UDP headers.
 const HEADERS: u32 = 28;
-/// Calls of an endpoint without progress of time, after which it is stuck.
+/// Number of calls to an endpoint without progress of time after which it counts as stuck.
 const PATIENCE: u32 = 100_000;
 
 /// A datagram between the endpoints.
@@ -21,12 +21,12 @@ pub(crate) struct Datagram {
 
 /// One end of a connection.
 pub(crate) trait End {
-    /// Returns when it has to be called next.
+    /// Returns when this end must be called next.
     fn due(&mut self) -> Option<Instant>;
     fn receive(&mut self, now: Instant, datagram: Datagram);
-    /// Handles timers, and returns what it sends.
+    /// Handles timers, and returns the datagrams to send.
     fn drive(&mut self, now: Instant, out: &mut Vec<Datagram>);
-    /// Returns the bytes that its application has read, or why the connection has failed.
+    /// Returns the number of bytes that the application has read, or the reason why the connection failed.
     fn read(&self) -> Result<u64, &str>;
 }
 
@@ -35,11 +35,11 @@ pub(crate) trait End {
 pub(crate) struct Outcome {
     /// Mb/s.
     pub(crate) goodput: f64,
-    /// Fraction of the packets that found the queue full.
+    /// Fraction of the packets that arrived at a full queue.
     pub(crate) overflow: f64,
 }
 
-/// Lets those of `client` and `server` that send do so for the time of `place`.
+/// Runs the transfer for the duration of `place`; `client`, `server` or both send.
 pub(crate) fn transfer<E: End>(
     place: &Place,
     client: &mut E,

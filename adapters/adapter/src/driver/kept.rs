@@ -1,17 +1,17 @@
-//! Transmissions whose state the stack keeps, and returns when they are acknowledged or lost.
+//! Transmissions whose state the stack stores and returns when they are acknowledged or lost.
 
 use longhaul_units::{Bytes, Time};
 
 use super::Driver;
 use crate::ring::{Entry, Taken};
 
-/// A transmission with its state at the time of sending; nothing, if it does not count as in flight.
+/// A transmission with the state at its send time, or `None` if it does not count as in flight.
 #[derive(Clone, Copy, Debug)]
 pub struct Kept(Option<Entry>);
 
 impl Driver {
-    /// A packet was sent; zero bytes if it does not count as in flight. `app_limited` means that the application could not
-    /// fill the window.
+    /// Records that a packet was sent, with zero bytes if it does not count as in flight. `app_limited` means that the
+    /// application could not fill the window.
     pub fn on_sent_kept(&mut self, at: Time, bytes: u64, app_limited: bool) -> Kept {
         if app_limited && bytes > 0 {
             self.sampler.on_app_limited(self.in_flight);
@@ -20,7 +20,7 @@ impl Driver {
         Kept(self.send(at, None, bytes))
     }
 
-    /// An ACK was processed that covers `bytes`. `newest` is the newest packet that it acknowledges.
+    /// Records an ACK that covers `bytes`. `newest` is the newest packet that it acknowledges.
     pub fn on_sum_acked(&mut self, at: Time, newest: &Kept, bytes: u64) {
         let now = self.advance(at);
         let Some(newest) = newest.0 else { return };
@@ -41,13 +41,13 @@ impl Driver {
         }
     }
 
-    /// Packets of `bytes` were discarded together with their packet number space.
+    /// Records that packets of `bytes` in total were discarded together with their packet number space.
     pub fn on_discarded(&mut self, bytes: u64) {
         self.in_flight -= Bytes(bytes);
         self.note_idleness(self.now);
     }
 
-    /// Returns the bytes in flight, which this driver counts for stacks that do not.
+    /// Returns the bytes in flight, which this driver counts for stacks that do not count them.
     #[must_use]
     pub const fn in_flight(&self) -> u64 {
         self.in_flight.0

@@ -1,4 +1,4 @@
-//! Congestion events: losses, marks, and what turned out to be none.
+//! Congestion events: losses, ECN marks, and spurious losses.
 
 use longhaul_cc::{Ack, Episode, LostSegment, PathEvent, Timeout, TxId};
 use longhaul_units::{Bytes, Time};
@@ -7,20 +7,20 @@ use super::{Driver, Lost};
 use crate::ring::Taken;
 
 impl Driver {
-    /// One packet was lost; reported to the controller by [`on_losses`](Self::on_losses).
+    /// Records that a packet was lost. [`on_losses`](Self::on_losses) reports it to the controller.
     pub fn on_packet_lost(&mut self, number: u64, bytes: u64) {
         if let Some(taken) = self.ring.lost(number, bytes) {
             self.note_loss(&taken);
         }
     }
 
-    /// Packets were lost that [`on_packet_lost`](Self::on_packet_lost) has reported.
+    /// Processes the losses that [`on_packet_lost`](Self::on_packet_lost) has recorded.
     pub fn on_losses(&mut self, at: Time, lost: Lost) {
         self.ring.trim();
         self.conclude(at, lost.persistent);
     }
 
-    /// Packets were lost of which the stack tells only the sum: the oldest ones.
+    /// Processes losses of which the stack reports only the total size: the oldest packets are taken as lost.
     pub fn on_unlisted_losses(&mut self, at: Time, lost: Lost) {
         let mut left = lost.bytes;
         while left > 0 {
@@ -31,8 +31,8 @@ impl Driver {
         self.conclude(at, lost.persistent);
     }
 
-    /// An ACK reported congestion marks on packets of which the newest was sent at `sent_at`. There is one response per round
-    /// trip (RFC 9002, section 7.3.2).
+    /// Processes an ACK that reports congestion marks; the newest marked packet was sent at `sent_at`. There is one
+    /// response per round trip (RFC 9002, section 7.3.2).
     pub fn on_mark(&mut self, at: Time, sent_at: Time) {
         let now = self.advance(at);
         let is_answered = self.recovery.is_some() || self.marked_at.is_some_and(|last| sent_at <= last);
@@ -47,7 +47,7 @@ impl Driver {
         self.report(ack, None);
     }
 
-    /// Everything that was marked lost has arrived.
+    /// Reports to the controller that the last congestion event was spurious: all packets marked lost have arrived.
     pub fn on_spurious(&mut self) {
         if let Some(timeout) = self.undoable.take().filter(|_| self.established) {
             (self.recovery, self.after_timeout) = (None, false);
@@ -96,8 +96,8 @@ impl Driver {
         self.lost.clear();
     }
 
-    /// Returns the state of recovery after the loss of transmission `largest`: one sent before the last congestion event
-    /// belongs to it.
+    /// Returns the state of recovery after the loss of transmission `largest`: a packet sent before the last congestion
+    /// event belongs to that event.
     fn episode_after(&mut self, largest: u64) -> Episode {
         match self.recovery {
             Some(first) if largest < first && self.after_timeout => Episode::Rto,
@@ -110,12 +110,13 @@ impl Driver {
         }
     }
 
-    /// Returns whether the last timeout has already answered the loss of transmission `largest`.
+    /// Returns whether the response to the last timeout covers the loss of transmission `largest`.
     fn follows_timeout(&self, largest: u64) -> bool {
         self.after_timeout && self.recovery.is_some_and(|first| largest < first)
     }
 
-    /// Persistent congestion is what a retransmission timeout is in TCP (RFC 9002, section 7.6.2).
+    /// Responds to persistent congestion, which corresponds to a retransmission timeout in TCP (RFC 9002, section
+    /// 7.6.2).
     fn time_out(&mut self, now: Time) {
         let mut event = Timeout::new(now, 1, self.prior_in_flight(now));
         event.in_flight = self.in_flight;
@@ -125,7 +126,7 @@ impl Driver {
         self.refresh();
     }
 
-    /// Returns the bytes in flight before the ACK that arrived just now.
+    /// Returns the bytes in flight before the ACK that is being processed.
     fn prior_in_flight(&self, now: Time) -> Bytes {
         match self.batch.last {
             Some((at, prior)) if at == now => prior,

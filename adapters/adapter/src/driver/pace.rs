@@ -1,18 +1,18 @@
-//! The pace for stacks that follow one.
+//! Pacing rate for stacks that follow the controller's.
 
 use longhaul_cc::{Pace, Pacer};
 use longhaul_units::{Bytes, Rate, Span};
 
 use super::Driver;
 
-/// Greatest rate. noq's pacer waits until a missing byte is earned, in whole nanoseconds: from 16 Gb/s on it would not wait at
-/// all, and ask again for the same instant.
+/// Maximum rate. noq's pacer computes the wait for a missing byte in whole nanoseconds: above 16 Gb/s the wait would be
+/// zero, and the pacer would query again at the same instant.
 const FASTEST: Rate = Rate::from_bits_per_sec(15_000_000_000);
 
 impl Driver {
-    /// Returns the rate in bytes per second, and the burst in bytes: those of the controller, or twice a window per round
-    /// trip before the first congestion event and 1.2 windows after it, as longhaul does. There is none before the first
-    /// RTT.
+    /// Returns the rate in bytes per second, and the burst in bytes: those of the controller, or twice a window per
+    /// round trip before the first congestion event and 1.2 windows after it, as longhaul does. Returns `None` before
+    /// the first RTT.
     #[must_use]
     pub fn pace(&self) -> Option<(u64, u64)> {
         let pace = self.control.pace.or_else(|| self.default_rate().map(Pace::new))?;
@@ -28,7 +28,7 @@ impl Driver {
         let threshold = self.control.ssthresh.filter(|ssthresh| cwnd < *ssthresh);
         let (window, gain) = match threshold {
             _ if !self.congestion_seen => (cwnd, 2.0),
-            // In recovery, the window is what is in flight and what the last ACK has released.
+            // In recovery, the window is the bytes in flight plus the bytes that the last ACK released.
             Some(ssthresh) if self.recovery.is_some() && !self.after_timeout => (ssthresh, 1.2),
             Some(_) => (cwnd, 2.0),
             None => (cwnd, 1.2),
