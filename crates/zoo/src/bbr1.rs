@@ -1,5 +1,5 @@
 //! BBR version 1 (draft-cardwell-iccrg-bbr-congestion-control-00), as in Linux's `tcp_bbr.c`. It shares the model of
-//! the path with version 3, and has no bounds because of losses.
+//! the path with version 3, and, unlike it, does not bound the model after losses.
 
 mod policer;
 
@@ -13,7 +13,7 @@ use longhaul_units::{Bytes, Rate, Span, Time, named};
 
 use self::policer::Policer;
 
-/// Pacing and window gain of Startup, 2/ln 2: the least gain that doubles the rate every round.
+/// Pacing and window gain of Startup, 2/ln 2: the smallest gain that doubles the rate every round.
 const HIGH_GAIN: f64 = 2.885;
 /// Rounds for which a bandwidth sample is valid: a gain cycle of 8 and two more.
 const BW_ROUNDS: u64 = 10;
@@ -29,7 +29,7 @@ const OFFLOAD_QUANTA: u64 = 3;
 const SLOW: f64 = 150_000.0;
 /// An episode ends after this many segments at the latest, as in Linux.
 const RESET_SEGMENTS: f64 = 1_048_576.0;
-/// The longest aggregation that is taken into account.
+/// Longest aggregation that the model takes into account.
 const MAX_SPAN: Span = Span::from_millis(100);
 
 pub(crate) static ENTRY: Entry = Entry::monolithic("bbr1", |_, _, params| Box::new(BbrV1::new(params)))
@@ -67,12 +67,12 @@ pub(crate) struct BbrV1 {
     /// The position in the gain cycle, and the time at which it began.
     phase: usize,
     phase_since: Time,
-    /// The smallest RTT of ten seconds, and the time of its sample.
+    /// Minimum RTT over ten seconds, and the time of its sample.
     min_rtt: Option<Span>,
     min_rtt_at: Time,
     policer: Policer,
     extra_acked: Buckets,
-    /// First round of a recovery: sent data replaces delivered data and no more (packet conservation).
+    /// First round of a recovery: only as much is sent as is delivered (packet conservation).
     conserving: bool,
     total_lost: f64,
 }
@@ -132,7 +132,7 @@ impl BbrV1 {
         self.max_bw.get().unwrap_or(0.0)
     }
 
-    /// Returns the rate to send at: the policer's rate if one was detected, else the greatest measured one.
+    /// Returns the rate to send at: the policer's rate if one was detected, else the highest measured one.
     fn bw(&self) -> f64 {
         self.policer.rate().unwrap_or_else(|| self.max_bw())
     }
@@ -277,8 +277,8 @@ impl BbrV1 {
         self.min_rtt.map_or(self.base.initial_cwnd, |rtt| gain * bw * rtt.as_secs_f64())
     }
 
-    /// Adds room for quanta, rounds up to an even number of segments for receivers that acknowledge every second one,
-    /// and adds two more while probing so that a small window can probe, too.
+    /// Adds the offload quanta, rounds up to an even number of segments for receivers that acknowledge every second
+    /// one, and adds two more while probing so that a small window can probe as well.
     fn with_budget(&self, volume: f64) -> f64 {
         let segment = self.base.mss.as_f64();
         let volume = volume + (self.base.quantum * OFFLOAD_QUANTA).as_f64();
@@ -333,7 +333,7 @@ impl BbrV1 {
         self.base.limit_cwnd(most);
     }
 
-    /// Sends after a pause without data at exactly the bandwidth, to fill the pipe without a queue.
+    /// Resumes at exactly the estimated bandwidth after an idle period, to fill the pipe without a queue.
     fn restart_from_idle(&mut self, event: &Sent) {
         match self.mode {
             Mode::ProbeBw => self.base.set_pacing(1.0, self.bw()),
@@ -342,8 +342,8 @@ impl BbrV1 {
         }
     }
 
-    /// Processes a spurious recovery episode: the full pipe may have been found too early, and no policer dropped
-    /// anything.
+    /// Processes a spurious recovery episode: the pipe may have been considered full too early, and a detected policer
+    /// did not drop anything.
     fn on_spurious(&mut self) {
         self.policer = Policer::default();
         self.base.on_spurious();
@@ -395,7 +395,7 @@ impl Controller for BbrV1 {
             PathEvent::Established { now, .. } => self.begin(*now, path),
             PathEvent::Mss { .. } => self.base.on_mss(path),
             PathEvent::Spurious { .. } => self.on_spurious(),
-            // After an idle period, data is paced at the known bandwidth, so the window stays.
+            // After an idle period, data is paced at the known bandwidth, so the window remains as it is.
             _ => {}
         }
     }

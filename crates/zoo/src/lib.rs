@@ -1,6 +1,6 @@
 //! Published congestion-control algorithms in addition to those of [`longhaul_cc`].
 //!
-//! [`register`] makes their names known, after which every text in the process can name them:
+//! [`register`] makes their names known, after which any controller text in the process can use them:
 //!
 //! ```
 //! longhaul_zoo::register()?;
@@ -44,18 +44,18 @@ pub fn algorithms() -> &'static Registry {
     &table::ALGORITHMS
 }
 
-/// Registers the algorithms and profiles of this crate for the whole process. Further calls have no effect. To be
-/// called before the first name is parsed, at the beginning of `main`.
+/// Registers the algorithms and profiles of this crate for the whole process. Further calls have no effect. Call it at
+/// the beginning of `main`, before the first name is parsed.
 ///
 /// # Errors
-/// Returns an error if the program has registered an algorithm of its own by one of these names. In this case, none
-/// of this crate's algorithms is known.
+/// Returns an error if the program has registered an algorithm of its own by one of these names. In this case, none of
+/// this crate's algorithms is registered.
 pub fn register() -> Result<(), RegisterError> {
     static DONE: OnceLock<Result<(), RegisterError>> = OnceLock::new();
     DONE.get_or_init(|| registry::register(algorithms().entries, algorithms().profiles)).clone()
 }
 
-/// Algorithms and estimators for the laboratory and tests of this project. Not a part of the public interface.
+/// Algorithms and estimators for the laboratory and tests of this project. Not part of the public interface.
 #[doc(hidden)]
 pub mod internal {
     pub use crate::estimate::fused_capacity::{FusedCapacity, FusedEstimate};

@@ -1,5 +1,4 @@
-//! RCP (N. Dukkipati, Rate Control Protocol, PhD thesis, Stanford, 2007): the routers of the path determine the
-//! sending rate.
+//! RCP (N. Dukkipati, Rate Control Protocol, PhD thesis, Stanford, 2007): the routers of the path set the sending rate.
 
 use longhaul_cc::registry::{Entry, OptionSpec, Values};
 use longhaul_cc::{
@@ -12,10 +11,11 @@ use crate::router_assisted::{FollowRouters, HEADERS, RouterAssisted, pace};
 
 /// Size of the option on each data segment, padded, in bytes.
 const OPTION: f64 = 16.0;
-/// Time in seconds after which a segment is sent at any rate, to request a rate again (the probe timer of the
-/// authors' ns-2 code).
+/// Time in seconds after which a segment is sent regardless of the rate, to request a rate again (the probe timer of
+/// the authors' ns-2 code).
 const ASK_EVERY: f64 = 0.5;
-/// Window in round trips at the current rate, so that the rate paces even if the queue is as long as the path.
+/// Window in round trips at the current rate, so that the rate rather than the window limits transmission even if the
+/// queueing delay equals the base RTT.
 const ROUND_TRIPS: f64 = 2.0;
 
 pub(crate) static ENTRY: Entry = Entry::monolithic("rcp", |name, values, params| {
@@ -67,8 +67,8 @@ impl Rcp {
         self.initial = initial_window::of_connection(path, initial_window::DEFAULT_SEGMENTS);
     }
 
-    /// Applies a new rate at once. Returns false for a rate above the request, which is forged; differences due to
-    /// rounding on the wire are accepted.
+    /// Applies a new rate at once. Returns false if the rate exceeds the request and is therefore forged; rounding
+    /// differences on the wire are accepted.
     fn take(&mut self, rate: Rate) -> bool {
         let honest = rate <= self.wanted().mul_f64(1.000_001);
         self.rate = Some(rate);
@@ -76,7 +76,7 @@ impl Rcp {
         honest
     }
 
-    /// Converts a rate of the routers to payload bytes per second, with the minimum rate needed for requests.
+    /// Converts a rate of the routers to payload bytes per second, at least the rate needed for requests.
     fn payload(&self, rate: Rate) -> Rate {
         let mss = self.mss.as_f64();
         let asking = Rate::from_bytes_per_sec((mss / ASK_EVERY) as u64);
@@ -100,7 +100,7 @@ impl FollowRouters for Rcp {
             Some(NetworkFeedback::Rcp(rate)) => self.take(rate),
             _ => true,
         };
-        // Before the first answer there is no rate that the window has to respect.
+        // Before the first answer, there is no rate to which the window must be matched.
         let window = || if self.rate.is_some() { self.control().cwnd } else { self.initial };
         (denied || !honest).then(window)
     }
@@ -113,7 +113,7 @@ impl FollowRouters for Rcp {
     fn on_event(&mut self, event: &PathEvent, path: &Path) {
         self.look(path);
         if let (PathEvent::IdleRestart { .. }, Some(rate), Some(rtt)) = (event, self.rate, self.rtt) {
-            // The rate from before the idle period is obsolete.
+            // The rate that was granted before the idle period is obsolete.
             self.rate = Some(rate.min(Rate::from_bytes_over(self.initial, rtt)));
         }
     }

@@ -1,4 +1,5 @@
-//! Common parts of the router-assisted controllers: when to stop following routers, and the plain TCP that follows.
+//! Common parts of the router-assisted controllers: when to stop following routers, and the plain TCP that replaces
+//! them.
 
 use core::fmt;
 
@@ -10,18 +11,18 @@ use longhaul_cc::{
 };
 use longhaul_units::{Bytes, Rate, Span, Time};
 
-/// Number of round trips without an answer in any ACK that counts as a denial. One round trip may have lost all
-/// answers, three hardly.
+/// Number of round trips without an answer in any ACK that count as a denial. All answers of one round trip may be
+/// lost, but hardly those of three.
 const SILENT_ROUNDS: u32 = 3;
-/// If two segments take longer than this at the current rate, they are sent one by one, because routers respond to a
+/// If two segments take longer than this at the current rate, they are sent one at a time, because routers respond to a
 /// queue of pairs.
 const BATCH_SPAN: Span = Span::from_micros(250);
 
 /// Size in bytes of the headers of IPv4, UDP, and a segment with timestamps, because routers count complete packets.
 pub(crate) const HEADERS: f64 = 20.0 + 8.0 + 24.0;
 
-/// Returns a pace of `rate` payload bytes per second, at least 1 byte/s. If the segments of a pair would be apart,
-/// they are sent one by one.
+/// Returns a pace of `rate` payload bytes per second, at least 1 byte/s. Segments are sent one at a time if the rate
+/// would separate the segments of a pair.
 pub(crate) fn pace(rate: Rate, mss: Bytes) -> Pace {
     let slow = rate.bytes_in(BATCH_SPAN) < mss * 2;
     update!(Pace { quantum: slow.then_some(mss.max(Bytes(1))), ..Pace::new(rate.max(Rate::from_bytes_per_sec(1))) })
@@ -52,14 +53,14 @@ impl Fallback {
         true
     }
 
-    /// Stores the events that plain TCP will need.
+    /// Records an event that plain TCP may need later.
     fn note(&mut self, event: &PathEvent) {
         if let PathEvent::Established { granted, .. } = *event {
             self.granted = granted;
         }
     }
 
-    /// Returns whether this ACK carries a denial, or is the last of too many without an answer.
+    /// Returns whether this ACK carries a denial, or exceeds the allowed time without an answer.
     fn is_denied(&mut self, ack: &Ack<'_>) -> bool {
         match ack.network {
             Some(NetworkFeedback::Denied) => return true,
@@ -70,29 +71,29 @@ impl Fallback {
         self.silent_rounds >= SILENT_ROUNDS
     }
 
-    /// Switches to NewReno at this ACK, as after a handshake, with a window of at most `window`.
+    /// Switches to NewReno at this ACK, with the state after a handshake and a window of at most `window`.
     fn fall_back(&mut self, ack: &Ack<'_>, path: &Path, window: Bytes) {
         let now = ack.now;
         self.drained = ack.total_delivered + ack.in_flight;
         let segments = u32::try_from(window.0 / path.mss.0.max(1)).unwrap_or(u32::MAX);
         let first = segments.clamp(1, initial_window::DEFAULT_SEGMENTS);
-        // Without a start-up scheme, and with PRR, as by default.
+        // No start-up scheme, and PRR, as by default.
         let mut stages = Stages::new("new-reno");
         stages.slow_start = Box::new(StandardSlowStart::new(first, 0));
         stages.avoidance = Box::new(NewReno::default());
         let mut plain = Composed::new(stages, &self.params);
-        // No stage requires anything, so that this cannot fail.
+        // This cannot fail, because no stage requires a feature.
         let _ = plain.on_granted(&self.granted, path);
         plain.on_event(&PathEvent::Established { now, granted: self.granted }, path);
         self.plain = Some(Box::new(plain));
     }
 }
 
-/// The part of a router-assisted controller that follows the routers.
+/// Behaviour of a router-assisted controller while it follows the routers.
 pub(crate) trait FollowRouters: Clone + fmt::Debug + Send + Sync {
     const HEADER: NetworkHeaderKind;
 
-    /// Processes an ACK. If it is a denial, or its answer cannot be from a router, returns the maximum window of plain
+    /// Processes an ACK. If it is a denial, or its answer cannot be from a router, returns the maximum window for plain
     /// TCP, which takes over.
     fn on_ack(&mut self, event: &Ack<'_>, path: &Path, denied: bool) -> Option<Bytes>;
 
@@ -105,7 +106,7 @@ pub(crate) trait FollowRouters: Clone + fmt::Debug + Send + Sync {
     fn snapshot(&self) -> Snapshot;
 }
 
-/// A router-assisted controller, which is plain TCP after a denial.
+/// A router-assisted controller, which becomes plain TCP after a denial.
 #[derive(Clone, Debug)]
 pub(crate) struct RouterAssisted<F> {
     name: String,
@@ -126,7 +127,7 @@ impl<F: FollowRouters + 'static> Controller for RouterAssisted<F> {
 
     fn needs(&self) -> Needs {
         let required = update!(Demands { network_header: Some(F::HEADER), pacing: true, ..Demands::default() });
-        // The rate of the first round trip may be as high as any later one.
+        // The rate of the first round trip may already be the full rate.
         let preferred = update!(Demands { whole_window: true, ..Demands::default() });
         update!(Needs { required, preferred, ..Needs::default() })
     }

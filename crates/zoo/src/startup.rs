@@ -1,4 +1,4 @@
-//! Start-up schemes: how a connection opens its window before slow start.
+//! Start-up schemes: they open the window before slow start.
 
 pub(crate) mod first_flight;
 pub(crate) mod initial_burst;

@@ -1,9 +1,10 @@
-//! Tide: flows fill the path until a queue stands, and empty it together.
+//! Tide: flows fill the path until a standing queue forms, and drain it together.
 //!
-//! The window grows until the queue is longer than a threshold for a whole round trip. All flows of this kind on a link see that
-//! within a round trip of each other, and lower their windows at the same time. If the queue is gone then, it was theirs: each
-//! continues with what the path holds of its window, large flows with a little less. If it stays, others fill it, and CUBIC
-//! takes over; if the flow has the link to itself, the delay is that of a longer route.
+//! The window grows until the queue exceeds a threshold for a whole round trip. All `tide` flows on a link observe this
+//! within one round trip of each other and reduce their windows at the same time. If the queue then drains, only `tide`
+//! flows caused it: each continues with the part of its window that the path holds without a queue, large flows with
+//! slightly less. If the queue remains, other flows fill it, and CUBIC takes over; if the flow is alone on the link,
+//! the delay belongs to a longer route.
 
 mod compete;
 mod drain;
@@ -35,34 +36,36 @@ pub(crate) static ENTRY: Entry = Entry::monolithic("tide", |name, values, params
 
 longhaul_cc::options! {
     pub(crate) struct TideConfig {
-        /// Whether CUBIC takes over where other flows fill the queue.
+        /// Whether to use CUBIC where other flows fill the queue.
         compete: bool = OptionSpec::flag("compete", true, "use CUBIC where other flows fill the queue"),
     }
 }
 
-/// Maximum pacing rate as a multiple of the capacity, if that is known, and of the window per RTT.
+/// Maximum pacing rate as a multiple of the capacity if it is known, and otherwise of the window per RTT.
 const PACE_GAIN: (f64, f64) = (1.1, 1.5);
-/// A window of fewer segments is small: it is paced at its rate, and its flow does not drain in time with others.
+/// Number of segments below which a window is small: its flow is paced at its own rate and does not drain in time with
+/// other flows.
 const SMALL: f64 = 4.0;
-/// What a flow leaves to others of its kind after a drain, as a part of its share of the capacity.
+/// Fraction of its share of the capacity that a flow leaves to other `tide` flows after a drain.
 const YIELD: f64 = 0.3;
-/// A flow with this share of the capacity has no others of its kind, and one with this share during a drain no others at all.
+/// Share of the capacity above which there are no other `tide` flows, and the share during a drain above which there
+/// are no other flows at all.
 const ALONE: f64 = 0.9;
 const ALONE_LOWERED: f64 = 0.75;
-/// Part of the window that CUBIC begins with after a loss (RFC 9438).
+/// Fraction of the window with which CUBIC begins after a loss (RFC 9438).
 const COMPETE_KEPT: f64 = 0.7;
-/// Drains in succession that must find a queue of others before a flow competes, and a small one: flows of few segments do
-/// not empty a queue at the same time.
+/// Number of consecutive drains that the queue must outlast before a flow competes, and the number for a flow with a
+/// small window: flows of few segments do not drain a queue at the same time.
 const OUTLASTED: (u32, u32) = (2, 6);
-/// Round trips for which the window is held after losses that it caused, at first and at most.
+/// Initial and maximum number of round trips for which the window is held after losses that it caused.
 const HOLD: (u32, u32) = (8, 64);
 
 #[derive(Clone, Copy, Debug)]
 enum Phase {
     Start,
-    /// Growth until a queue stands.
+    /// Growth until there is a standing queue.
     Fill(Fill),
-    /// The experiment.
+    /// Temporary reduction that tests whether the queue drains.
     Drain(Drain),
     Compete(Compete),
 }
@@ -78,22 +81,23 @@ pub(crate) struct Tide {
     model: Model,
     losses: Losses,
     cubic: Composed,
-    /// The window in bytes, and that up to which it doubles.
+    /// The window in bytes, and the window up to which it doubles per round trip.
     window: f64,
     grow_to: f64,
-    /// Window to which losses hold the flow, for some round trips, and for how many the next time.
+    /// Window at which losses hold the flow, and the remaining number of round trips; then the number for the next
+    /// time.
     hold: Option<(f64, u32)>,
     held_for: u32,
-    /// Drains in succession that others' queue has outlasted.
+    /// Number of consecutive drains that the queue has outlasted.
     foreign: u32,
-    /// Capacity that the window was last scaled to.
+    /// Capacity to which the window was last scaled.
     scaled: Option<f64>,
     left: Option<Time>,
-    /// Time between two tests in it.
+    /// Time between two tests during competition.
     gap: Span,
-    /// Offset of the clock that hosts share from this one.
+    /// Offset of a clock that hosts share, relative to this one.
     shared_clock: Option<Span>,
-    /// The smallest RTT that the flow relies on, in seconds.
+    /// Minimum RTT that the flow relies on, in seconds.
     relied: Option<f64>,
     undo: Option<f64>,
 }
@@ -124,7 +128,7 @@ impl Tide {
         }
     }
 
-    /// Returns whether CUBIC or the start-up scheme follows the connection.
+    /// Returns whether CUBIC or the start-up scheme tracks the connection.
     const fn follows(&self) -> bool {
         let tests = matches!(self.phase, Phase::Drain(Drain { is_competing: true, .. }));
         tests || self.is_composed()
@@ -139,7 +143,7 @@ impl Tide {
         self.window = self.window.min(self.cap).max(TINY * self.model.mss);
     }
 
-    /// Relies on the smallest RTT, and returns whether it has become shorter by more than the threshold.
+    /// Updates the minimum RTT that the flow relies on. Returns whether it has decreased by more than the threshold.
     fn update_base(&mut self) -> bool {
         let (least, relied) = (self.model.least(), self.relied);
         let fell = relied.is_some_and(|relied| least < relied - self.model.threshold);
@@ -149,11 +153,11 @@ impl Tide {
         fell
     }
 
-    /// Fills the path from a window of `window` bytes on, doubling it per round trip up to `grow_to`.
+    /// Fills the path starting from a window of `window` bytes, which doubles per round trip up to `grow_to`.
     fn fill(&mut self, window: f64, grow_to: f64) {
         (self.window, self.grow_to) = (window, grow_to);
         self.model.set_expiry(true);
-        // A question about losses does not interrupt the growth.
+        // A drain because of losses does not restart the acceleration of growth.
         let rounds = match self.phase {
             Phase::Drain(drain) if drain.cause == Cause::Losses => drain.filled,
             _ => 0,
@@ -174,8 +178,8 @@ impl Tide {
         self.phase = Phase::Drain(drain);
     }
 
-    /// Leaves the start once its scheme has ended, or at the first loss. Unless the queue caused the loss, the window keeps
-    /// doubling.
+    /// Ends the start when its scheme has ended or at the first loss. Unless a full queue caused the loss, the window
+    /// keeps doubling.
     fn on_start_ack(&mut self, ack: &Ack<'_>, path: &Path) {
         let before = self.cubic.window().cwnd;
         self.cubic.on_ack(ack, path);
@@ -214,7 +218,7 @@ impl Tide {
         if is_gone { self.on_own_queue(drain, ack.now) } else { self.on_foreign_queue(drain, ack.now, path) }
     }
 
-    /// The queue was of this flow and others of its kind, which now share the path.
+    /// Only `tide` flows caused the queue, and they now share the path.
     fn on_own_queue(&mut self, drain: Drain, now: Time) {
         if drain.is_competing {
             self.left = Some(now);
@@ -229,7 +233,7 @@ impl Tide {
         self.fill((left * drain.held).min(drain.window), 0.0);
     }
 
-    /// A queue is left: that of others, or a longer route.
+    /// The queue remains: other flows fill it, or the route is longer.
     fn on_foreign_queue(&mut self, drain: Drain, now: Time, path: &Path) {
         if drain.is_competing {
             return self.resume_competing(now);
@@ -322,7 +326,8 @@ impl Controller for Tide {
             self.cubic.control()
         } else {
             let window = if let Phase::Drain(drain) = self.phase { drain.lowered } else { self.window };
-            // A pace above the rate would make the window of a few segments larger than it is.
+            // With a window of a few segments, a pacing rate above the window's rate would in effect enlarge the
+            // window.
             let gain = if window < SMALL * self.model.mss { 1.0 } else { PACE_GAIN.1 };
             let pace = self.model.delays.standing().map(|rtt| {
                 let own =

@@ -1,5 +1,5 @@
 //! UDT's rate control (Gu, Grossman; draft-gg-udt-03, section 5; version 4 of the library): AIMD of the sending rate
-//! every 10 ms, with increases by the estimated free part of the link.
+//! every 10 ms, with increases that depend on the estimated free capacity of the link.
 
 mod ceiling;
 mod intervals;
@@ -20,24 +20,24 @@ use told::Told;
 
 /// SYN: time between two updates (draft-gg-udt-03).
 const SYN: Span = Span::from_millis(10);
-/// Initial window of slow start in segments. Later the window exceeds the data that arrives in a round trip and a SYN
-/// by as much (draft-gg-udt-03).
+/// Initial window of slow start in segments. Later, the window exceeds the data that arrives in a round trip and a SYN
+/// by the same number of segments (draft-gg-udt-03).
 const FLOOR_SEGMENTS: u64 = 16;
 /// Beta: increase in bytes per SYN, per bit/s of the next power of ten above the free rate (draft-gg-udt-03).
 const BETA: f64 = 1.5e-6;
 /// Minimum increase in bytes per SYN (draft-gg-udt-03: one byte).
 const LEAST_STEP: f64 = 1.0;
-/// Factor of the inter-packet time at a loss, which lowers the rate by a ninth (draft-gg-udt-03).
+/// Factor of the inter-packet time at a loss, which reduces the rate by a ninth (draft-gg-udt-03).
 const DECREASE: f64 = 1.125;
-/// Divisor of the capacity. Below the rate of the last decrease, at most that part of the capacity counts as free
-/// (the library: a decrease took as much).
+/// Divisor of the capacity that yields the maximum free rate below the rate of the last decrease (in the library, a
+/// decrease reduces the rate by the same fraction).
 const FREE_PART: f64 = 9.0;
-/// Minimum number of segments sent back to back, if the pacer would send fewer. They yield two ACKs, whose spacing
+/// Minimum number of segments sent back to back, where the pacer would send fewer. They trigger two ACKs, whose spacing
 /// shows the capacity.
 const TRAIN: u64 = 4;
-/// Duration that, at the current rate, sets the length of the trains that the pacer chooses.
+/// Duration of the trains that the pacer chooses, at the current rate.
 const TRAIN_SPAN: Span = Span::from_micros(250);
-/// Minimum rate in bytes/s, which takes 130 decreases to reach from 10 Mb/s.
+/// Minimum rate in bytes/s. From 10 Mb/s, it takes 130 decreases to reach it.
 const LEAST_RATE: f64 = 1.0;
 
 pub(crate) static ENTRY: Entry = Entry::monolithic("udt", |name, values, params| {
@@ -61,7 +61,7 @@ struct Train {
     /// Arrival times of its first and last ACK.
     first: Time,
     last: Time,
-    /// Bytes delivered since each of them.
+    /// Bytes delivered since the first and since the last ACK.
     since_first: f64,
     since_last: f64,
 }
@@ -80,7 +80,7 @@ pub(crate) struct Udt {
     rate: f64,
     before: f64,
     updated: Option<Time>,
-    /// Bytes delivered and not counted by an update yet.
+    /// Bytes delivered since the last update.
     arrived: f64,
     lost: bool,
     /// Whether anything other than the application has limited the sender since the last update.
@@ -98,12 +98,12 @@ pub(crate) struct Udt {
     losses: Losses,
     segments: bool,
     newest: TxId,
-    /// Whether nothing has arrived since a timeout.
+    /// Whether no ACK has arrived since the last timeout.
     silent: bool,
 }
 
 impl Udt {
-    /// Creates UDT before its handshake. Flows with different `seed`s decrease their rates at different reports.
+    /// Creates UDT before its handshake. Flows with different `seed`s decrease their rates at different loss reports.
     pub(crate) fn new(name: String, seed: u64, params: &BuildParams) -> Self {
         Self {
             name,
@@ -119,7 +119,7 @@ impl Udt {
         }
     }
 
-    /// Measures what UDT's receiver would measure: by reported arrival times if there are any, else by the ACKs.
+    /// Makes the measurements of UDT's receiver: from reported arrival times if there are any, otherwise from the ACKs.
     fn measure(&mut self, ack: &Ack<'_>) {
         if self.told.digest(ack, self.mss, &mut self.trains, &mut self.arrivals) {
             self.train = None;
@@ -128,8 +128,8 @@ impl Udt {
         }
     }
 
-    /// Records the spacing of ACKs: those of one train for the capacity, and the first ones of trains for the arrival
-    /// rate. ACKs that arrive at the same instant count as one.
+    /// Records the spacing of ACKs: between ACKs of one train for the capacity, and between the first ACKs of trains
+    /// for the arrival rate. ACKs that arrive at the same instant count as one.
     fn measure_acks(&mut self, ack: &Ack<'_>) {
         let at = ack.rx_time.unwrap_or(ack.now);
         let sent_at = ack.rtt.map(|sample| sample.sent_at);
@@ -147,14 +147,14 @@ impl Udt {
             }
             (train.last, train.since_last) = (at, 0.0);
         } else {
-            // Data does not arrive faster than it was sent, whatever the peer reports.
+            // Data cannot arrive faster than it was sent, regardless of the peer's reports.
             let left = sent_at.zip(train.sent_at).map_or(Span::ZERO, |(now, then)| now.since(then));
             self.arrivals.add(at.since(train.first).max(left).as_secs_f64() / train.since_first);
             *train = begun;
         }
     }
 
-    /// Ends slow start at the arrival rate, or at the rate of the window if that is unknown.
+    /// Ends slow start at the arrival rate, or at the rate of the window if the arrival rate is unknown.
     fn leave_slow_start(&mut self, path: &Path) {
         if self.slow_start {
             self.slow_start = false;
@@ -164,9 +164,9 @@ impl Udt {
         }
     }
 
-    /// Returns whether an update is due: one per SYN in which a train arrived. There is no UDT receiver that reports
-    /// every SYN, and the peer chooses how many ACKs a train causes and when. It must not choose how often the rate
-    /// increases. A late update does not delay the next one.
+    /// Returns whether an update is due: one per SYN in which a train arrived. Unlike UDT's receiver, which reports
+    /// every SYN, the peer chooses how many ACKs it sends per train and when. It must not be able to choose how often
+    /// the rate increases. A late update does not delay the next one.
     fn is_due(&mut self, ack: &Ack<'_>) -> bool {
         let train = (self.mss * TRAIN).as_f64();
         self.arrived = (self.arrived + ack.delivered.as_f64()).min(2.0 * train);
@@ -199,7 +199,7 @@ impl Udt {
         if let (Some(arriving), Some(srtt)) = (self.arriving.get(), path.srtt) {
             self.window = arriving * (srtt + SYN).as_secs_f64() + (self.mss * FLOOR_SEGMENTS).as_f64();
         }
-        // Rate: increases unless a loss occurred or the application limited the sender.
+        // Rate: it increases unless a loss occurred or the application limited the sender.
         if !std::mem::take(&mut self.lost) && limited {
             let free = free_part(self.capacity.get().unwrap_or(0.0), self.rate, self.before);
             self.rate += step(free) / SYN.as_secs_f64();
@@ -230,14 +230,15 @@ impl Udt {
     }
 }
 
-/// Returns the free rate in bytes/s at a rate of `rate`, if `before` was the rate before the last decrease. It is not
-/// positive if nothing is free.
+/// Returns the free capacity in bytes/s at a rate of `rate`, where `before` is the rate before the last decrease. It is
+/// zero or negative if no capacity is free.
 fn free_part(capacity: f64, rate: f64, before: f64) -> f64 {
     let free = capacity - rate;
     if rate < before { free.min(capacity / FREE_PART) } else { free }
 }
 
-/// Returns the increase in bytes per SYN if `free` bytes/s are free: `10^ceil(log10(bits free)) beta`, at least one.
+/// Returns the increase in bytes per SYN for a free capacity of `free` bytes/s: `10^ceil(log10(bits free)) beta`, at
+/// least one.
 fn step(free: f64) -> f64 {
     let bits = free * 8.0;
     let mut decade = 1.0;

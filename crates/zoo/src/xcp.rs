@@ -1,5 +1,5 @@
-//! XCP (D. Katabi, M. Handley, C. Rohrs, Congestion control for high bandwidth-delay product networks, SIGCOMM 2002)
-//! in the form of its ns-2 code: senders state their throughput, and routers answer with a change of it.
+//! XCP (D. Katabi, M. Handley, C. Rohrs, Congestion control for high bandwidth-delay product networks, SIGCOMM 2002) in
+//! the form of its ns-2 code: senders state their throughput, and routers respond with a change to it.
 
 use longhaul_cc::registry::{Entry, OptionSpec, Values};
 use longhaul_cc::{
@@ -12,11 +12,11 @@ use crate::router_assisted::{FollowRouters, HEADERS, RouterAssisted, pace};
 
 /// Size of the option on each data segment, padded, in bytes.
 const OPTION: f64 = 20.0;
-/// Share of the window kept at a loss (RFC 5681), and its lower bound in segments.
+/// Fraction of the window kept after a loss (RFC 5681), and the lower bound of the window in segments.
 const KEEP: f64 = 0.5;
 const LEAST_SEGMENTS: f64 = 2.0;
-/// Minimum window in segments that is paced. In a smaller one, pacing would separate the segments, their ACKs would be
-/// delayed, and the segments they release would be sent even later.
+/// Minimum window in segments that is paced. With a smaller one, pacing would separate the segments, the receiver would
+/// delay their ACKs, and the segments that these release would be sent even later.
 const PACED_SEGMENTS: u64 = 8;
 
 pub(crate) static ENTRY: Entry = Entry::monolithic("xcp", |name, values, params| {
@@ -75,13 +75,13 @@ impl Xcp {
         Rate::from_bytes_over(Bytes::from_f64(window / self.payload_share()), rtt)
     }
 
-    /// Applies the change stated by routers in bytes/s: `cwnd += delta x srtt`.
+    /// Applies the change stated by the routers in bytes/s: `cwnd += delta x srtt`.
     fn take(&mut self, delta: i64, event: &Ack<'_>) {
         let Some(rtt) = self.rtt else { return };
         let in_recovery = !matches!(event.episode, Episode::None | Episode::Rto);
         if delta <= 0 || self.limited && !in_recovery {
             let moved = self.cwnd + delta as f64 * rtt.as_secs_f64() * self.payload_share();
-            // A peer's window that is closed temporarily does not reduce the congestion window.
+            // A temporarily closed peer window does not reduce the congestion window.
             self.cwnd = moved.min(self.most().max(self.cwnd));
         }
     }

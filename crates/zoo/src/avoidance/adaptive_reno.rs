@@ -11,7 +11,7 @@ use longhaul_units::{Bytes, Span, math};
 
 use crate::estimate::{Bandwidth, BandwidthStart};
 
-/// Alpha, which sets how quickly the increase falls with the congestion level (value of the ports).
+/// Alpha, which sets how quickly the increase falls with the congestion level (the value of ports to other systems).
 const ALPHA: f64 = 10.0;
 /// Time constant of the bandwidth filter.
 const TAU: Span = Span::from_secs(1);
@@ -69,8 +69,8 @@ impl CongestionAvoidance for AdaptiveReno {
         (self.probe, self.rise) = (0.0, 1.0);
     }
 
-    /// The base window grows as NewReno's, and the probing part by the rest of the increase, down to zero at least.
-    /// The increase is computed once per round trip.
+    /// The base window grows as in NewReno, and the probing window by the rest of the increase, which may be negative;
+    /// the probing window does not fall below zero. The increase is computed once per round trip.
     fn on_ack(&mut self, ack: &Ack<'_>, grow: Bytes, path: &Path, window: &mut Window) -> AvoidanceStep {
         let mss = path.mss.as_f64();
         let share = (grow.as_f64() / window.cwnd).min(1.0) * mss;
@@ -84,7 +84,7 @@ impl CongestionAvoidance for AdaptiveReno {
         AvoidanceStep::Stay
     }
 
-    /// A mark or a timeout counts as full congestion.
+    /// An ECN mark or a timeout counts as full congestion.
     fn reduce(&mut self, event: &CongestionEvent, path: &Path) -> Target {
         let losses = matches!(event.signal, Signal::Loss | Signal::LossAgain);
         let c = if losses { self.level.level(event.cwnd / path.mss.as_f64()) } else { 1.0 };

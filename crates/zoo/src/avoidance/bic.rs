@@ -7,12 +7,12 @@ use longhaul_cc::registry::{Entry, OptionSpec};
 use longhaul_cc::{Ack, Path};
 use longhaul_units::Bytes;
 
-/// Window in segments up to which NewReno is used (Linux 2.6), and the share of it that a loss leaves.
+/// Window in segments up to which NewReno is used (Linux 2.6), and the fraction of it that is kept after a loss.
 const LOW_WINDOW: f64 = 14.0;
 const LOW_BETA: f64 = 0.5;
 /// Divisor of the gap that is closed per round trip (Linux 2.6).
 const B: f64 = 4.0;
-/// Round trips to increase by [`B`] segments at the last maximum (Linux 2.6).
+/// Number of round trips to increase by [`B`] segments at the last maximum (Linux 2.6).
 const SMOOTH_PART: f64 = 20.0;
 
 pub(crate) static ENTRY: Entry = Entry::avoidance("bic", |values| Box::new(Bic::from_values(values)))
@@ -29,7 +29,7 @@ longhaul_cc::options! {
     pub(crate) struct Bic {
         beta: f64 = OptionSpec::float("beta", 0.1, 0.9, 819.0 / 1024.0, "fraction of the window kept on a loss"),
         s_max: f64 = OptionSpec::float("s-max", 1.0, 1000.0, 16.0, "maximum increase per RTT, segments"),
-        /// Before the first loss, the window grows by at least one segment per this many acknowledged.
+        /// Before the first loss, the window grows by at least one segment per this many acknowledged segments.
         searchless: f64 = OptionSpec::float(
             "searchless", 1.0, 1000.0, 20.0,
             "maximum segments acknowledged per segment of increase before the first loss",
@@ -55,7 +55,7 @@ impl Bic {
         if last == 0.0 { raised.max(w / self.searchless) } else { raised }
     }
 
-    /// Returns the increase below the last window, of which `step` is `1 / b` of the gap.
+    /// Returns the increase below the last window, where `step` is `1 / b` of the gap.
     fn search(&self, step: f64) -> f64 {
         if step > 1.0 { step.min(self.s_max) } else { B / SMOOTH_PART }
     }
@@ -75,7 +75,7 @@ impl Bic {
 impl Stage for Bic {}
 
 impl CongestionAvoidance for Bic {
-    /// After a timeout the search starts without a target (Linux 2.6).
+    /// After a timeout, the search starts without a target (Linux 2.6).
     fn begin(&mut self, handoff: &Handoff, _path: &Path, _window: &mut Window) {
         if handoff.reason == Reason::Timeout {
             self.last = 0.0;

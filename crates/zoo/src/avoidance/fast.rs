@@ -7,7 +7,7 @@ use longhaul_cc::registry::{Entry, OptionSpec, Rule, Value};
 use longhaul_cc::{Ack, Episode, Path};
 use longhaul_units::{Bytes, Span, Time};
 
-/// Share of the window kept at a loss, as in NewReno.
+/// Fraction of the window kept after a loss, as in NewReno.
 const BETA: f64 = 0.5;
 /// Number of samples over which the RTT is averaged, as a divisor of the window: a third of it.
 const SAMPLES_A_WINDOW: f64 = 3.0;
@@ -35,10 +35,10 @@ longhaul_cc::options! {
         delay: Delay => Delay::default(),
         /// Index of the current step of alpha tuning.
         tuned: usize => 0,
-        /// Time of the last update, and whether the round trip that shows its effect is over.
+        /// Time of the last update, and whether the round trip in which it takes effect is over.
         updated: Option<Time> => None,
         settled: bool => true,
-        /// Target of the increase in bytes, and the part of the acknowledged bytes by which the window approaches it.
+        /// Target of the increase in bytes, and the window increase per acknowledged byte until it is reached.
         goal: f64 => 0.0,
         slope: f64 => 0.0,
         _ = ECN_BETA,
@@ -87,8 +87,8 @@ impl Fast {
         TUNED.get(self.tuned).map_or(self.alpha, |(alpha, _, _)| *alpha)
     }
 
-    /// Computes the update `(1 - gamma) W + gamma (base / RTT W_old + alpha)`, at most twice the window. `W_old` is
-    /// the amount in flight when the segment acknowledged now was sent, because the current RTT is its effect.
+    /// Computes the update `(1 - gamma) W + gamma (base / RTT W_old + alpha)`, at most twice the window. `W_old` is the
+    /// amount in flight when the segment acknowledged now was sent, because that amount caused the current RTT.
     fn update(&mut self, ack: &Ack<'_>, path: &Path, window: &mut Window) {
         let mss = path.mss.as_f64();
         let w_old = ack.rate.map_or(window.cwnd, |rate| rate.tx_in_flight.as_f64().min(window.cwnd.max(mss)));
@@ -118,8 +118,8 @@ impl CongestionAvoidance for Fast {
     }
 
     fn on_ack(&mut self, ack: &Ack<'_>, grow: Bytes, path: &Path, window: &mut Window) -> AvoidanceStep {
-        // Fast recovery holds the window. Recovery after a timeout takes longer with a small window, so the window
-        // has to grow.
+        // Fast recovery holds the window. Recovery after a timeout takes longer with a small window, so the window must
+        // be able to grow.
         let may_rise = matches!(ack.episode, Episode::None | Episode::Rto);
         if ack.round_start && ack.cwnd_limited && may_rise {
             let early = self.updated.is_some_and(|updated| ack.now.since(updated) < self.interval);

@@ -12,7 +12,7 @@ use crate::estimate::round_rate::Sampler;
 
 /// Time after a congestion event during which NewReno is used.
 const DELTA_LOW: Span = Span::from_secs(1);
-/// Smallest and largest share kept at a loss.
+/// Smallest and largest fraction of the window kept after a loss.
 const BETA: (f64, f64) = (0.5, 0.8);
 /// RTT in seconds at which scaling by the RTT has no effect, and the range of the scale (Linux).
 const SCALE_RTT: f64 = 0.1;
@@ -33,14 +33,14 @@ longhaul_cc::options! {
         rate_change: f64 =
             OptionSpec::float("rate-change", 0.0, 10.0, 0.2, "relative change of throughput above which half is kept")
                 .ruled(&[Rule::With("adaptive-backoff", Value::Flag(true))]),
-        /// Part of the difference between the largest and the minimum RTT that is kept after a congestion event, 0 to
-        /// 1.
+        /// Fraction of the difference between the largest and the minimum RTT that is kept after a congestion event, 0
+        /// to 1.
         memory: f64 = OptionSpec::float(
             "memory", 0.0, 1.0, 0.95,
             "weight of the old maximum queueing delay after a congestion event",
         ).ruled(&[Rule::With("adaptive-backoff", Value::Flag(true))]),
         rtt_scaling: bool = OptionSpec::flag("rtt-scaling", false, "scale the increase by the RTT"),
-        /// Time of the last congestion event, advanced by the time in which the window did not limit the sender.
+        /// Time of the last congestion event, moved forward by the time in which the window did not limit the sender.
         epoch: Option<Time> => None,
         updated: Time => Time::ZERO,
         paused: bool => false,
@@ -49,7 +49,7 @@ longhaul_cc::options! {
         /// Largest RTT in seconds.
         rtt_max: f64 => 0.0,
         sampler: Sampler => Sampler::new(Span::ZERO),
-        /// Highest throughput since the last congestion event, and that of the epoch before, in bytes/s; zero if
+        /// Highest throughput since the last congestion event, and during the previous epoch, in bytes/s; zero if
         /// unknown.
         rate: f64 => 0.0,
         old_rate: f64 => 0.0,
@@ -57,7 +57,7 @@ longhaul_cc::options! {
     }
 }
 
-/// Returns the increase in segments per round trip, `since` after the last congestion event, before it is matched to
+/// Returns the increase in segments per round trip, `since` after the last congestion event, before it is adjusted to
 /// the decrease.
 fn increase(since: Span) -> f64 {
     let late = (since - DELTA_LOW).as_secs_f64();
@@ -65,7 +65,7 @@ fn increase(since: Span) -> f64 {
 }
 
 impl HTcp {
-    /// Returns the increase in segments per round trip at `now`. It is matched to the decrease, so that it equals
+    /// Returns the increase in segments per round trip at `now`. It is adjusted to the decrease so that it equals
     /// NewReno's one segment if beta is 1/2 and the last congestion event was less than a second ago.
     fn alpha(&mut self, now: Time) -> f64 {
         let epoch = self.epoch.get_or_insert(now);
@@ -100,8 +100,8 @@ impl Stage for HTcp {
         if ack.episode != Episode::None {
             return true; // data delivered during recovery was sent under the old window
         }
-        // SRTT lags some eight round trips behind (RFC 7323, appendix G), so that a queue that fills in fewer would
-        // look short.
+        // SRTT lags by about eight round trips (RFC 7323, appendix G) and would underestimate a queue that fills
+        // faster.
         if let Some(sample) = ack.rtt {
             self.rtt_max = self.rtt_max.max(sample.rtt.as_secs_f64());
         }

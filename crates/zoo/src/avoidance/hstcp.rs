@@ -35,7 +35,7 @@ longhaul_cc::options! {
     pub(crate) struct Hstcp {
         /// `Low_Window`: window in segments up to which the algorithm is NewReno.
         low_window: f64 = OptionSpec::float("low-window", 2.0, 10_000.0, 38.0, "window up to which NewReno is used, segments"),
-        /// `High_Decrease`: share of the window given up at a loss at 83,000 segments.
+        /// `High_Decrease`: fraction by which a loss reduces a window of 83,000 segments.
         high_decrease: f64 =
             OptionSpec::float("high-decrease", 0.01, 0.5, 0.1, "decrease on a loss at a window of 83,000 segments"),
         /// Window in segments for which `computed` is the increase.
@@ -46,7 +46,7 @@ longhaul_cc::options! {
 }
 
 impl Hstcp {
-    /// Returns `b(w)`: the share of a window of `w` segments given up at a loss (RFC 3649, section 5).
+    /// Returns `b(w)`: the fraction by which a loss reduces a window of `w` segments (RFC 3649, section 5).
     pub(crate) fn decrease(&self, w: f64) -> f64 {
         if w <= self.low_window {
             return 0.5;

@@ -1,11 +1,11 @@
-//! TCP Hybla (Caini, Firrincieli): a flow with a long RTT gets the throughput of one with a short RTT.
+//! TCP Hybla (Caini, Firrincieli): a flow with a long RTT achieves the throughput of a flow with a short RTT.
 
 use longhaul_cc::compose::{AvoidanceStep, CongestionAvoidance, CongestionEvent, ECN_BETA, Stage, Target, Window};
 use longhaul_cc::registry::{Entry, OptionSpec, Rule};
 use longhaul_cc::{Ack, Path};
 use longhaul_units::{Bytes, Span};
 
-/// Share of the window kept at a loss, as in NewReno.
+/// Fraction of the window kept after a loss, as in NewReno.
 const BETA: f64 = 0.5;
 
 pub(crate) const RTT0: OptionSpec =
@@ -13,8 +13,8 @@ pub(crate) const RTT0: OptionSpec =
 pub(crate) const MAX_GAIN: OptionSpec =
     OptionSpec::float("max-gain", 1.0, 1000.0, 8.0, "maximum increase per segment acknowledged, segments");
 
-/// Registry entry. For controlled environments only, because it takes as much as `rho^2` NewReno flows with the same
-/// RTT.
+/// Registry entry. For controlled environments only, because it takes the bandwidth of `rho^2` NewReno flows with the
+/// same RTT.
 pub(crate) static ENTRY: Entry = Entry::avoidance("hybla", |values| Box::new(Hybla::from_values(values)))
     .described(
         "NewReno with the increase of a flow whose RTT is 25 ms",
@@ -46,7 +46,8 @@ impl Rho {
         Self { reference: Span::from_millis(millis), least: Span::MAX, value: 1.0 }
     }
 
-    /// Updates the minimum RTT. SRTT is unsuitable, because it hardly decreases with the queue if other flows keep one.
+    /// Updates the minimum RTT. SRTT is unsuitable, because it hardly decreases if other flows maintain a standing
+    /// queue.
     pub(crate) fn observe(&mut self, path: &Path) {
         if let Some(rtt) = path.min_rtt.filter(|rtt| *rtt < self.least) {
             let reference = self.reference.max(Span::from_nanos(1)).as_secs_f64();

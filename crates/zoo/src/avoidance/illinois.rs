@@ -17,7 +17,7 @@ const RENO: (f64, f64) = (1.0, 0.5);
 const LOW_WINDOW: f64 = 15.0;
 /// Smallest and largest increase per round trip, in segments.
 const ALPHA: (f64, f64) = (0.3, 10.0);
-/// Smallest and largest share given up at a loss.
+/// Smallest and largest fraction by which a loss reduces the window.
 const BETA: (f64, f64) = (0.125, 0.5);
 /// Fraction of the largest delay up to which the increase is largest.
 const RISE_PART: f64 = 0.01;
@@ -26,9 +26,9 @@ const DECREASE_PARTS: (f64, f64) = (0.1, 0.8);
 /// Number of round trips without a queue after which the largest increase is used again.
 const THETA: u32 = 5;
 
-/// Lower bound of the largest queueing delay, as a part of the minimum RTT: a smaller rise of the delay does not
-/// indicate a queue (RFC 9406, section 4.2). Without a queue the largest delay is that of the flow's own bursts,
-/// microseconds, which would otherwise determine both curves.
+/// Lower bound of the largest queueing delay, as a fraction of the minimum RTT: a smaller rise of the delay does not
+/// indicate a queue (RFC 9406, section 4.2). Without a queue, the largest delay is caused by the flow's own bursts;
+/// these few microseconds would otherwise determine both curves.
 const FLOOR: f64 = 0.125;
 
 pub(crate) static ENTRY: Entry = Entry::avoidance("illinois", |values| Box::new(Illinois::from_values(values)))
@@ -42,7 +42,7 @@ pub(crate) static ENTRY: Entry = Entry::avoidance("illinois", |values| Box::new(
 
 longhaul_cc::options! {
     pub(crate) struct Illinois {
-        /// Linux has none (0).
+        /// Lower bound of the largest queueing delay; Linux has none (0).
         floor: f64 = OptionSpec::float(
             "floor", 0.0, 1.0, FLOOR,
             "floor of the maximum delay, as a fraction of the minimum RTT",
@@ -50,8 +50,8 @@ longhaul_cc::options! {
         rounds: RoundRtt => RoundRtt::default(),
         alpha: f64 => ALPHA.1,
         beta: f64 => RENO.1,
-        /// Whether there has been a queue since the increase was last largest, and for how many round trips there has
-        /// been none.
+        /// Whether there has been a queue since the increase last had its maximum, and the number of round trips
+        /// without one.
         above: bool => false,
         good: u32 => 0,
         _ = ECN_BETA,
@@ -69,7 +69,7 @@ fn rise(delay: f64, most: f64) -> f64 {
     range * ALPHA.1 / (range + (ALPHA.1 / ALPHA.0 - 1.0) * (delay - first))
 }
 
-/// Returns the share given up at a loss at that delay, which is linear between the two fractions.
+/// Returns the fraction by which a loss reduces the window at that delay, which is linear between the two fractions.
 fn decrease(delay: f64, most: f64) -> f64 {
     let (low, high) = (DECREASE_PARTS.0 * most, DECREASE_PARTS.1 * most);
     if delay <= low {
@@ -82,7 +82,7 @@ fn decrease(delay: f64, most: f64) -> f64 {
 }
 
 impl Illinois {
-    /// Sets increase and decrease for the round that begins, from the mean delay of the last round.
+    /// Sets increase and decrease for the next round, from the mean delay of the last round.
     fn judge(&mut self, segments: f64) {
         if segments < LOW_WINDOW {
             (self.alpha, self.beta) = RENO;

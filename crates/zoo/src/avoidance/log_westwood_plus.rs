@@ -1,4 +1,4 @@
-//! LogWestwood+ (Kliazovich, Granelli, Miorandi): Westwood+ with a logarithmic return to the last maximum window.
+//! LogWestwood+ (Kliazovich, Granelli, Miorandi): Westwood+ with a logarithmic growth back to the last maximum window.
 
 use longhaul_cc::compose::{
     AvoidanceStep, CongestionAvoidance, CongestionEvent, Handoff, Stage, Target, Window, additive,

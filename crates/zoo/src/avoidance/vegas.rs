@@ -36,8 +36,8 @@ longhaul_cc::options! {
 }
 
 impl Vegas {
-    /// Sets the increase for the round that begins, from the samples of the last round. After too few samples it is
-    /// NewReno's (Linux).
+    /// Sets the increase for the next round, from the samples of the last round. After too few samples it is NewReno's
+    /// (Linux).
     fn judge(&mut self, path: &Path, window: &mut Window) {
         let Some(round) = self.rounds.last_of_enough() else {
             self.rise = 1.0;
@@ -60,7 +60,7 @@ impl Stage for Vegas {
 }
 
 impl CongestionAvoidance for Vegas {
-    /// Increases as NewReno until the first complete round of congestion avoidance.
+    /// Grows as NewReno until the first complete round of congestion avoidance.
     fn begin(&mut self, _handoff: &Handoff, _path: &Path, _window: &mut Window) {
         self.rise = 1.0;
     }

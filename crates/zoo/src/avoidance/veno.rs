@@ -10,9 +10,9 @@ use longhaul_units::Bytes;
 use crate::classify::veno::BACKLOG;
 use crate::estimate::RoundRtt;
 
-/// Increase with a backlog in segments per round trip: one segment every second round trip.
+/// Increase in segments per round trip while there is a backlog: one segment every second round trip.
 const CONGESTED: f64 = 0.5;
-/// Share of the window kept at a loss. With the loss classifier `veno`, random losses keep 0.8.
+/// Fraction of the window kept after a loss. With the loss classifier `veno`, random losses keep 0.8.
 const BETA: f64 = 0.5;
 
 pub(crate) static ENTRY: Entry = Entry::avoidance("veno", |values| Box::new(Veno::from_values(values)))
@@ -36,8 +36,8 @@ longhaul_cc::options! {
 }
 
 impl Veno {
-    /// Sets the increase for the round that begins, from the samples of the last round. After too few samples it is
-    /// NewReno's (Linux).
+    /// Sets the increase for the next round, from the samples of the last round. After too few samples it is NewReno's
+    /// (Linux).
     fn judge(&mut self, segments: f64) {
         let round = self.rounds.last_of_enough();
         let backlog = round.map_or(0.0, |round| self.rounds.backlog(segments, round.min));

@@ -11,16 +11,16 @@ use longhaul_units::{Bytes, Span};
 
 use crate::estimate::{Bandwidth, BandwidthStart, RTT_MIN_WINDOW, RoundRate};
 
-/// Share of the window kept while there is no estimate, as in NewReno.
+/// Fraction of the window kept while there is no estimate, as in NewReno.
 const BLIND: f64 = 0.5;
 
 pub(super) const ECN_BETA: OptionSpec =
     OptionSpec::float("ecn-beta", 0.1, 0.95, 0.5, "maximum fraction of the window kept on an ECN mark");
-/// Share of RE that is kept per RTT.
+/// Fraction of RE that is kept per RTT.
 const KEEP: f64 = 0.9;
 /// Time constant of the bandwidth filter.
 const TAU: Span = Span::from_secs(1);
-/// Window over RE x minimum RTT above which Westwood CRB presumes congestion.
+/// Window over RE x minimum RTT above which Westwood CRB assumes congestion.
 const THETA: f64 = 1.4;
 
 pub(crate) static ENTRY: Entry = Entry::avoidance("westwood", |values| {
@@ -124,7 +124,7 @@ impl PlusOptions {
     }
 }
 
-/// Returns an RE. Unless it starts from slow start's last rate, it starts as after congestion.
+/// Returns the estimator of RE, which starts from the last rate of slow start or as after congestion.
 fn achieved(from_rise: bool) -> RoundRate {
     let mut re = RoundRate::achieved(KEEP);
     if !from_rise {
@@ -160,8 +160,8 @@ impl Eligible {
     }
 
     /// Returns the window in bytes that fills the path without a queue, for a congestion window of `cwnd` bytes and a
-    /// minimum RTT of `rtt_min` seconds; zero if there is no estimate. If BE and RE are known, RE counts if the window
-    /// suggests congestion.
+    /// minimum RTT of `rtt_min` seconds; zero if there is no estimate. If both BE and RE are known, RE is used if the
+    /// window suggests congestion.
     fn window(&self, cwnd: f64, rtt_min: f64) -> f64 {
         let achieved = self.rate.map(|rate| rate.rate() * rtt_min);
         let be = self.be.map(|be| be.rate() * rtt_min);
@@ -175,11 +175,11 @@ impl Eligible {
 }
 
 longhaul_cc::options! {
-    /// The RTT that spans a sample and may be the minimum.
+    /// RTT that sets the length of a sample and from which the minimum is taken.
     pub(crate) enum RttChoice {
         /// The last sample, as in later versions of Linux.
         Latest = "latest",
-        /// The smoothed RTT, as in Linux 2.6's first.
+        /// The smoothed RTT, as in the first version in Linux 2.6.
         Smoothed = "smoothed",
     }
 }
@@ -207,15 +207,15 @@ impl Westwood {
 }
 
 /// Returns the decrease to a window of `eligible` bytes, which the estimate fills, or to half if there is no estimate
-/// yet. A mark always indicates congestion, so that it leaves at most `ecn_beta` of the base even if the estimate exceeds
-/// that (RFC 3168, section 5).
+/// yet. An ECN mark always indicates congestion, so at most `ecn_beta` of the base is kept even if the estimate exceeds
+/// it (RFC 3168, section 5).
 pub(super) fn decrease(eligible: f64, ecn_beta: f64, event: &CongestionEvent, mss: Bytes) -> Target {
     let eligible = if eligible > 0.0 { eligible } else { BLIND * event.base };
     let most = if event.signal == Signal::Ecn { ecn_beta * event.base } else { f64::INFINITY };
     keeping(eligible.min(most), event, mss)
 }
 
-/// Returns the decrease to `window` bytes, or to more of the window before if the loss is not all congestion.
+/// Returns the decrease to `window` bytes, or a smaller one if the loss is partly attributed to other causes.
 pub(super) fn keeping(window: f64, event: &CongestionEvent, mss: Bytes) -> Target {
     let severity = event.cause.severity.clamp(0.0, 1.0);
     let window = window + (1.0 - severity) * (event.cwnd - window).max(0.0);

@@ -18,7 +18,7 @@ mod capacity;
 use capacity::Capacity;
 pub(crate) use capacity::CapacitySource;
 
-/// Share of the window kept at a loss by congestion, as in NewReno (Gerla et al., PFLDnet 2006, figure 7).
+/// Fraction of the window kept after a congestion loss, as in NewReno (Gerla et al., PFLDnet 2006, figure 7).
 const HALF: f64 = 0.5;
 /// Congestion level of a full buffer.
 const CONGESTED: f64 = 1.0;
@@ -53,7 +53,7 @@ longhaul_cc::options! {
     pub(crate) enum Policy {
         /// `(1 - c) min(W, E) + c W/2`, within W/2 and W: Westwood without congestion, NewReno with a full buffer.
         Interpolate = "interpolate",
-        /// `min(W, E)`: cannot halve the window if the buffer is a small part of the path.
+        /// `min(W, E)`: this cannot halve the window if the buffer is small relative to the path.
         PlainEre = "plain-ere",
         /// `W / (1 + c)`, as in [`AdaptiveReno`](super::AdaptiveReno).
         AdaptiveReno = "adaptive-reno",
@@ -94,8 +94,8 @@ pub(crate) fn eligible(be: f64, re: f64, c: f64, delta: f64) -> f64 {
 }
 
 impl WestwoodBbeConfig {
-    /// Returns the window after a loss at level `c` and a window of `cwnd`, if congestion leaves half of `base` and
-    /// the estimate fills `eligible`. All windows have the same unit.
+    /// Returns the window after a loss at level `c` and a window of `cwnd`, if congestion halves `base` and the
+    /// estimate fills `eligible`. All windows have the same unit.
     pub(crate) fn window(&self, c: f64, cwnd: f64, base: f64, eligible: f64) -> f64 {
         let (kept, half) = (cwnd.min(eligible), HALF * base);
         match self.policy {
@@ -131,11 +131,11 @@ impl WestwoodBbe {
         }
     }
 
-    /// Returns the number of bytes that the estimate at level `c` fills without a queue, for a window of `cwnd`;
-    /// `None` while nothing is known.
+    /// Returns the number of bytes that fill the path without a queue according to the estimate at level `c`, for a
+    /// window of `cwnd`; `None` before the first estimate.
     ///
-    /// A capacity from pairs depends on reports of the peer. It is therefore limited to cwnd / RTTmin, because a decrease
-    /// never keeps more than the current window.
+    /// A capacity from pairs depends on the peer's reports. It is therefore limited to cwnd / RTTmin, because a
+    /// decrease never keeps more than the current window.
     fn fills(&self, c: f64, cwnd: f64) -> Option<f64> {
         let rtt_min = self.level.rtt_min()?.as_secs_f64();
         let capacity = self.capacity.rate();
@@ -149,7 +149,8 @@ impl WestwoodBbe {
         let window = self.config.window(c, event.cwnd, event.base, fills);
         if event.signal == Signal::Ecn {
             let most = self.config.ecn_beta * event.base;
-            // The other policies keep half at the level of congestion; `ecn-beta` replaces that half.
+            // The other policies keep half of the window at full congestion; after an ECN mark, `ecn-beta` replaces
+            // this half.
             return if self.config.policy == Policy::PlainEre { window.min(most) } else { most };
         }
         window
@@ -196,8 +197,8 @@ impl CongestionAvoidance for WestwoodBbe {
         AvoidanceStep::Grow
     }
 
-    /// A mark or a timeout counts as full congestion. The level is read before this loss updates it, and updated once
-    /// per episode.
+    /// An ECN mark or a timeout counts as full congestion. The level is read before this loss updates it, and updated
+    /// once per episode.
     fn reduce(&mut self, event: &CongestionEvent, path: &Path) -> Target {
         let losses = matches!(event.signal, Signal::Loss | Signal::LossAgain);
         let c = if losses { self.level.level(event.cwnd / path.mss.as_f64()) } else { CONGESTED };

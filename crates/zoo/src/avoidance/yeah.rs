@@ -11,7 +11,7 @@ use crate::estimate::RoundRtt;
 
 /// Largest decrease at a loss, as a part of the window.
 const MOST_CUT: f64 = 0.5;
-/// Initial value of the estimated NewReno window, below which draining does not go, in segments.
+/// Initial value of the estimated NewReno window, at which draining stops at the latest, in segments.
 const RENO_START: f64 = 2.0;
 
 pub(crate) static ENTRY: Entry = Entry::avoidance("yeah", |values| Box::new(Yeah::from_values(values)))
@@ -34,10 +34,10 @@ longhaul_cc::options! {
         /// Increase in the fast mode in segments per segment acknowledged, as Scalable TCP's; at least one segment
         /// per round trip.
         rise: f64 = OptionSpec::float("rise", 0.0001, 1.0, 0.01, "increase per segment acknowledged in fast mode, segments"),
-        /// Smallest decrease at a loss as a part of the window, at most 0.5.
+        /// Smallest decrease at a loss as a fraction of the window, at most 0.5.
         delta: f64 = OptionSpec::float("delta", 0.01, MOST_CUT, 0.125, "minimum decrease on a loss, as a fraction of the window"),
         /// Number of consecutive round trips in the slow mode from which a loss halves the window, because NewReno
-        /// flows are taken to compete.
+        /// flows are assumed to compete.
         rho: u32 = OptionSpec::int("rho", 1, 1000, 16, "consecutive slow RTTs after which a loss halves the window"),
         zeta: u32 = OptionSpec::int("zeta", 1, 1000, 50, "fast RTTs after which the NewReno reference window is discarded"),
         rounds: RoundRtt => RoundRtt::default(),
@@ -53,8 +53,8 @@ longhaul_cc::options! {
 }
 
 impl Yeah {
-    /// Chooses the mode for the round that begins, from the minimum RTT sample of the last round. Returns the new
-    /// window in segments.
+    /// Chooses the mode for the next round, from the minimum RTT sample of the last round. Returns the new window in
+    /// segments.
     fn judge(&mut self, w: f64) -> f64 {
         let (Some(round), Some(base)) = (self.rounds.last_of_enough(), self.rounds.base) else {
             return w;
@@ -111,7 +111,7 @@ impl CongestionAvoidance for Yeah {
         AvoidanceStep::Stay
     }
 
-    /// A loss that ends slow start also gives up the queue, which no round of congestion avoidance has measured yet.
+    /// A loss that ends slow start also drains the queue, which no round of congestion avoidance has measured yet.
     fn reduce(&mut self, event: &CongestionEvent, path: &Path) -> Target {
         let w = event.base / path.mss.as_f64();
         if let Some(round) = self.rounds.last.filter(|_| self.backlog <= 0.0) {

@@ -1,20 +1,20 @@
-//! Detection of token-bucket policers, which deliver fast while they have tokens and then drop packets. Two
-//! consecutive lossy intervals with the same throughput indicate a policer. Its rate is then used for a while without
-//! probing, which would cause losses. (Linux's "long-term bandwidth".)
+//! Detection of token-bucket policers, which deliver fast while they have tokens and then drop packets. Two consecutive
+//! lossy intervals with the same throughput indicate a policer. Its rate is then used for some rounds without probing,
+//! which would cause losses. (Linux's "long-term bandwidth".)
 
 use longhaul_cc::internal::bbr::Sample;
 use longhaul_units::Time;
 
 const INTERVAL_ROUNDS: u32 = 4;
 const MAX_INTERVAL_ROUNDS: u32 = 4 * INTERVAL_ROUNDS;
-/// The loss rate of a lossy interval, relative to the delivered data: Linux's 50/256, nearly a fifth.
+/// Loss rate of a lossy interval, relative to the delivered data: Linux's 50/256, nearly a fifth.
 const LOSS: f64 = 50.0 / 256.0;
 /// Two throughputs are equal if they differ by at most an eighth, or by 4 kbit/s.
 const RATIO: f64 = 0.125;
 const DIFFERENCE: f64 = 500.0;
-/// Rounds for which a policer's rate is used before the next probe.
+/// Number of rounds for which a policer's rate is used before the next probe.
 const USE_ROUNDS: u32 = 48;
-/// The shortest interval for which a rate is calculated, seconds.
+/// Shortest interval for which a rate is calculated, seconds.
 const LEAST: f64 = 0.001;
 
 #[derive(Clone, Copy, Debug)]
@@ -30,7 +30,7 @@ pub(super) struct Policer {
     interval: Option<Interval>,
     /// The throughput of the previous interval, bytes/s.
     before: Option<f64>,
-    /// The policer's rate in bytes/s, and the number of rounds for which it was used.
+    /// Policer rate in bytes/s, and the number of rounds for which it has been used.
     in_use: Option<(f64, u32)>,
 }
 
@@ -39,8 +39,8 @@ impl Policer {
         self.in_use.map(|(rate, _)| rate)
     }
 
-    /// Processes an ACK: `lost` bytes were lost in total, some of them by this ACK if it is `lossy`, and a round began
-    /// with it if `round` is set. `probing` means that only the rate limits the sender. Returns whether a rate has
+    /// Processes an ACK: `lost` bytes were lost in total, some of them detected at this ACK if it is `lossy`; `round`
+    /// means that it starts a round. `probing` means that only the rate limits the sender. Returns whether a rate has
     /// been used long enough.
     pub(super) fn on_ack(&mut self, sample: &Sample, lost: f64, round: bool, lossy: bool, probing: bool) -> bool {
         if let Some((_, rounds)) = &mut self.in_use {
@@ -58,7 +58,8 @@ impl Policer {
     fn watch(&mut self, sample: &Sample, lost: f64, round: bool, lossy: bool) {
         let delivered = sample.total_delivered.as_f64();
         let fresh = Interval { since: sample.now, delivered, lost, rounds: 0 };
-        // Data delivered before the first loss used up tokens of the bucket, and does not show the rate.
+        // Data delivered before the first loss used tokens that the bucket had accumulated and does not reflect the
+        // rate.
         let Some(mut interval) = self.interval.or(lossy.then_some(fresh)) else { return };
         interval.rounds += u32::from(round);
         if sample.app_limited || interval.rounds > MAX_INTERVAL_ROUNDS {
@@ -78,7 +79,7 @@ impl Policer {
         }
     }
 
-    /// Compares the interval that has ended, with throughput `bw`, to the previous one.
+    /// Compares the interval that has just ended, which had throughput `bw`, with the previous one.
     fn compare(&mut self, bw: f64) {
         match self.before {
             Some(before) if (bw - before).abs() <= (RATIO * before).max(DIFFERENCE) => {

@@ -22,7 +22,7 @@ pub(crate) static ENTRY: Entry = Entry::loss("veno", |values| Box::new(VenoLoss:
     .internet_safe();
 
 longhaul_cc::options! {
-    /// Classifier that takes losses without a backlog for random ones.
+    /// Classifier that treats losses without a backlog as random.
     pub(crate) struct VenoLoss {
         backlog: f64 = BACKLOG,
         severity: f64 = OptionSpec::float("severity", 0.1, 1.0, 0.4, "severity assigned to a random loss"),

@@ -8,7 +8,8 @@ use longhaul_units::{Bytes, Rate, Span, Time, math};
 /// less than e^-3, a twentieth.
 const CEILING: u64 = 3;
 
-/// Part of tau / 2 that is too short to measure a rate over: 10 ms for the usual second, as in ns-2.
+/// Fraction of tau / 2 below which an interval is too short to measure a rate: 10 ms for the usual tau of one second,
+/// as in ns-2.
 const LEAST_REST: f64 = 0.02;
 
 /// BE in bytes/s.
@@ -44,7 +45,7 @@ pub(crate) struct Bandwidth {
     sample: f64,
     estimate: f64,
     seed: Seed,
-    /// Whether the estimate still is the largest of the latest delivery-rate samples.
+    /// Whether the estimate is still the largest of the latest delivery-rate samples.
     rises: bool,
     /// Largest delivery-rate sample of the latest rounds, of the current round, and of both.
     ceiling: WindowedMax,
@@ -55,8 +56,8 @@ pub(crate) struct Bandwidth {
 longhaul_cc::options! {
     pub(crate) enum BandwidthStart {
         /// The largest of the latest delivery-rate samples at the time of [settle](Bandwidth::settle), at the first
-        /// congestion event. The filter is slower than slow start, so that the first loss would otherwise leave the
-        /// window of some `tau` before.
+        /// congestion event. The filter is slower than slow start, so the first loss would otherwise set the window to
+        /// its value several `tau` earlier.
         Rise = "rise",
         /// The rate of the first round trip.
         Round = "round",
@@ -144,7 +145,7 @@ impl Bandwidth {
         }
     }
 
-    /// Ends the start-up of the estimate at the first congestion event: from here on it is the filter's output.
+    /// Ends the start-up of the estimate at the first congestion event: from then on, it is the output of the filter.
     pub(crate) const fn settle(&mut self) {
         self.rises = false;
     }
@@ -154,7 +155,7 @@ impl Bandwidth {
         self.estimate
     }
 
-    /// Adds the zero samples of a gap of `gap` nanoseconds. Returns the part of the gap that is left for the real
+    /// Adds the zero samples of a gap of `gap` nanoseconds. Returns the rest of the gap, which belongs to the real
     /// sample.
     fn insert_zeros(&mut self, gap: f64) -> f64 {
         let step = self.tau / 2.0;
@@ -170,7 +171,7 @@ impl Bandwidth {
     }
 
     fn filter(&mut self, sample: f64, gap: f64) {
-        // The sample is the result of a division; this division does not depend on it.
+        // Computed first, because this division does not depend on the one that yields the sample.
         let part = 1.0 / (2.0 * self.tau + gap);
         let next = part * (2.0 * self.tau - gap) * self.estimate + part * gap * (sample + self.sample);
         (self.estimate, self.sample) = (next.max(0.0), sample);

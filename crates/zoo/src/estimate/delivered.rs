@@ -2,7 +2,7 @@
 
 use longhaul_units::{Bytes, Span, Time};
 
-/// Number of points of the curve that are kept.
+/// Number of points of the curve that are stored.
 const KNOTS: usize = 128;
 /// Divisor of the longest window of interest that yields the width passed to [`Delivered::record`], so that the
 /// points span two such windows.
@@ -18,12 +18,12 @@ struct Knot {
     sent: Option<Time>,
 }
 
-/// Window that ends with the newest ACK. All values are multiples of `unit`: a rate needs only the ratio of two, and
-/// so a single division.
+/// Window that ends with the newest ACK. All values are multiples of `unit`: a rate needs only the ratio of two values
+/// and thus a single division.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Part {
     pub(crate) bytes: f64,
-    /// Known length of the window in nanoseconds.
+    /// Length of the part of the window that is covered by records, in nanoseconds.
     pub(crate) nanos: f64,
     /// Time in nanoseconds in which these bytes were sent, or zero if unknown.
     pub(crate) sent: f64,
@@ -57,8 +57,8 @@ impl Delivered {
         &self.knots[(number % KNOTS as u64) as usize]
     }
 
-    /// Records that `delivered` bytes arrived by `now`, the newest of which were sent at `sent`. Lines shorter than
-    /// `width` are extended.
+    /// Records that `delivered` bytes arrived by `now`, the newest of which were sent at `sent`. A line segment shorter
+    /// than `width` is extended.
     pub(crate) fn record(&mut self, now: Time, sent: Option<Time>, delivered: Bytes, width: Span) {
         if self.end == 0 {
             self.push(Knot { at: now, total: delivered.0, sent });
@@ -82,8 +82,8 @@ impl Delivered {
         }
     }
 
-    /// Returns the data delivered in the last `span` before the newest ACK. Only the time after the first ACK and the
-    /// oldest point is known.
+    /// Returns the data delivered in the last `span` before the newest ACK. Data from before the first ACK or the
+    /// oldest point is not included.
     pub(crate) fn over(&self, span: Span, cursor: &mut Cursor) -> Part {
         if self.end == 0 {
             return Part::NONE;

@@ -147,7 +147,7 @@ impl EligibleRate {
         self.throughput.unwrap_or(0.0)
     }
 
-    /// Returns the number of bytes in flight that fill the path without a queue, ERE times the minimum RTT, or zero
+    /// Returns the number of bytes in flight that fill the path without a queue: ERE times the minimum RTT, or zero
     /// before the first estimate.
     pub(crate) fn fills(&self) -> f64 {
         self.rate() * self.rtt_min.get().map_or(0.0, Span::as_secs_f64)
@@ -157,7 +157,7 @@ impl EligibleRate {
         self.throughput() * self.rtt_min.get().map_or(0.0, Span::as_secs_f64)
     }
 
-    /// Returns the rate over the last `span`, or the known part of it; it is at most the rate of sending.
+    /// Returns the rate over the last `span`, or over the recorded part of it; it is at most the send rate.
     fn rate_over(&mut self, span: Span, which: usize) -> Option<f64> {
         let Part { bytes, nanos, sent, unit } = self.delivered.over(span, &mut self.cursors[which]);
         let nanos = nanos.max(unit * self.floor.min(span.as_nanos() as f64)).max(sent);

@@ -11,36 +11,36 @@ mod pairs;
 
 use pairs::Pairs;
 
-/// Delivered data proves a rate of the path if it was measured over this many minimum RTTs.
+/// Number of minimum RTTs over which delivered data is measured to prove a rate of the path.
 const FLOOR_SPAN: u64 = 4;
 /// Window of that lower bound, in minimum RTTs.
 const FLOOR_WINDOW: u64 = 8;
 /// Weight of agreeing pairs needed once as many pairs as CapProbe's were seen, because one or two may agree by
 /// chance.
 const LEAST_WEIGHT: f64 = 3.0;
-/// Part of all pairs that has to agree while there are fewer, because cross traffic does not distort half of the
-/// pairs in the same way.
+/// Fraction of all pairs that must agree while there are fewer pairs, because cross traffic does not distort half of
+/// the pairs in the same way.
 const MAJORITY: f64 = 0.5;
-/// Number of consecutive pairs that contradict the others, and agree with one another, from which the path is taken
-/// as changed.
+/// Number of consecutive pairs that contradict the others, and agree with one another, after which the path is
+/// considered changed.
 const UNANIMOUS: u32 = 10;
-/// Number of consecutive contradicting pairs from which the path is considered changed even if they do not agree. If a
+/// Number of consecutive contradicting pairs after which the path is considered changed even if they do not agree. If a
 /// tenth of the pairs is undistorted, one sequence of that length in 37,000 has none.
 const CONTRADICTING: u32 = 100;
 
 /// Largest error of a single reading, the resolution of the coarser clock. A dispersion has two readings.
 const CLOCK: Span = Span::from_micros(1);
-/// Part by which dispersions may differ, in addition to two readings, and still agree.
+/// Relative difference, in addition to the error of two readings, up to which dispersions agree.
 const SHARE: f64 = 0.05;
-/// The estimate converges if the pairs that agree with the best one have this weight, and half of the number of all
-/// pairs seen.
+/// Weight of the pairs that agree with the best one at which the estimate has converged, if it is also at least half of
+/// the number of all pairs seen.
 const SURE: f64 = 6.0;
 /// Number of pairs seen after which [`LEAST_WEIGHT`] is enough, as in CapProbe.
 const LEAST: u32 = 40;
 /// Lifetime of pairs and minimum RTTs.
 const WINDOW: Span = Span::from_secs(120);
 
-/// Returns whether two dispersions stand for the same rate; `other` is the reference.
+/// Returns whether two dispersions correspond to the same rate; `other` is the reference.
 fn agree(one: Span, other: Span) -> bool {
     one.max(other) - one.min(other) <= other.mul_f64(SHARE) + CLOCK * 2
 }
@@ -49,8 +49,8 @@ fn agree(one: Span, other: Span) -> bool {
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct FusedEstimate {
-    /// Capacity and its range, if only the queueing of the best pair and the clock cause errors. The lower bound is
-    /// what was delivered over some round trips.
+    /// Capacity and its range, if only the queueing of the best pair and the clock cause errors. The lower bound is the
+    /// rate delivered over several round trips.
     pub rate: RateRange,
     /// Weight of the pairs in the estimate, 0 to 1; the rest is BE.
     pub trust: f64,
@@ -62,9 +62,9 @@ pub struct FusedEstimate {
     pub converged: bool,
 }
 
-/// Combination of BE and TCPProbe, which Gerla et al. (PFLDnet 2006, section 3.2 and conclusions) leave to future
-/// work. BE has an estimate after one round trip, but fluctuates. TCPProbe is accurate, but has to wait for a pair
-/// that was not queued anywhere, and for forty pairs to confirm that it was not.
+/// Combination of BE and TCPProbe, which Gerla et al. (PFLDnet 2006, section 3.2 and conclusions) suggest as future
+/// work. BE has an estimate after one round trip, but fluctuates. TCPProbe is accurate, but has to wait for a pair that
+/// was not queued anywhere, and for forty pairs to confirm that it was not.
 ///
 /// The dispersion of a pair whose first packet was queued for `w` (its delay exceeds the minimum RTT of *all* ACKs by
 /// `w`) can be wrong by `w`. The weight of a pair is therefore
@@ -79,15 +79,15 @@ pub struct FusedEstimate {
 /// pair, BE measures the rate of the link and remains the estimate. The estimate is at least the rate delivered over
 /// four round trips outside of recovery, and slower pairs are ignored.
 ///
-/// The estimate converges if the agreeing weight is 6 and half of what all pairs could weigh, or 3 with forty pairs
-/// or more. CapProbe always needs forty.
+/// The estimate converges if the agreeing weight is 6 and half of the maximum weight of all pairs, or 3 with forty
+/// pairs or more. CapProbe always needs forty.
 ///
-/// A faster pair that was queued for less time becomes the best one at once. The path is considered slower after ten
-/// consecutive pairs that contradict the best one and agree with one another, or after a hundred that contradict it.
-/// The earlier pairs and the minimum RTT are then discarded.
+/// A pair that shows a higher rate and was queued for less time becomes the best one at once. The path is considered
+/// slower after ten consecutive pairs that contradict the best one and agree with one another, or after a hundred that
+/// contradict it. The earlier pairs and the minimum RTT are then discarded.
 ///
-/// An estimator has 1.7 kB and makes no allocations. A pair costs some hundred operations, and an ACK without a pair
-/// as many as BE.
+/// An estimator takes 1.7 kB and does not allocate. Processing a pair takes some hundred operations, and an ACK without
+/// a pair as many as in BE.
 #[derive(Clone, Debug)]
 pub struct FusedCapacity {
     be: Bandwidth,
@@ -205,7 +205,7 @@ impl FusedCapacity {
         let pairs = bytes.as_f64() / evidence.dispersion.as_secs_f64();
         let trust = if quick > 0.0 { evidence.weight.min(1.0) } else { 1.0 };
         let value = rate((trust * pairs + (1.0 - trust) * quick).max(floor));
-        // Bound the range by the queueing of the best pair, the clock, and the delivered rate.
+        // Bound the range by the best pair's queueing delay, the clock resolution, and the delivered rate.
         let doubt = evidence.waited + CLOCK * 2;
         let low = over(evidence.dispersion + doubt).max(rate(floor)).min(value);
         let high = over(evidence.dispersion - doubt).max(value);

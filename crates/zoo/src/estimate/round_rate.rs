@@ -3,12 +3,12 @@
 use longhaul_cc::Ack;
 use longhaul_units::{Bytes, Span, Time};
 
-/// Part of its old value that a smoothing stage of Westwood+ keeps (Linux).
+/// Weight of the old value in a smoothing stage of Westwood+ (Linux).
 const PLUS_KEEP: f64 = 7.0 / 8.0;
 /// Minimum duration of a sample of Westwood+ (Linux).
 const PLUS_LEAST: Span = Span::from_millis(50);
 
-/// Counter of the data delivered over intervals of a round trip.
+/// Counter of the data delivered over intervals of one round trip.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Sampler {
     least: Span,
@@ -17,7 +17,7 @@ pub(crate) struct Sampler {
 }
 
 impl Sampler {
-    /// Creates a sampler whose samples span a round trip, and at least `least`.
+    /// Creates a sampler whose samples span one round trip, but at least `least`.
     pub(crate) const fn new(least: Span) -> Self {
         Self { least, since: None, bytes: 0.0 }
     }
@@ -54,7 +54,7 @@ impl Sampler {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct RoundRate {
     sampler: Sampler,
-    /// Part of its old value that an average keeps at a sample.
+    /// Weight of the old value when an average is updated.
     keep: f64,
     twice: bool,
     /// Whether the estimate still is the last sample.
@@ -63,7 +63,7 @@ pub(crate) struct RoundRate {
 }
 
 impl RoundRate {
-    /// Creates RE, which keeps `keep` (0 to 1) of its old value at each sample; implementations use 0.9.
+    /// Creates RE, in which the old value has the weight `keep` (0 to 1); implementations use 0.9.
     pub(crate) const fn achieved(keep: f64) -> Self {
         Self { sampler: Sampler::new(Span::ZERO), keep, twice: false, rises: true, averages: None }
     }

@@ -15,14 +15,14 @@ pub(crate) static ENTRY: Entry = Entry::recovery("new-reno", |values| Box::new(N
     .internet_safe();
 
 longhaul_cc::options! {
-    /// Fast recovery of RFC 6582, with a count of bytes in flight that duplicate ACKs lower.
+    /// Fast recovery of RFC 6582, with duplicate ACKs that reduce the bytes in flight.
     ///
     /// In RFC 6582 the window grows by a segment per duplicate ACK and shrinks at a partial ACK, because FlightSize
     /// cannot decrease before a cumulative ACK. This transport lowers the bytes in flight by a segment per duplicate
-    /// ACK instead (RFC 9937, section 6.2). The same behaviour then takes a constant window of ssthresh.
+    /// ACK instead (RFC 9937, section 6.2). A constant window of ssthresh then yields the same behaviour.
     pub struct NewReno {
-        /// Whether it ends with a window of `min(ssthresh, in flight + 1 segment)`, which avoids a burst, and not with
-        /// ssthresh (RFC 6582, section 3.2, step 3, options 1 and 2).
+        /// Whether recovery ends with a window of `min(ssthresh, in flight + 1 segment)`, which avoids a burst, instead
+        /// of ssthresh (RFC 6582, section 3.2, step 3, options 1 and 2).
         careful_exit: bool =
             OptionSpec::flag("careful-exit", true, "end with at most one segment more than in flight"),
         /// Whether it continues at partial ACKs, which NewReno has in addition to Reno.

@@ -1,7 +1,7 @@
-//! Recoveries of the satellite schemes. While losses are retransmitted, low-priority probes test whether the path
-//! still carries as much as before. After a loss by congestion, as many probes are answered as the window gave up;
-//! these are ignored. Further answers show that the loss was random, and restore the window, in the round trip after
-//! the recovery: the window expanding period.
+//! Recoveries of the satellite schemes. While losses are retransmitted, low-priority probes test whether the path still
+//! carries as much as before. After a congestion loss, the number of answered probes equals the reduction of the
+//! window; these answers are ignored. Further answers show that the loss was random, and restore the window, in the
+//! round trip after the recovery: the window expanding period.
 //!
 //! TCP-Peach's Rapid Recovery (Akyildiz, Morabito, Palazzo, ToN 9(3), 2001), Peach+'s Quick Recovery (Akyildiz,
 //! Zhang, Fang, IEEE Comm. Letters 6(7), 2002), TCP-Swift's Speedy Recovery (Leung, Yeung, ISCC 2004).
@@ -15,7 +15,7 @@ use longhaul_units::Bytes;
 /// the plan of a start-up scheme that the loss ended.
 const FIRST_PLAN: u32 = 1 << 31;
 
-/// Number of probes that the ACK of a segment releases (TCP-Peach has two per ACK, so that the path carries as much
+/// Number of probes that the ACK of one segment releases (TCP-Peach has two per ACK, so that the path carries as much
 /// as before).
 const EACH_ACK: u32 = 2;
 
@@ -37,8 +37,8 @@ pub(crate) static QUICK: Entry = Entry::recovery("quick-recovery", |values| reco
     .tested_in(&["peach-jump-start+new-reno+quick-recovery", "westwood+quick-recovery"])
     .internet_safe();
 
-/// Registry entry of Speedy Recovery. A queue without priorities passes so many probes that congestion is taken for
-/// random loss, at the expense of competing flows.
+/// Registry entry of Speedy Recovery. A queue without priorities forwards so many probes that congestion is mistaken
+/// for random loss, at the expense of competing flows.
 pub(crate) static SPEEDY: Entry =
     Entry::recovery("speedy-recovery", |values| recovery(Scheme::Speedy { gated: true }, values))
         .described(
@@ -69,9 +69,9 @@ pub(crate) enum Scheme {
     Quick,
     /// TCP-Swift.
     Speedy {
-        /// Whether data expands the window only after more probes have been answered than a congested path passes,
-        /// and only up to the window before the loss. In the paper it does after any loss, so that a loss by
-        /// congestion has no lasting effect.
+        /// Whether acknowledged data expands the window only after more probes have been answered than a congested path
+        /// forwards, and only up to the window before the loss. In the paper, it does so after any loss, so a
+        /// congestion loss has no lasting effect.
         gated: bool,
     },
 }
@@ -95,7 +95,7 @@ pub(crate) struct Loss {
     target: f64,
     /// Number of probes that may still be sent (`adsn` of the papers, `aosn` of TCP-Swift).
     left: u32,
-    /// Whether a mark started the episode. A mark is never random, so that no probes are sent and the window is not
+    /// Whether an ECN mark started the episode. A mark is never random, so no probes are sent and the window is not
     /// restored.
     by_mark: bool,
     /// Number of answers that are still to be ignored (`wdsn`).
@@ -114,8 +114,8 @@ impl ProbingRecovery {
         recovery
     }
 
-    /// Releases two probes per ACK: in TCP-Peach always, in the other schemes if the pipe has no room for data. An
-    /// ACK that delivers several segments counts as that many.
+    /// Releases two probes per ACK: always in TCP-Peach, in the other schemes only if the window does not permit data.
+    /// An ACK that delivers several segments counts as several ACKs.
     fn release(&mut self, ack: &Ack<'_>, path: &Path, window: &Window) {
         let room = ack.in_flight.as_f64() < window.cwnd;
         if !self.granted || (room && self.scheme != Scheme::Rapid) {
@@ -127,16 +127,16 @@ impl ProbingRecovery {
         self.plan.segments += probes;
     }
 
-    /// Counts answers to probes. As many as congestion lets through are ignored; each further one adds a segment to
-    /// the window.
+    /// Counts answers to probes. The number that a congested path forwards is ignored; each further answer adds a
+    /// segment to the window.
     fn count(&mut self, ack: &Ack<'_>, path: &Path, window: &mut Window) {
         let ignored = ack.probes_acked.min(self.loss.ignored);
         self.loss.ignored -= ignored;
         self.raise(f64::from(ack.probes_acked - ignored) * path.mss.as_f64(), path, window);
     }
 
-    /// Increases the window, up to the one before the loss (except in Speedy Recovery as published) and to the
-    /// peer's, because a window larger than the peer's is neither useful nor tested.
+    /// Increases the window, up to its value before the loss (except in Speedy Recovery as published) and up to the
+    /// peer's window, because a window larger than the peer's is neither useful nor tested.
     fn raise(&self, bytes: f64, path: &Path, window: &mut Window) {
         let ceiling = match self.scheme {
             Scheme::Speedy { gated: false } => f64::INFINITY,
@@ -146,8 +146,8 @@ impl ProbingRecovery {
         window.cwnd = (window.cwnd + bytes).min(ceiling.max(window.cwnd));
     }
 
-    /// Increases the window for data acknowledged in the window expanding period: as congestion avoidance in TCP-Peach,
-    /// by one segment per segment in TCP-Swift, so that delayed ACKs do not halve the increase.
+    /// Increases the window for data acknowledged in the window expanding period: as in congestion avoidance in
+    /// TCP-Peach, by one segment per segment in TCP-Swift, so that delayed ACKs do not halve the increase.
     fn expand(&self, ack: &Ack<'_>, path: &Path, window: &mut Window) {
         let delivered = ack.delivered.as_f64();
         let bytes = match self.scheme {
@@ -181,8 +181,8 @@ impl Stage for ProbingRecovery {
 }
 
 impl Recovery for ProbingRecovery {
-    /// Decreases the window at once. As many probes may be sent as the window had segments, and as many answers are
-    /// ignored as it gives up.
+    /// Decreases the window at once. The number of probes that may be sent is the window before the loss in segments,
+    /// and the number of answers to ignore is the reduction.
     fn enter(&mut self, target: f64, ack: &Ack<'_>, path: &Path, window: &mut Window) {
         let mss = path.mss.as_f64().max(1.0);
         let before = window.cwnd.min(ack.prior_in_flight.as_f64().max(target)).max(target);
@@ -209,8 +209,8 @@ impl Recovery for ProbingRecovery {
         if over { Step::Done } else { Step::Stay }
     }
 
-    /// Starts the window expanding period. It lasts until the last segment that may be sent now is acknowledged,
-    /// which is one window.
+    /// Starts the window expanding period. It lasts until the last segment that may be sent now is acknowledged, which
+    /// takes one window.
     fn exit(&mut self, ack: &Ack<'_>, path: &Path, window: &mut Window) -> Step {
         if !self.granted || self.loss.by_mark || ack.in_flight == Bytes::ZERO && !ack.cwnd_limited {
             window.cwnd = self.loss.target;

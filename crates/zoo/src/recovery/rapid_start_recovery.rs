@@ -42,7 +42,7 @@ longhaul_cc::options! {
 /// Reduction factors for a decrease to `beta`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Factors {
-    /// Part of the window that is left at once, and reduction per byte lost.
+    /// Fraction of the window that is kept at once, and reduction per lost byte.
     lost: f64,
     /// Reduction per byte delivered.
     acked: f64,
@@ -60,10 +60,10 @@ pub(crate) struct First {
     factors: Factors,
     /// Lower bound of the window in bytes.
     floor: f64,
-    /// Upper bound of the window at the end in bytes.
+    /// Upper bound of the window at the end of recovery, in bytes.
     target: f64,
     cwnd: f64,
-    /// Bytes that were in flight at the start of the episode and are neither known as delivered nor as lost.
+    /// Bytes that were in flight at the start of the episode and are not yet known to be delivered or lost.
     unknown: f64,
 }
 
@@ -91,7 +91,7 @@ impl RapidStartRecovery {
 }
 
 impl First {
-    /// Applies the reduction for `ack`. Once all data in flight at the start is known as delivered or lost, the
+    /// Applies the reduction for `ack`. Once all data in flight at the start is known to be delivered or lost, the
     /// window is final, because later retransmissions show nothing more about the overshoot.
     fn shrink(&mut self, ack: &Ack<'_>, window: &mut Window) {
         let (acked, lost) = (ack.delivered.as_f64(), ack.newly_lost.as_f64());
@@ -125,7 +125,7 @@ impl Recovery for RapidStartRecovery {
                 first.shrink(ack, window);
                 self.state = State::First(first);
             }
-            // A retransmission was lost: the lower target of congestion avoidance is the upper bound.
+            // A retransmission was lost, so the lower target of congestion avoidance is the upper bound.
             State::First(first) => {
                 first.target = first.target.min(target);
                 first.shrink(ack, window);
@@ -144,7 +144,7 @@ impl Recovery for RapidStartRecovery {
                 Step::Stay
             }
             // Otherwise slow start would continue up to the threshold of congestion avoidance, which is based on the
-            // window before.
+            // previous window.
             State::Settling => {
                 self.state = State::Later;
                 window.ssthresh = window.ssthresh.min(window.cwnd);

@@ -101,7 +101,7 @@ impl SlowStart for Astart {
             self.estimate.restart();
         }
         // If the transport paced the first window over half a round trip, the estimator would measure only that rate,
-        // and the ACKs would keep the spacing. A window that a start-up scheme left is not a first window.
+        // and the ACKs would keep the spacing. A window set by a start-up scheme does not count as a first window.
         let is_first = reason != Reason::NoLoss || !self.acked;
         if self.adapts && is_first && path.paced {
             self.pace_train(path, window);
@@ -114,7 +114,7 @@ impl SlowStart for Astart {
             return raise(window, bytes);
         }
         self.pace_train(path, window);
-        // An infinite threshold is above every estimate and could not follow them. It starts from the initial window.
+        // An infinite threshold is above every estimate and could not adapt to them. It starts from the initial window.
         if window.ssthresh.is_infinite() {
             window.ssthresh = self.initial_window(path).as_f64();
         }

@@ -24,7 +24,7 @@ longhaul_cc::options! {
             OptionSpec::int("mi-threshold", 1, 1_000_000, 750, "queueing delay at which slow start ends, us"),
         limit: AckLimit [AckLimit::rfc3465] = L_OPTION,
         delay: Delay => Delay::default(),
-        /// Previous RTT sample. The receiver's delayed-ACK timer increases at most one sample in a row, so the lesser
+        /// Previous RTT sample. The receiver's delayed-ACK timer increases at most one sample in a row, so the smaller
         /// of two successive samples is used.
         last: Option<Span> => None,
     }
@@ -32,8 +32,9 @@ longhaul_cc::options! {
 
 impl Stage for FastStart {
     fn observe(&mut self, ack: &Ack<'_>, path: &Path) -> bool {
-        // ACKs of less than half a segment are ignored. A few bytes pass each link sooner than a full-sized segment,
-        // and if their RTT became the base RTT, every full-sized segment would seem to have queued.
+        // ACKs of less than half a segment are ignored. Short segments have a smaller serialization delay than a
+        // full-sized segment, and if their RTT became the base RTT, every full-sized segment would appear to have been
+        // queued.
         if let Some(sample) = ack.rtt.filter(|_| ack.delivered * 2 >= path.mss) {
             let rtt = self.last.replace(sample.rtt).map_or(sample.rtt, |last| last.min(sample.rtt));
             self.delay.sample(rtt, ack.prior_in_flight.segments(path.mss), RTT_GAIN);

@@ -8,20 +8,20 @@ use longhaul_units::{Bytes, Rate, Span, Time};
 
 /// Window below which the detectors are off, in segments (Linux, `hystart_low_window`).
 const LOW_WINDOW: u64 = 16;
-/// Greatest gap between two ACKs of a train (Linux, `hystart_ack_delta_us`).
+/// Maximum gap between two ACKs of a train (Linux, `hystart_ack_delta_us`).
 const ACK_DELTA: Span = Span::from_millis(2);
-/// Divisor of the minimum RTT that yields the increase at which the delay detector ends slow start (Linux,
+/// Divisor of the minimum RTT that yields the RTT increase at which the delay detector ends slow start (Linux,
 /// `tcp_cubic.c`, `hystart_update`).
 const DELAY_DIVISOR: u64 = 8;
-/// Bounds of that increase (Linux, `HYSTART_DELAY_MIN` and `HYSTART_DELAY_MAX`).
+/// Bounds of this RTT increase (Linux, `HYSTART_DELAY_MIN` and `HYSTART_DELAY_MAX`).
 const MIN_DELAY: Span = Span::from_millis(4);
 const MAX_DELAY: Span = Span::from_millis(16);
-/// RTT samples of a round before the comparison (Linux, `HYSTART_MIN_SAMPLES`).
+/// Number of RTT samples of a round before the comparison (Linux, `HYSTART_MIN_SAMPLES`).
 const SAMPLES: u32 = 8;
 /// Maximum ACK delay that the sender's own batches cause (Linux, `hystart_ack_delay`).
 const MAX_ACK_DELAY: Span = Span::from_millis(1);
-/// Four batches, for which Linux makes an allowance (`hystart_ack_delay`), of the largest size that segmentation
-/// offload sends at once, in bytes (`gso_max_size`).
+/// Size in bytes of four segmentation-offload batches of maximum size (`gso_max_size`), for which Linux makes an
+/// allowance (`hystart_ack_delay`).
 const BATCHES: Bytes = Bytes(4 * 65_536);
 /// Pacing rate in slow start in windows per round trip, in Linux (`tcp_pacing_ss_ratio`) and the default of this
 /// transport.
@@ -87,7 +87,7 @@ impl Detector {
         Self { always: true, round: None, least: None }
     }
 
-    /// Processes an ACK with the RTT sample `rtt`. `wide` says whether the window is large enough for the detectors.
+    /// Processes an ACK with the RTT sample `rtt`. `wide` states whether the window is large enough for the detectors.
     pub(super) fn observe(&mut self, ack: &Ack<'_>, rtt: Span, wide: bool) {
         self.least = Some(self.least.map_or(rtt, |least| least.min(rtt)));
         if !wide && !self.always {
@@ -112,7 +112,7 @@ impl Detector {
         self.round.and_then(|round| round.min)
     }
 
-    /// Returns the length of this round's ACK train, if this ACK belongs to it.
+    /// Returns the length of this round's ACK train, if this ACK belongs to the train.
     pub(super) fn train(&mut self, ack: &Ack<'_>) -> Option<Span> {
         let now = arrival(ack);
         let round = self.round.as_mut()?;
@@ -137,7 +137,7 @@ impl Detector {
         round.min.is_some_and(|min| min > least + threshold)
     }
 
-    /// Returns the greatest train length that does not end slow start: the minimum RTT plus the allowance for the
+    /// Returns the maximum train length that does not end slow start: the minimum RTT plus the allowance for the
     /// sender's batches, or half of that if the sender does not pace.
     fn longest_train(&self, cwnd: f64, paced: bool) -> Option<Span> {
         let longest = self.least? + ack_delay(cwnd, self.least?);

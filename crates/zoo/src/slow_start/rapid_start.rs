@@ -7,8 +7,8 @@ use longhaul_units::{Bytes, Span, Time};
 
 use super::pace;
 
-/// Bytes by which the window grows per byte acknowledged while there is no queue. With two, the window triples per
-/// round trip (draft-kazuho-ccwg-rapid-start, section 3.2).
+/// Window increase in bytes per acknowledged byte while there is no queue. With two, the window triples per round trip
+/// (draft-kazuho-ccwg-rapid-start, section 3.2).
 const TRIPLES: f64 = 2.0;
 /// Queueing delay that does not count as a queue (draft-kazuho-ccwg-rapid-start, section 3.2).
 const SLACK: Span = Span::from_millis(4);
@@ -16,7 +16,7 @@ const SLACK: Span = Span::from_millis(4);
 const DRAFT_FACTOR: f64 = 1.10;
 /// Factor on the minimum RTT in quicly (`quicly_cc_rapid_start_use_3x`).
 const QUICLY_FACTOR: f64 = 35.0 / 32.0;
-/// Number of pieces of a round trip for which a minimum RTT is kept (quicly).
+/// Number of subintervals of a round trip for which a minimum RTT is kept (quicly).
 const PIECES: usize = 4;
 
 pub(crate) static ENTRY: Entry = Entry::slow_start("rapid-start", |values| Box::new(RapidStart::from_values(values)))
@@ -37,7 +37,8 @@ longhaul_cc::options! {
     /// Rapid Start. It triples the window only before the first congestion; after that, it is slow start up to the
     /// threshold.
     pub(crate) struct RapidStart {
-        /// The draft allows 20, twice as many as RFC 6928, because it paces them over a whole round trip.
+        /// Initial window in segments. The draft allows 20, twice as many as RFC 6928, because it paces them over a
+        /// whole round trip.
         initial_segments: u32 =
             OptionSpec::int("iw", 1, 20, 10, "initial window, segments, paced over one RTT"),
         limit: AckLimit [AckLimit::rfc3465] = L_OPTION,
@@ -46,16 +47,16 @@ longhaul_cc::options! {
             "round trip that shows a queue: the lesser of min+4 ms and 1.10 min, or the greater of min+4 ms and 35/32 min",
         ),
         floor: Floor => Floor::default(),
-        /// Whether there was no congestion so far.
+        /// Whether there has been no congestion so far.
         rapid: bool => true,
         pace: Option<Pace> => None,
     }
 }
 
-/// Minimum RTT over the last round trip, from the minima of pieces that are a quarter of the path's minimum RTT long.
+/// Minimum RTT over the last round trip, from the minima of subintervals, each a quarter of the path's minimum RTT.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Floor {
-    /// Minimum RTT of each piece, the newest first.
+    /// Minimum RTT of each subinterval, the newest first.
     pieces: [Option<Span>; PIECES],
     /// End of the newest piece.
     until: Option<Time>,
@@ -83,7 +84,7 @@ impl Floor {
 }
 
 impl RapidStart {
-    /// Returns the greatest RTT that does not show a queue.
+    /// Returns the maximum RTT that does not indicate a queue.
     fn threshold(&self, least: Span) -> Span {
         if self.quicly {
             (least + SLACK).max(least.mul_f64(QUICLY_FACTOR))
@@ -92,7 +93,7 @@ impl RapidStart {
         }
     }
 
-    /// Returns whether the window may triple: there was no congestion, and the RTTs of the last round trip show no
+    /// Returns whether the window may triple: there has been no congestion, and the RTTs of the last round trip show no
     /// queue.
     fn triples(&self, path: &Path) -> bool {
         let (Some(floor), Some(least)) = (self.floor.value(), path.min_rtt) else {

@@ -39,7 +39,7 @@ longhaul_cc::options! {
         /// The window decreases by half of the bytes delivered, down to those delivered in the last initial round
         /// trip.
         Drain = "drain",
-        /// The window stays as it is.
+        /// The window does not change.
         Plain = "plain",
         /// The window decreases at once by the bytes delivered in the last two initial round trips, but not below the
         /// initial window.
@@ -57,8 +57,8 @@ longhaul_cc::options! {
             "rule", ExitRule::NAMES,
             "reference: data sent one RTT before (draft 09), or twice that delivered then (3.0)",
         ),
-        /// `THRESH`: shortfall that ends slow start, as a share of the expected bytes; zero selects the default of the
-        /// rule.
+        /// `THRESH`: shortfall that ends slow start, as a fraction of the expected bytes; zero selects the rule's
+        /// default.
         thresh: f64 [|percent: u64| percent as f64 / 100.0] =
             OptionSpec::int("thresh", 0, 90, 0, "shortfall that ends slow start, percent; 0: 26, or 35 with rule=delivered"),
         /// `WINDOW_SIZE` divided by the initial RTT.
@@ -86,7 +86,7 @@ impl Search {
         }
     }
 
-    /// Counts an ACK. Returns whether a bin has ended with it.
+    /// Counts an ACK. Returns whether it ends a bin.
     fn count(&mut self, now: Time, delivered: Bytes, rtt: Span) -> bool {
         let fresh = match &mut self.bins {
             None => true,
@@ -110,7 +110,7 @@ impl Search {
         norm(expected, delivered)
     }
 
-    /// Ends slow start, as configured.
+    /// Ends slow start with the configured window reduction.
     fn end(&mut self, path: &Path, window: &mut Window) -> Step {
         let recent = |rounds| self.bins.as_ref().map_or(f64::INFINITY, |bins| bins.delivered_in(rounds));
         match self.exit {

@@ -28,7 +28,7 @@ longhaul_cc::options! {
     pub(crate) struct Suss {
         initial_segments: u32 = IW_OPTION,
         limit: AckLimit [AckLimit::rfc3465] = L_OPTION,
-        /// `suss_max`: maximum number of rounds in which the window is quadrupled. The first of them is the second
+        /// `suss_max`: maximum number of rounds in which the window is quadrupled. The first such round is the second
         /// round of the connection.
         jumps: u32 = OptionSpec::int("jumps", 0, 5, 3, "maximum number of quadrupled RTTs"),
         train: f64 = OptionSpec::float(
@@ -51,7 +51,7 @@ longhaul_cc::options! {
 pub(crate) struct Red {
     start: Time,
     pace: Pace,
-    /// Window that includes the red data, and the window before, in bytes.
+    /// Window including the red data, and the previous window, in bytes.
     target: f64,
     before: f64,
     running: bool,
@@ -63,9 +63,9 @@ impl Suss {
         let Some(rounds) = &mut self.rounds else {
             return self.detector.ends(Detect::Both, ack, window.cwnd, path.paced);
         };
-        // ACK-train detector. The blue train is a part of the round's whole train, and each quadrupled round halves
-        // its share. If the whole train would exceed half of the RTT, slow start ends at a cap, which is the window
-        // that this round still leads to.
+        // ACK-train detector. The blue train is a fraction of the round's whole train, which each quadrupled round
+        // halves. If the whole train would exceed half of the RTT, slow start ends at a cap, which is the window at the
+        // end of this round.
         if rounds.cap.is_none() && rounds.blue {
             let longest = self.detector.least.map(|least| (least + ack_delay(window.cwnd, least)) / 2);
             let train = self.detector.train(ack);
@@ -81,8 +81,8 @@ impl Suss {
         (capped || delayed) && Self::fall_back(rounds, ack, path, window)
     }
 
-    /// Sets the window at the end of slow start: if it was quadrupled more than once, it falls to the bytes in flight.
-    /// Always returns true.
+    /// Sets the window at the end of slow start: if the window was quadrupled more than once, it is reduced to the
+    /// bytes in flight. Always returns true.
     fn fall_back(rounds: &Rounds, ack: &Ack<'_>, path: &Path, window: &mut Window) -> bool {
         if rounds.jumps > 1 {
             window.cwnd = window.cwnd.min(ack.in_flight.max(path.mss * 2).as_f64());
@@ -160,15 +160,15 @@ impl SlowStart for Suss {
         self.grow(ack, bytes, path, window)
     }
 
-    /// During the red part, reduces the window to the bytes in flight before congestion avoidance decreases it,
-    /// because data that was not sent says nothing about the path.
+    /// During the red part, reduces the window to the bytes in flight before congestion avoidance decreases it, because
+    /// unsent data says nothing about the path.
     fn on_congestion(&mut self, flight: Bytes, path: &Path, window: &mut Window) {
         if self.red.take().is_some_and(|red| red.running) {
             window.cwnd = window.cwnd.min(flight.max(path.mss * 2).as_f64());
         }
     }
 
-    /// Begins the red part. The window makes room for all of it at once, and the pace spreads it.
+    /// Begins the red part. The window allows all of it at once, and pacing spreads it.
     fn on_tick(&mut self, now: Time, _path: &Path, window: &mut Window) -> Step {
         if let Some(red) = self.red.as_mut().filter(|red| !red.running && red.start <= now) {
             red.running = true;
@@ -187,11 +187,11 @@ impl Suss {
         if rounds.begins(ack)
             && let Some(red) = self.red.take().filter(|red| red.running)
         {
-            // Red data that was not sent in time must not leave as a burst.
+            // Red data that was not sent in time must not be sent as a burst.
             window.cwnd = window.cwnd.min(ack.prior_in_flight.as_f64().max(red.before));
         }
-        // ACKs of red data, and all ACKs during the red part, do not raise the window, because the room for the red
-        // part accounts for them.
+        // ACKs of red data, and all ACKs during the red part, do not raise the window, because the window already
+        // includes the red part.
         let tail = rounds.count(ack, path.mss);
         let red_ack = self.red.is_some_and(|red| red.running || rounds.is_red(ack));
         let step = raise(window, if red_ack { 0.0 } else { bytes });

@@ -1,4 +1,4 @@
-//! Slow start of TCP Vegas (Brakmo, Peterson), which ends when more than one segment waits in the queue.
+//! Slow start of TCP Vegas (Brakmo, Peterson), which ends when more than one segment is queued.
 
 use longhaul_cc::compose::{AckLimit, IW_OPTION, L_OPTION, SlowStart, Stage, Step, Window, raise};
 use longhaul_cc::registry::{Entry, OptionSpec};

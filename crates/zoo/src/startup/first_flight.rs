@@ -1,8 +1,8 @@
 //! Start-up schemes that send all available data in the first round trip, evenly spread over the RTT of the handshake.
 //!
-//! Jump-Start (Liu, Allman, Jin, Wang, PFLDnet 2007) hands over when its flight has arrived. Halfback (Li, Dong,
-//! Godfrey, CoNEXT 2015) is for short flows: while the ACKs of its flight arrive, copies of its segments are sent from
-//! the last one backwards, until ACKs and copies meet.
+//! Jump-Start (Liu, Allman, Jin, Wang, PFLDnet 2007) ends when its flight has arrived. Halfback (Li, Dong, Godfrey,
+//! CoNEXT 2015) is for short flows: while the ACKs of its flight arrive, copies of its segments are sent from the last
+//! one backwards, until ACKs and copies meet.
 
 use longhaul_cc::compose::{LossEvent, Opening, Overlay, Signal, Stage, Startup, StartupResponse, Step, Window};
 use longhaul_cc::internal::bound;
@@ -41,9 +41,9 @@ pub(crate) static HALFBACK: Entry =
 
 /// Largest window that a SYN can carry (RFC 9293, section 3.1).
 const SYN_WINDOW: Bytes = Bytes(0xffff);
-/// Segments for which the peer is requested to send one ACK each: those of the published pacing threshold.
+/// Number of segments for each of which the peer is asked to send an ACK: the published pacing threshold.
 const FREQUENT_ACKS: u32 = 100;
-/// If ACKs arrive at less than this share of the sending rate, their rate is that of the path and not the sender's.
+/// Fraction of the sending rate below which the rate of the ACKs shows the capacity of the path.
 const PATH_LIMITED: f64 = 0.9;
 
 longhaul_cc::options! {
@@ -51,7 +51,7 @@ longhaul_cc::options! {
         /// Maximum number of bytes sent in the jump; [`Bytes::MAX`] means no limit.
         max_jump: Bytes [bound] =
             OptionSpec::int("max-jump", 0, 1 << 20, 64, "maximum jump, KiB; 0: unlimited, as published"),
-        /// Whether slow start follows. In the paper, congestion avoidance does.
+        /// Whether slow start follows the flight. In the paper, congestion avoidance follows.
         then_slow_start: bool [|then: &str| then == "slow-start"] =
             OptionSpec::choice("then", &["avoidance", "slow-start"], "stage that takes over the window"),
     }
@@ -63,8 +63,8 @@ longhaul_cc::options! {
             "pacing-threshold", 2000, 1 << 30, 141_000,
             "maximum bytes in the first RTT",
         ),
-        /// Whether each acknowledged segment releases a copy. In the paper each ACK does, which is the same without
-        /// delayed ACKs.
+        /// Whether each acknowledged segment releases a copy. In the paper, each ACK releases one, which is equivalent
+        /// without delayed ACKs.
         by_segment: bool [|clock: &str| clock == "segment"] = OptionSpec::choice(
             "clock", &["ack", "segment"],
             "clock of the copies: each ACK, or each segment acknowledged",
@@ -75,32 +75,32 @@ longhaul_cc::options! {
 /// Size and progress of the flight.
 #[derive(Clone, Copy, Debug, Default)]
 struct Flight {
-    /// Upper bound of its size.
+    /// Upper bound of the flight's size.
     limit: Bytes,
     rtt: Span,
-    /// Window that the connection would have without it, in bytes.
+    /// Window in bytes that the connection would have without the flight.
     initial: f64,
     goal: Bytes,
     sent: Bytes,
     segments: u32,
     delivered: Bytes,
-    /// Whether more data was known when a part of it was sent. A few bytes with nothing queued behind them must not
-    /// delay data that is written later.
+    /// Whether further data was queued when a part of the flight was sent. A short segment with nothing queued behind
+    /// it must not delay data that is written later.
     spread: bool,
-    /// Time at which more data became known, if the window and the pace have not followed yet.
+    /// Time at which more data was queued, if the window and the pacing rate do not include it yet.
     grown_at: Option<Time>,
 }
 
 impl Flight {
-    /// Creates a flight of at most `limit` bytes over a round trip of `rtt`. Without it, `initial` bytes would be
-    /// sent.
+    /// Creates a flight of at most `limit` bytes over a round trip of `rtt`, in place of an initial window of `initial`
+    /// bytes.
     fn new(limit: Bytes, rtt: Span, initial: f64) -> Self {
         Self { limit, rtt, initial, ..Self::default() }
     }
 
-    /// Records that a segment was sent. The known size of the flow is what was sent and what is queued. An application
-    /// writes more while data leaves, so the flight may grow while it is sent. It never shrinks: if the peer reduces
-    /// its window, the transport enforces that.
+    /// Records that a segment was sent. The known size of the flow is the data sent and queued. The application may
+    /// write more during transmission, so the flight may grow. It never shrinks: if the peer reduces its window, the
+    /// transport enforces that.
     fn on_sent(&mut self, sent: &Sent, path: &Path) {
         if sent.bytes == Bytes::ZERO {
             return;
@@ -120,7 +120,7 @@ impl Flight {
         window.cwnd = self.goal.as_f64().max(self.initial);
     }
 
-    /// Returns whether the flight is larger than the window without it.
+    /// Returns whether the flight is larger than the initial window that it replaces.
     fn exceeds_initial(&self) -> bool {
         self.goal.as_f64() > self.initial
     }
@@ -129,24 +129,24 @@ impl Flight {
         Rate::from_bytes_over(self.goal, self.rtt.max(Span::from_nanos(1))).max(Rate::from_bytes_per_sec(1))
     }
 
-    /// Closes the flight at the first ACK. The window becomes what was sent, not what could have been sent, and ACKs
-    /// clock the sender from then on.
+    /// Closes the flight at the first ACK. The window becomes the amount that was sent, not the amount that was
+    /// allowed, and ACKs clock the sender from then on.
     fn close(&mut self, window: &mut Window) {
         self.grown_at = None;
         window.cwnd = self.sent.as_f64().max(self.initial);
     }
 
-    /// Returns whether as many bytes were delivered as the flight has.
+    /// Returns whether the whole flight is delivered.
     fn is_delivered(&self) -> bool {
         self.delivered >= self.sent
     }
 }
 
-/// Recovery of a flight. The window is held as in RFC 6675: at half of the flight, to which the data in flight has to
-/// drain.
+/// Recovery of a flight. As in RFC 6675, the window is held at half of the flight, and nothing is sent until the data
+/// in flight has drained to it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Recovery {
-    /// FlightSize when the loss was detected, limited to the window, because SACKed data allows more to be sent.
+    /// FlightSize when the loss was detected, limited to the window, because more may be sent after data was SACKed.
     flight: Bytes,
     /// Bytes of the flight that arrived as retransmissions.
     retransmitted: Bytes,
@@ -159,13 +159,13 @@ impl Recovery {
         Self { flight, retransmitted: Bytes::ZERO }
     }
 
-    /// Halves the window again after a retransmission was lost, which is a second sign of congestion (RFC 5681,
+    /// Halves the window again after the loss of a retransmission, which is a second sign of congestion (RFC 5681,
     /// section 4.3).
     fn again(path: &Path, window: &mut Window) {
         halve(window.cwnd, path, window);
     }
 
-    /// Counts the bytes that an ACK reports as arrived by retransmission.
+    /// Counts the bytes that arrived as retransmissions according to an ACK.
     fn on_ack(&mut self, ack: &Ack<'_>) {
         let resent = ack.acked.iter().filter(|segment| segment.kind == SegmentKind::Retransmit);
         self.retransmitted += resent.map(|segment| segment.bytes).fold(Bytes::ZERO, |sum, bytes| sum + bytes);
@@ -185,7 +185,7 @@ enum Scheme {
     Halfback(Copies),
 }
 
-/// Copies of Halfback, and what decides about them.
+/// Copies of Halfback, and the state that controls them.
 #[derive(Clone, Copy, Debug)]
 struct Copies {
     by_segment: bool,
@@ -198,10 +198,10 @@ struct Copies {
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Phase {
     Idle,
-    /// There is no data known yet beyond the initial window (Jump-Start).
+    /// No data beyond the initial window is queued yet (Jump-Start).
     Armed,
     Pacing,
-    /// The flight was sent, and its ACKs arrive.
+    /// The flight was sent, and its ACKs are arriving.
     Answered,
     Recovery(Recovery),
 }
@@ -238,7 +238,7 @@ impl FirstFlight {
         Step::Done
     }
 
-    /// Allows one more copy for an ACK, up to half of the flight.
+    /// Allows one more copy for an ACK, up to half of the flight in total.
     fn copy(&mut self, ack: &Ack<'_>, path: &Path) {
         let Scheme::Halfback(copies) = &mut self.scheme else { return };
         if copies.whole {
@@ -248,8 +248,8 @@ impl FirstFlight {
         }
     }
 
-    /// Processes an ACK of the flight, which has arrived when as many bytes were delivered as it has. These ACKs do not
-    /// open the window, unless slow start follows.
+    /// Processes an ACK of the flight, which is complete when as many bytes are delivered as were sent. These ACKs do
+    /// not open the window, unless slow start follows.
     fn answered(&mut self, ack: &Ack<'_>, path: &Path, window: &mut Window) -> Step {
         if ack.delivered == Bytes::ZERO {
             return Step::Stay;
@@ -274,8 +274,8 @@ impl FirstFlight {
         self.over()
     }
 
-    /// Sets the window to the one that the rate of the ACKs fills. At a higher rate the sender, not the path, was the
-    /// limit.
+    /// Sets the window to the one that the rate of the ACKs fills. If the ACK rate is higher, the sender rather than
+    /// the path was the limit.
     fn fit(&self, rate: Option<Rate>, path: &Path, window: &mut Window) {
         let rate = rate.filter(|rate| *rate < self.flight.pace().mul_f64(PATH_LIMITED));
         if let Some((rate, rtt)) = rate.zip(path.min_rtt.or(path.handshake_rtt)) {
@@ -285,8 +285,8 @@ impl FirstFlight {
         }
     }
 
-    /// Ends recovery. For Jump-Start, the path holds less than what was sent, by at least the bytes lost, so the window
-    /// becomes half of the rest (RFC 7661, section 4.4.1).
+    /// Ends recovery. For Jump-Start, the path holds at most the bytes that were sent and not lost, so the window
+    /// becomes half of those (RFC 7661, section 4.4.1).
     fn recovered(&mut self, recovery: Recovery, path: &Path, window: &mut Window) -> Step {
         if let Scheme::JumpStart { .. } = self.scheme {
             let rest = (recovery.flight - recovery.retransmitted).as_f64() / 2.0;
@@ -312,7 +312,7 @@ impl Stage for FirstFlight {
         update!(Needs { preferred, ..Needs::default() })
     }
 
-    /// Without pacing, and probes for Halfback, the slow-start variant begins.
+    /// Without pacing, or probes for Halfback, the slow-start variant begins.
     fn on_granted(&mut self, granted: &Granted, _path: &Path) -> Result<(), NeedError> {
         self.granted = granted.pacing && (granted.probes || matches!(self.scheme, Scheme::JumpStart { .. }));
         self.listed = granted.segments;
@@ -327,7 +327,7 @@ impl Stage for FirstFlight {
                     copies.whole = path.queued == Bytes::ZERO;
                 }
             }
-            // If ACKs do not list segments, every retransmission counts, and one that is retransmitted again counts
+            // If ACKs do not list segments, every retransmission counts as arrived, and repeated retransmissions count
             // more than once.
             Phase::Recovery(recovery) if !self.listed && sent.kind == SegmentKind::Retransmit => {
                 recovery.retransmitted += sent.bytes;
@@ -375,7 +375,7 @@ impl Startup for FirstFlight {
     fn on_ack(&mut self, ack: &Ack<'_>, path: &Path, window: &mut Window) -> Step {
         match self.phase {
             Phase::Armed | Phase::Pacing if ack.delivered == Bytes::ZERO => Step::Stay,
-            // There was no jump: the ACK counts as in slow start.
+            // There was no jump, so the ACK counts as in slow start.
             Phase::Armed => {
                 if ack.cwnd_limited {
                     window.cwnd += ack.delivered.as_f64();
@@ -409,7 +409,7 @@ impl Startup for FirstFlight {
         }
     }
 
-    /// Recovers a loss as usual, while copies continue: they are what recovers the end of the flow.
+    /// Recovers a loss as usual, while copies continue, because they recover the end of the flow.
     fn on_loss(&mut self, loss: &LossEvent<'_>, path: &Path, window: &mut Window) -> StartupResponse {
         self.flight.delivered += loss.ack.delivered;
         match (&mut self.phase, loss.signal) {

@@ -14,14 +14,14 @@ pub(crate) static ENTRY: Entry = Entry::startup("initial-burst", |_| Box::new(In
 enum Phase {
     #[default]
     Idle,
-    /// It is being sent; the bytes sent so far.
+    /// The initial window is being sent; holds the bytes sent so far.
     Leaving(Bytes),
-    /// It has been sent, at this time.
+    /// The initial window has been sent at this time.
     Left(Time),
 }
 
-/// Start-up scheme that suspends pacing until the initial window was sent or the first ACK arrives. It changes nothing
-/// else.
+/// Start-up scheme that suspends pacing until the initial window has been sent or the first ACK arrives. It changes
+/// nothing else.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct InitialBurst {
     phase: Phase,
@@ -64,7 +64,7 @@ impl Startup for InitialBurst {
         Step::Stay
     }
 
-    /// If an ACK arrives before the whole window was sent, there was no more data to send, and the burst is over.
+    /// If an ACK arrives before the whole window is sent, there was no more data to send, and the burst is over.
     fn on_ack(&mut self, ack: &Ack<'_>, _path: &Path, window: &mut Window) -> Step {
         if ack.delivered == Bytes::ZERO {
             return Step::Stay;

@@ -22,14 +22,15 @@ pub(crate) static ENTRY: Entry = Entry::startup("paced-start", |values| Box::new
     .tested_in(&["paced-start+new-reno", "paced-start+cubic", "paced-start(train=10)+slow-start+new-reno+rfc6675"])
     .internet_safe();
 
-/// Segments for which the peer is requested to send one ACK each: those of trains of 2 to 128 segments.
+/// Number of segments for each of which the peer is asked to send an ACK: those of trains of 2 to 128 segments.
 const FREQUENT_ACKS: u32 = 254;
 
 longhaul_cc::options! {
     pub(crate) struct PacedStart {
         first_train: u64 = OptionSpec::int("train", 2, 10, 2, "segments of the first train, which is not paced"),
         tolerance: f64 = OptionSpec::float("tolerance", 0.01, 1.0, 0.1, "relative increase of a gap on the path that is tolerated"),
-        /// Precision of the search: it ends when the distance of the bounds is at most this share of the upper one.
+        /// Precision of the search: it ends when the distance between the bounds is at most this fraction of the upper
+        /// bound.
         precision: f64 = OptionSpec::float("precision", 0.01, 1.0, 0.2, "relative precision at which the search ends"),
         paced: bool => false,
         clock: Clock => Clock::Acks,
@@ -43,7 +44,7 @@ pub(crate) enum Phase {
     Idle,
     /// A train is being sent or acknowledged.
     Searching(Train),
-    /// The window is known, and its first data is sent at this rate.
+    /// The window has been found, and its first data is sent at this rate.
     Filling(Rate),
 }
 
@@ -53,7 +54,7 @@ impl PacedStart {
         Step::Done
     }
 
-    /// Evaluates a train after all of it, or all data that there was for it, has arrived.
+    /// Evaluates a train after the whole train, or all data available for it, has arrived.
     fn judge(&mut self, train: Train, path: &Path, window: &mut Window) -> Step {
         let initial = initial_window::of_connection(path, initial_window::DEFAULT_SEGMENTS).as_f64();
         let Some(rtt) = path.min_rtt.or(path.handshake_rtt) else { return self.give_up(train, initial, window) };
@@ -72,7 +73,7 @@ impl PacedStart {
         }
     }
 
-    /// Starts the next train, which is no longer than the path holds at its gap.
+    /// Starts the next train, which is at most as long as the path holds at this gap.
     fn next(&mut self, size: Bytes, gap: Option<Span>, path: &Path, window: &mut Window) -> Step {
         let rtt = path.min_rtt.or(path.handshake_rtt).unwrap_or(Span::ZERO);
         let most = gap.map_or(Bytes::MAX, |gap| fills(path.mss, gap, rtt)).min(Bytes::from_f64(window.ssthresh));
@@ -82,8 +83,7 @@ impl PacedStart {
         Step::Stay
     }
 
-    /// Ends the search. The window is the one that fills the path with segments at this gap, and it is sent at that
-    /// gap.
+    /// Ends the search. The window is set to fill the path with segments at this gap, and is sent at this gap.
     fn fill(&mut self, gap: Span, rtt: Span, path: &Path, window: &mut Window) -> Step {
         window.cwnd = fills(path.mss, gap, rtt).as_f64().min(window.ssthresh).max(2.0 * path.mss.as_f64());
         window.ssthresh = window.cwnd;
@@ -91,14 +91,14 @@ impl PacedStart {
         Step::Stay
     }
 
-    /// Reduces the window to the outstanding bytes because of congestion.
+    /// Reduces the window to the outstanding bytes after congestion.
     fn void(&self, outstanding: Bytes, path: &Path, window: &mut Window) {
         if self.phase != Phase::Idle {
             window.keep_outstanding(outstanding, initial_window::of_connection(path, initial_window::DEFAULT_SEGMENTS));
         }
     }
 
-    /// Ends the start without a result. The slow-start variant continues from what was sent.
+    /// Ends the start without a result. The slow-start variant continues from the amount that was sent.
     fn give_up(&mut self, train: Train, initial: f64, window: &mut Window) -> Step {
         window.cwnd = train.sent.as_f64().max(initial);
         self.over()
@@ -130,8 +130,8 @@ impl Stage for PacedStart {
         update!(Needs { preferred, ..Needs::default() })
     }
 
-    /// Without pacing there is no Paced Start, and the slow-start variant begins. Without arrival times, the times of
-    /// the ACKs are used.
+    /// Without pacing, Paced Start is not used and the slow-start variant begins. Without arrival times, the ACKs'
+    /// times of arrival are used.
     fn on_granted(&mut self, granted: &Granted, _path: &Path) -> Result<(), NeedError> {
         self.paced = granted.pacing;
         self.clock = match granted {
@@ -154,7 +154,7 @@ impl Stage for PacedStart {
         match self.phase {
             Phase::Idle => Overlay::default(),
             Phase::Searching(Train { gap: None, .. }) => Overlay::at_once(),
-            // Segments are sent one by one, because the effect of the bottleneck on each gap is measured.
+            // Segments are sent one at a time, because the effect of the bottleneck on each gap is measured.
             Phase::Searching(Train { gap: Some(gap), mss, .. }) => paced(rate(mss, gap), Some(mss)),
             Phase::Filling(rate) => paced(rate, None),
         }
@@ -196,7 +196,7 @@ impl Startup for PacedStart {
         }
     }
 
-    /// The unsent part of a train, or of the window that was found, is void.
+    /// The unsent part of a train, or of the window that was found, is discarded.
     fn on_loss(&mut self, loss: &LossEvent<'_>, path: &Path, window: &mut Window) -> StartupResponse {
         self.void(loss.ack.flight_size, path, window);
         StartupResponse::Delegate

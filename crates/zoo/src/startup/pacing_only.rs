@@ -52,13 +52,13 @@ impl Pattern {
 enum Phase {
     #[default]
     Off,
-    /// The flight is sent, and its first ACK is awaited.
+    /// The flight has been sent, and its first ACK is awaited.
     First,
     Paced(Departures),
 }
 
-/// Start-up scheme that sends four segments back to back, and then, from the first ACK on, spreads over one round trip
-/// the data that slow start would send, in evenly spaced groups. The slow-start variant follows.
+/// Start-up scheme that sends four segments back to back, and, starting at the first ACK, sends the data of the next
+/// round of slow start in evenly spaced groups over one round trip. The slow-start variant follows.
 ///
 /// The round ends when everything that the ACKs of the flight allow was sent, at the first ACK of data sent in it, on
 /// a loss or retransmission, or when there is no data to send.
@@ -70,17 +70,17 @@ pub struct PacingOnly {
     flight: Flight,
     mss: Bytes,
     acked: Bytes,
-    /// Bytes that slow start would have released since the first ACK, and those of them that were sent.
+    /// Bytes that slow start would have released since the first ACK, and how many of them were sent.
     allowed: Bytes,
     sent: Bytes,
-    /// Bytes of the groups so far.
+    /// Total length of the groups so far in bytes.
     granted: Bytes,
     in_flight: Bytes,
     next: Option<Time>,
 }
 
 impl PacingOnly {
-    /// Creates a start whose second round has this pattern, timed by this clock.
+    /// Creates a start whose second round has the given pattern and clock.
     #[must_use]
     pub fn new(pattern: Pattern, clock: TickClock) -> Self {
         Self { pattern, clock, ..Self::default() }
@@ -168,8 +168,8 @@ impl Startup for PacingOnly {
         if ack.delivered == Bytes::ZERO {
             return Step::Stay;
         }
-        // The round ends, or does not begin, if the flight did not fill its window, the application pauses, the pair
-        // of ACKs is disturbed, or data sent after the flight is acknowledged.
+        // The round ends, or does not begin, if the flight does not fill its window, the application pauses, the pair
+        // of ACKs is disturbed, or an ACK covers data sent after the flight.
         let whole = self.flight.filled(initial_window::rfc6928(self.mss, FLIGHT), self.mss);
         self.acked += ack.cumulative;
         let pauses = matches!(ack.limit, SendLimit::App | SendLimit::SendBuffer) && path.queued == Bytes::ZERO;
@@ -188,7 +188,7 @@ impl Startup for PacingOnly {
         self.show(ack.now, path, window)
     }
 
-    /// The usual response follows, from the bytes in flight.
+    /// The usual response follows, starting from the bytes in flight.
     fn on_loss(&mut self, _loss: &LossEvent<'_>, _path: &Path, _window: &mut Window) -> StartupResponse {
         StartupResponse::Delegate
     }

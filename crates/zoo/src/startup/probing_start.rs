@@ -1,8 +1,8 @@
-//! Start-up schemes of TCP versions for satellite links: one data segment is sent, then low-priority copies of it for
-//! a round trip; each acknowledged copy opens the window by one segment. Sudden Start of TCP-Peach (Akyildiz,
-//! Morabito, Palazzo, ToN 9(3), 2001), Jump Start of TCP-Peach+ (Akyildiz, Zhang, Fang, IEEE Comm. Letters 6(7), 2002)
-//! and Speedy Start of TCP-Swift (Leung, Yeung, ISCC 2004) differ in the segments that they copy. At the start they
-//! are equal, because there is only one segment.
+//! Start-up schemes of TCP versions for satellite links: one data segment is sent, then low-priority copies of it for a
+//! round trip; each acknowledged copy opens the window by one segment. Sudden Start of TCP-Peach (Akyildiz, Morabito,
+//! Palazzo, ToN 9(3), 2001), Jump Start of TCP-Peach+ (Akyildiz, Zhang, Fang, IEEE Comm. Letters 6(7), 2002) and Speedy
+//! Start of TCP-Swift (Leung, Yeung, ISCC 2004) differ in the segments that they copy. At the start of a connection,
+//! they are identical, because there is only one segment.
 
 use longhaul_cc::compose::{DSCP_OPTION, Opening, Overlay, Stage, Startup, Step, Window};
 use longhaul_cc::registry::{Entry, OptionSpec, Values};
@@ -52,11 +52,11 @@ longhaul_cc::options! {
     pub(crate) struct ProbingStart {
         /// Largest window that the probes may open, in segments: 64 in the simulations of the papers.
         max_probe: u32 = OptionSpec::int("max-probe", 1, 4096, 64, "maximum window that probes can open, segments"),
-        /// Whether slow start follows the probes. In TCP-Peach and TCP-Swift, congestion avoidance does.
+        /// Whether slow start follows the probes. In TCP-Peach and TCP-Swift, congestion avoidance follows.
         then_slow_start: bool [|then: &str| then == "slow-start"] =
             OptionSpec::choice("then", &["avoidance", "slow-start"], "stage that takes over the window"),
         /// Whether probes are also sent after a timeout, if the peer supports the probe echo; otherwise slow start
-        /// follows as usual. The papers specify neither.
+        /// follows as usual. The papers do not specify this case.
         after_timeout: bool [|timeout: &str| timeout == "probe"] = OptionSpec::choice(
             "timeout", &["probe", "slow-start"],
             "what opens the window after a retransmission timeout",
@@ -78,15 +78,15 @@ pub(crate) enum Phase {
     Idle,
     /// The first full-sized data segment was not sent yet.
     Armed {
-        /// Bytes sent in smaller segments with nothing queued behind them. A copy of those would show nothing about
-        /// full-sized segments.
+        /// Bytes sent in smaller segments with nothing queued behind them. Copies of such segments would say nothing
+        /// about full-sized segments.
         small: Bytes,
-        /// Time from which the window may be raised for a full-sized segment, if it has not been yet.
+        /// Time from which the window may be raised for a full-sized segment, if this has not been done yet.
         since: Option<Time>,
     },
     /// Probes are sent, and their ACKs arrive.
     Probing {
-        /// End of the time in which ACKs of probes count.
+        /// End of the period in which ACKs of probes count.
         until: Time,
     },
 }
@@ -123,13 +123,13 @@ impl ProbingStart {
         self.plan.gap = rtt / u64::from(self.goal(path).max(1));
         self.plan.id = self.plan.id.wrapping_add(1);
         self.settled = 0;
-        // The last probe is sent one gap before the first round trip ends, so its ACK arrives within the second one.
-        // The additional quarter allows for queueing and slow hosts.
+        // The last probe is sent one gap before the first round trip ends, so its ACK arrives within the second round
+        // trip. The additional quarter allows for queueing and slow hosts.
         self.phase = Phase::Probing { until: now + rtt * 2 + rtt / 4 };
     }
 
-    /// Processes a data segment. An application may write a small header first, and much more a moment later. A small
-    /// segment with nothing queued behind it is therefore not copied, unless such segments exceed one segment in
+    /// Processes a data segment. An application may write a small header first, and much more shortly afterwards. A
+    /// small segment with nothing queued behind it is therefore not copied, unless such segments exceed one segment in
     /// total.
     fn on_data(&mut self, sent: &Sent, small: Bytes, path: &Path) {
         let small = small + sent.bytes;
@@ -156,7 +156,7 @@ impl Stage for ProbingStart {
         update!(Needs { preferred: update!(Demands { probes: true, ..Demands::default() }), ..Needs::default() })
     }
 
-    /// Without probes there is no such start, and the slow-start variant begins.
+    /// Without probes, these schemes are not used and the slow-start variant begins.
     fn on_granted(&mut self, granted: &Granted, _path: &Path) -> Result<(), NeedError> {
         (self.granted, self.named) = (granted.probes, granted.probe_echo);
         Ok(())

@@ -1,5 +1,5 @@
 //! Quick-Start (RFC 4782): the routers of the path approve a rate, requested on the SYN or on the first data after an
-//! idle period, and the data of the following round trip is paced at it.
+//! idle period, and the data of the following round trip is paced at this rate.
 
 use longhaul_cc::compose::{
     LossEvent, Opening, Overlay, Signal, Stage, Startup, StartupResponse, Step, Window, accounted_for,
@@ -25,10 +25,10 @@ const MAX_VALIDITY: Span = Span::from_secs(3);
 /// `max_ssthresh` of Limited Slow-Start in segments (RFC 3742). The window grows by that algorithm while the flight is
 /// validated.
 const MAX_SSTHRESH: f64 = 100.0;
-/// Pure ACKs per round trip that the receiver is requested not to exceed (RFC 4782, section 4.5).
+/// Maximum number of pure ACKs per round trip that the receiver is asked to send (RFC 4782, section 4.5).
 const ACKS: f64 = 100.0;
-/// Round trips within which an answer must arrive. The request is sent on data, which the transport may not have at
-/// once.
+/// Number of round trips within which an answer must arrive. The request is sent on data, which the transport may not
+/// have at once.
 const PATIENCE: u32 = 2;
 
 longhaul_cc::options! {
@@ -39,26 +39,26 @@ longhaul_cc::options! {
             "again", 0, 100, 0,
             "number of repeated requests, one per RTT, until one is approved or a loss occurs",
         ),
-        /// Whether the handshake is not over yet: the request is sent on the SYN.
+        /// Whether the handshake is still in progress, so that the request is sent on the SYN.
         opening: bool => true,
         granted: bool => false,
-        /// Whether the receiver can be requested to send fewer ACKs.
+        /// Whether the receiver can be asked to send fewer ACKs.
         thins: bool => false,
         phase: Phase => Phase::Idle,
-        /// Requests that remain for this opening.
+        /// Number of requests that remain for this opening.
         left: u64 => 0,
-        /// Whether a flight had losses: there are no further requests.
+        /// Whether a flight had losses, after which there are no further requests.
         spent: bool => false,
-        /// Whether there was a loss, an ECN mark or a timeout, and the largest flight since.
+        /// Whether there was a loss, an ECN mark or a timeout, and the largest flight since then.
         congested: bool => false,
         largest: Bytes => Bytes::ZERO,
-        /// Window without an approval, unless the connection has just begun.
+        /// Window without an approval, unless the connection has just started.
         without: Option<f64> => None,
         /// Bytes of the flight sent and delivered.
         sent: Bytes => Bytes::ZERO,
         delivered: Bytes => Bytes::ZERO,
         approved: f64 => 0.0,
-        /// Segments per ACK that the receiver is requested to use.
+        /// Segments per ACK that the receiver is asked to use.
         ratio: u8 => 0,
     }
 }
@@ -66,32 +66,32 @@ longhaul_cc::options! {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Phase {
     Idle,
-    /// The answer to the request on the SYN is not known yet.
+    /// The answer to the request on the SYN is awaited.
     Waiting,
-    /// The next data segment requests this rate. Meanwhile the window grows as usual. `rounds` counts the round trips
-    /// since.
+    /// The next data segment requests this rate. Until the answer arrives, the window grows as usual. `rounds` is the
+    /// number of round trips so far.
     Asking {
         rate: Rate,
         rounds: u32,
     },
-    /// A rate is approved. Data is paced at it until the first ACK of the flight, or until the approval expires
-    /// unused. `earlier` is the data in flight before.
+    /// A rate is approved. Data is paced at it until the first ACK of the flight, or until the approval expires unused.
+    /// `earlier` is the data that was in flight before.
     Sending {
         pace: Rate,
         until: Time,
         earlier: Bytes,
     },
-    /// The flight was sent and is not fully acknowledged yet.
+    /// The flight has been sent and is not yet fully acknowledged.
     Validating,
-    /// The flight is acknowledged, and the receiver still sends few ACKs.
+    /// The flight is acknowledged, and the ACK frequency is raised step by step.
     Easing,
-    /// A part of the flight was lost, and is recovered as if nothing had been approved.
+    /// Part of the flight was lost, and recovery proceeds as without an approval.
     Recovery,
 }
 
 impl QuickStart {
     /// Returns the rate to request within a connection, if a request is useful: the data that can be sent in a round
-    /// trip (RFC 4782, section 4.1). After congestion, it is limited to the largest flight since (section 4.8).
+    /// trip (RFC 4782, section 4.1). After congestion, it is limited to the largest flight since then (section 4.8).
     fn useful_rate(&self, flight: Bytes, path: &Path, window: &Window) -> Option<Rate> {
         let rtt = path.srtt.or(path.handshake_rtt).filter(|_| self.granted && !self.spent)?;
         if path.queued == Bytes::ZERO {
@@ -109,8 +109,8 @@ impl QuickStart {
         Step::Stay
     }
 
-    /// Handles a denial: makes another request if one is allowed, which requires that there was no congestion (RFC
-    /// 4782, section 4.8).
+    /// Handles a denial: makes another request if allowed, which requires that there was no congestion (RFC 4782,
+    /// section 4.8).
     fn denied(&mut self, ack: &Ack<'_>, path: &Path, window: &mut Window) -> Step {
         grow(ack, path, window);
         if self.left == 0 || self.congested || !window.below_threshold() {
@@ -141,8 +141,8 @@ impl QuickStart {
         }
     }
 
-    /// Opens the window that the approved rate fills in a round trip (RFC 4782, section 4.4): `R T / (MSS + H)`
-    /// segments.
+    /// Sets the window to the amount that the approved rate fills in a round trip (RFC 4782, section 4.4): `R T /
+    /// (MSS + H)` segments.
     fn approved(&mut self, ack: &Ack<'_>, rate: Rate, path: &Path, window: &mut Window) -> Step {
         let handshake = path.handshake_rtt.filter(|_| self.without.is_none());
         let Some(rtt) = handshake.or(ack.rtt.map(|sample| sample.rtt)).or(path.srtt) else { return self.over() };
@@ -170,8 +170,9 @@ impl QuickStart {
         self.without.unwrap_or_else(initial)
     }
 
-    /// Processes an ACK in the round trip of the approval. ACKs of data sent before change nothing (RFC 4782, section
-    /// 4.4). At the first ACK of the flight, the window becomes what was sent, not what could have been sent.
+    /// Processes an ACK in the round trip of the approval. ACKs of data sent before it have no effect (RFC 4782,
+    /// section 4.4). At the first ACK of the flight, the window becomes the amount that was sent, not the amount that
+    /// was allowed.
     fn sending(&mut self, earlier: Bytes, ack: &Ack<'_>, path: &Path, window: &mut Window) -> Step {
         if ack.delivered <= earlier {
             if let Phase::Sending { earlier, .. } = &mut self.phase {
@@ -195,8 +196,8 @@ impl QuickStart {
         self.ease(window)
     }
 
-    /// Ends the start when the ACK ratio, which halves per round trip, is two again (RFC 4782, section 4.5), or when
-    /// the window reaches its threshold. Until then the window grows as before.
+    /// Ends the start when the ACK ratio, which halves per round trip, has returned to two (RFC 4782, section 4.5), or
+    /// when the window reaches its threshold. Until then, the window grows as before.
     fn ease(&mut self, window: &Window) -> Step {
         if self.asked_ratio() > 0 && window.below_threshold() { Step::Stay } else { self.over() }
     }
@@ -209,7 +210,7 @@ impl QuickStart {
         }
     }
 
-    /// Records congestion. From then on, requests are limited to the largest flight since.
+    /// Records congestion. From then on, requests are limited to the largest flight since then.
     fn on_congestion(&mut self) {
         (self.congested, self.largest) = (true, Bytes::ZERO);
     }
@@ -241,7 +242,7 @@ impl Stage for QuickStart {
         update!(Needs { preferred, ..Needs::default() })
     }
 
-    /// If routers or peer do not support Quick-Start, the slow-start variant begins as usual.
+    /// If the routers or the peer do not support Quick-Start, the slow-start variant begins as usual.
     fn on_granted(&mut self, granted: &Granted, _path: &Path) -> Result<(), NeedError> {
         self.opening = false;
         self.granted = granted.network_header == Some(NetworkHeaderKind::QuickStart) && granted.pacing;
@@ -339,12 +340,12 @@ impl Startup for QuickStart {
     }
 
     /// Responds to a loss or an ECN mark in the flight. At the beginning of a connection, slow start from the initial
-    /// window follows, up to half of the bytes delivered (RFC 4782, section 4.6). Later, the window is half of the
-    /// approved one, or the one without an approval if that is less (section 4.8).
+    /// window follows, up to half of the bytes delivered (RFC 4782, section 4.6). Later in a connection, the window is
+    /// half of the approved one, or the window without an approval if that is smaller (section 4.8).
     fn on_loss(&mut self, loss: &LossEvent<'_>, path: &Path, window: &mut Window) -> StartupResponse {
         match self.phase {
             Phase::Sending { .. } | Phase::Validating => {}
-            // A loss in data for which an ECN mark already had a response.
+            // A loss in data for which an ECN mark has already caused a response.
             Phase::Recovery if loss.signal == Signal::Loss => {
                 self.delivered += loss.ack.delivered;
                 return StartupResponse::Handled;
@@ -363,7 +364,7 @@ impl Startup for QuickStart {
 
     fn on_tick(&mut self, now: Time, path: &Path, window: &mut Window) -> Step {
         match self.phase {
-            // Nothing was sent in time, so the approval is void.
+            // Nothing was sent in time, so the approval has expired.
             Phase::Sending { until, .. } if until <= now && self.sent == Bytes::ZERO => {
                 window.cwnd = self.floor(path);
                 self.over()

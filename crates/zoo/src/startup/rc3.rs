@@ -1,5 +1,5 @@
-//! RC3 (Mittal, Sherry, Ratnasamy, Shenker, NSDI 2014): the window behaves as usual, and data that it does not allow
-//! yet is also sent, from the end of the send buffer backwards, at priorities so low that other flows lose nothing.
+//! RC3 (Mittal, Sherry, Ratnasamy, Shenker, NSDI 2014): the window behaves as usual, and data beyond it is sent from
+//! the end of the send buffer backwards, at priorities so low that other flows lose nothing.
 
 use longhaul_cc::compose::{DSCP_OPTION, Opening, Overlay, Stage, StageEvent, Startup, Step, Window};
 use longhaul_cc::registry::{Entry, OptionSpec};
@@ -7,7 +7,7 @@ use longhaul_cc::{Demands, Granted, Levels, NeedError, Needs, Path, ProbeKind, P
 use longhaul_units::{Bytes, Rate, Span, Time};
 
 /// Registry entry of RC3. For controlled environments only: networks without lower priorities forward its segments like
-/// any other (RFC 8622, section 4), so that RC3 exceeds any window there.
+/// any other (RFC 8622, section 4), where RC3 exceeds any window.
 pub(crate) static ENTRY: Entry = Entry::startup("rc3", |values| Box::new(Rc3::from_values(values)))
     .described(
         "sends data beyond the window at low priority, from the end backwards",
@@ -23,14 +23,14 @@ pub(crate) static ENTRY: Entry = Entry::startup("rc3", |values| Box::new(Rc3::fr
 
 const SAMPLE: u64 = 16;
 const FIRST_SAMPLE: u64 = 4;
-/// Factor on the arrival rate, so that the sender detects capacity that other flows release.
+/// Factor on the arrival rate, which lets the sender detect capacity that other flows release.
 const GAIN: f64 = 1.1;
 
 longhaul_cc::options! {
     pub(crate) struct Rc3 {
         rate: Rate [|megabits: u64| Rate::from_bits_per_sec(megabits.saturating_mul(1_000_000))] =
             OptionSpec::int("rate", 1, 100_000, 1000, "maximum rate of the low-priority loop, Mb/s"),
-        /// Whether the loop sends at the rate at which its segments arrive. Otherwise it sends at `rate`, as in the
+        /// Whether the loop sends at the rate at which its segments arrive. Otherwise, it sends at `rate`, as in the
         /// paper.
         by_arrivals: bool [|pace: &str| pace == "arrivals"] = OptionSpec::choice(
             "pace", &["arrivals", "line"],
@@ -48,7 +48,7 @@ longhaul_cc::options! {
         granted: bool => false,
         arrivals: Arrivals => Arrivals::default(),
         mss: Bytes => Bytes(1),
-        /// Segments sent by the loop, and those of them before this plan.
+        /// Number of segments sent by the loop, and how many of them were sent before this plan.
         sent: u32 => 0,
         before: u32 => 0,
         id: u32 => 0,
@@ -57,7 +57,7 @@ longhaul_cc::options! {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Arrivals {
-    /// Start of the sample; bytes that arrived at that moment are not counted.
+    /// Start of the sample; bytes that arrived at this time are not counted.
     since: Option<Time>,
     last: Time,
     bytes: Bytes,
@@ -96,7 +96,7 @@ impl Rc3 {
         seen.map_or(self.rate, |rate| rate.mul_f64(GAIN).min(self.rate)).max(Rate::from_bytes_per_sec(1))
     }
 
-    /// Returns the segments that this plan may send in total.
+    /// Returns the number of segments that this plan may send in total.
     fn segments(&self) -> u32 {
         let left = self.budget.saturating_sub(self.before);
         let blind = self.by_arrivals && self.arrivals.rate().is_none();
@@ -140,7 +140,7 @@ impl Stage for Rc3 {
 }
 
 impl Startup for Rc3 {
-    /// The slow-start variant has the window from the beginning. After an idle period or a timeout, earlier
+    /// The slow-start variant controls the window from the beginning. After an idle period or a timeout, earlier
     /// measurements of the path are discarded.
     fn begin(&mut self, _opening: Opening, _now: Time, _path: &Path, _window: &mut Window) -> Step {
         self.arrivals = Arrivals::default();

@@ -30,27 +30,28 @@ longhaul_cc::options! {
 /// Swift Start with the faults that NASA TM-2004-212938 found in BBN's code:
 ///
 /// 1. The SYN counts as the first data segment and the SYN-ACK as the first ACK, so `delta` is too large by an RTT.
-/// 2. The estimate uses one segment, even if an ACK covers two.
-/// 3. Pacing begins with the first ACK, at the current window per round trip.
+/// 2. the estimate uses one segment, even if an ACK covers two.
+/// 3. pacing begins with the first ACK, at the current window per round trip.
 /// 4. Pacing never ends, and slow start does not continue.
 /// 5. No condition makes an estimate invalid.
-/// 6. If the estimate is below the window, the window determines the pace.
+/// 6. if the estimate is below the window, the window determines the pace.
 ///
 /// A loss, an ECN mark or a timeout has the usual response and ends the start.
 #[derive(Clone, Debug, Default)]
 pub struct SwiftStartBbn {
     gamma: u64,
     clock: TickClock,
-    /// Time at which it took control of the window; `None` if it is not active.
+    /// Time at which the scheme took control of the window; `None` if it is not active.
     begun: Option<Time>,
     acks: u64,
     departures: Option<Departures>,
     next: Option<Time>,
-    /// Time of the last tick if it released all that may be released at once, so that there is none until a segment is sent.
+    /// Time of the last tick if it released all that may be released at once; there is no further tick until a segment
+    /// is sent.
     full_at: Option<Time>,
     /// Window that determines the pace, in bytes.
     cwnd: f64,
-    /// Bytes that may be sent at this time.
+    /// Bytes that may be sent now.
     open: Bytes,
     in_flight: Bytes,
 }
@@ -138,8 +139,8 @@ impl Startup for SwiftStartBbn {
             let mut counted = Window::new(self.cwnd);
             grow(ack, path, &mut counted);
             self.cwnd = counted.cwnd;
-            // Without an RTT nothing can be spread. It is unknown if the SYN was retransmitted, and zero if a coarse
-            // clock did not advance.
+            // Without an RTT, data cannot be spread. The RTT is unknown if the SYN was retransmitted, and zero if a
+            // coarse clock did not advance.
             let Some(rtt) = path.handshake_rtt.or(path.srtt).filter(|rtt| !rtt.is_zero()) else {
                 self.departures = None;
                 self.next = None;

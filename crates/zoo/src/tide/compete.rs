@@ -1,4 +1,4 @@
-//! Competition with flows that fill the queue: CUBIC, and tests whether they are still there.
+//! Competition with flows that fill the queue: CUBIC, with periodic tests for such flows.
 
 use longhaul_cc::{Ack, Controller, Episode, Path, update};
 use longhaul_units::{Span, Time};
@@ -6,31 +6,34 @@ use longhaul_units::{Span, Time};
 use super::drain::Cause;
 use super::{Phase, Tide};
 
-/// Shortest time between two tests, the factor by which failures lengthen it, and the longest one.
+/// Minimum time between two tests, the factor by which failed tests increase it, and its maximum.
 ///
-/// A test is due whenever a multiple of this time has passed on the clock. The flows of a host, and of hosts with the
-/// same time, thus test together; one by one, the flows that fill a queue together would each find the queue of the others.
+/// A test is due whenever a multiple of this time has passed on the shared clock, so that the flows of a host, and of
+/// hosts with synchronized clocks, test together. If they tested one at a time, each of several flows that fill a queue
+/// together would find the queue of the others.
 pub(super) const GAP: (Span, u64, Span) = (Span::from_secs(5), 4, Span::from_secs(80));
-/// The flow is alone if it has this share of the capacity for this number of round trips with a queue.
+/// Share of the capacity, for this number of round trips with a queue, from which a flow counts as alone.
 const SOLE: (f64, u32) = (0.92, 3);
-/// It is alone, too, after this number of round trips without a queue, if the queue holds more than an RTT, and otherwise.
+/// Number of round trips without a queue after which the flow also counts as alone: if the queue can hold more than an
+/// RTT, and otherwise.
 const EMPTY: (u32, u32) = (2, 20);
-/// With a share of more than this of the capacity, a loss halves the window.
+/// Share of the capacity above which a loss halves the window.
 const LARGE: f64 = 0.55;
 const LARGE_KEPT: f64 = 0.5;
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Compete {
     tested: Time,
-    /// Round trips that the flow was alone, and without a queue, so far; whether there was a queue in this one.
+    /// Number of round trips so far in which the flow was alone, and without a queue; whether there was a queue in this
+    /// one.
     alone: u32,
     empty: u32,
     is_filled: bool,
     /// Whether the losses of this episode are hidden from CUBIC.
     hides: bool,
-    /// Whether losses that went away with the rate have come back: others share a policer.
+    /// Whether losses that had ended at a lower rate have returned, because other flows share a policer.
     pub(super) is_policed: bool,
-    /// Window that a large flow has after this episode.
+    /// Window of a large flow after this episode.
     halved: Option<f64>,
 }
 
@@ -47,8 +50,8 @@ fn longer(gap: Span) -> Span {
     (gap * GAP.1).min(GAP.2)
 }
 
-/// Returns whether a test is due: when a multiple of `gap` has passed since the last one on the clock that is `shared`
-/// by being so much ahead, or if there is none, when `gap` has passed.
+/// Returns whether a test is due: if a multiple of `gap` has passed since the last one on the shared clock, which is
+/// ahead by `shared`, or, without a shared clock, if `gap` has passed.
 pub(super) fn is_due(tested: Time, now: Time, gap: Span, shared: Option<Span>) -> bool {
     match shared {
         Some(ahead) => {
@@ -60,8 +63,8 @@ pub(super) fn is_due(tested: Time, now: Time, gap: Span, shared: Option<Span>) -
 }
 
 impl Tide {
-    /// Begins to compete with `window` bytes. If the flow has left this mode only recently, that was wrong, and tests
-    /// become rarer.
+    /// Begins to compete with `window` bytes. If the flow left this mode only recently, leaving was wrong, and tests
+    /// become less frequent.
     pub(super) fn compete(&mut self, window: f64, is_policed: bool, now: Time, path: &Path) {
         let was_wrong = self.left.is_some_and(|left| now.since(left) < self.gap * 2);
         self.gap = if was_wrong { longer(self.gap) } else { GAP.0 };
@@ -70,7 +73,7 @@ impl Tide {
         self.cubic.take_over(window, now, path);
     }
 
-    /// Continues to compete after a test in which the queue stayed.
+    /// Continues to compete after a test in which the queue remained.
     pub(super) fn resume_competing(&mut self, now: Time) {
         self.gap = longer(self.gap);
         self.continue_competing(false, now);
@@ -84,7 +87,7 @@ impl Tide {
 
     pub(super) fn on_compete_ack(&mut self, mut mode: Compete, ack: &Ack<'_>, path: &Path) {
         let before = self.cubic.window().cwnd;
-        // Losses of the link are hidden from CUBIC.
+        // Losses caused by the link itself are hidden from CUBIC.
         let overflows = self.losses.on_ack(ack, false, &self.model);
         match ack.episode {
             Episode::Enter | Episode::Again => {
@@ -120,7 +123,7 @@ impl Tide {
         }
     }
 
-    /// Halves the window of a flow that has more than half of the link at a loss, where CUBIC would keep 0.7 of it.
+    /// At a loss, halves the window of a flow with more than half of the link, where CUBIC would keep 0.7 of it.
     fn hold_large(&mut self, mode: &mut Compete, share: Option<f64>, before: f64, ack: &Ack<'_>, path: &Path) {
         if ack.episode == Episode::Enter && share.is_some_and(|share| share > LARGE) {
             mode.halved = Some(LARGE_KEPT * before);

@@ -1,74 +1,75 @@
-//! The experiment: give way, and see whether the queue follows.
+//! Drain: a temporary window reduction that tests whether the queue drains with it.
 
 use longhaul_cc::Ack;
 
 use super::losses::Losses;
 use super::model::Model;
 
-/// Part of what the path holds without a queue to which the window is lowered. The part is less on short paths, where the
-/// threshold is a larger part of the RTT,
+/// Fraction of the bytes that the path holds without a queue to which the window is reduced. It is smaller on short
+/// paths, where the threshold is a larger fraction of the RTT,
 pub(super) const KEPT: (f64, f64) = (0.9, 0.96);
 const KEPT_PART: f64 = 2.0;
-/// and with a longer queue, which is to be gone after this many round trips.
+/// and with a longer queue, which should drain within this number of round trips.
 const EMPTY_ROUNDS: f64 = 2.0;
 const MOST_EXTRA: f64 = 0.4;
-/// A queue that overflowed is at most this part of the RTT.
+/// Maximum length of a queue that overflowed, as a fraction of the RTT.
 const MOST_OVERFLOW: f64 = 0.5;
-/// With losses without a queue, the window is lowered by this multiple of the loss rate.
+/// After losses without a queue, the relative window reduction as a multiple of the loss rate.
 const LOSS_FACTOR: f64 = 1.5;
-/// The window is lowered at most to this part of it, and in a test beside others to this part.
+/// Minimum of the reduced window as a fraction of the window, and the fraction in a test during competition.
 const LEAST: f64 = 0.25;
 const TEST: f64 = 0.1;
-/// A lowered window is at most this part of it.
+/// Maximum of the reduced window as a fraction of the window.
 const MOST: f64 = 0.95;
-/// Smallest window in segments. Below one segment, pacing keeps the rate.
+/// Minimum window in segments. Below one segment, pacing maintains the rate.
 pub(super) const TINY: f64 = 0.2;
-/// The window in use, as a multiple of what was delivered in a round trip, and in segments more.
+/// Limit of the window in use: a multiple of the bytes delivered in a round trip, plus a number of segments.
 const USED: (f64, f64) = (1.1, 4.0);
-/// The queue is gone at this part of its length before, or of the threshold.
+/// Fractions of its previous length and of the threshold at which the queue counts as drained.
 const GONE: (f64, f64) = (0.25, 0.6);
-/// The queue stays if it has not become shorter by a fifth in this many round trips.
+/// Number of round trips without a decrease by a fifth after which the queue counts as remaining.
 const STALLS: u32 = 4;
 const SHORTER: f64 = 0.8;
-/// Round trips until losses show the effect of the window, and until they have been counted.
+/// Number of round trips until losses reflect the reduced window, and until enough of them have been counted.
 const LOSS_ROUNDS: (u32, u32) = (2, 4);
-/// Least round trips of a test beside others.
+/// Minimum number of round trips of a test during competition.
 const TEST_ROUNDS: u32 = 2;
 
-/// A delay is no queue if the flow took away more than this multiple of the noise, and the delay changed by less than this
-/// part of that.
+/// A delay is not caused by a queue if the flow's reduction exceeds this multiple of the noise, and the delay changes
+/// by less than this fraction of the reduction.
 const STILL: (f64, f64) = (2.0, 0.125);
 
-/// Why the flow gives way.
+/// Reason for a drain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cause {
-    /// The queue stands above the threshold.
+    /// A standing queue exceeds the threshold.
     Queue,
     Overflow,
     Mark,
     Losses,
-    /// The RTT has become shorter than any before: a queue that was taken for the path becomes shorter, as others give way.
+    /// The RTT fell below all previous ones: a queue that was mistaken for path delay is becoming shorter, because
+    /// other flows yield.
     Base,
 }
 
-/// A window that is lowered for some round trips.
+/// Reduction of the window for several round trips.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Drain {
     pub(super) cause: Cause,
     /// Whether CUBIC controlled the window before.
     pub(super) is_competing: bool,
-    /// Window in use before, and what the path holds of it without a queue.
+    /// Window in use before the drain, and the part of it that the path holds without a queue.
     pub(super) window: f64,
     pub(super) held: f64,
     pub(super) lowered: f64,
-    /// Delivery rate and queueing delay before.
+    /// Delivery rate and queueing delay before the drain.
     pub(super) rate: f64,
     before: f64,
-    /// Round trips of the fill before.
+    /// Number of round trips of the preceding fill.
     pub(super) filled: u32,
     /// The longest queue since the first round trip.
     longest: f64,
-    /// The shortest queue since the first round trip, of all complete round trips, of the last one and of this one.
+    /// Shortest queue since the first round trip, over all complete round trips, in the last one, and in this one.
     least: f64,
     best: f64,
     last: f64,
@@ -83,7 +84,7 @@ impl Drain {
         let used = window.min(USED.0 * model.delivered() + USED.1 * model.mss);
         let mut held = model.without_queue(used) * (1.0 - lost);
         if cause == Cause::Overflow && !is_competing {
-            // The queue was as long as the segments near the loss say.
+            // The lateness of the segments near the loss shows the length of the queue.
             held = held.min(used * (1.0 - model.part(losses.lateness()).clamp(0.0, MOST_OVERFLOW)));
         }
         let base = model.base().max(f64::MIN_POSITIVE);
@@ -114,13 +115,13 @@ impl Drain {
         }
     }
 
-    /// Returns whether losses show the effect of the lowered window.
+    /// Returns whether losses already reflect the reduced window.
     pub(super) const fn shows_losses(&self) -> bool {
         self.rounds >= LOSS_ROUNDS.0
     }
 
-    /// Processes an ACK with a queueing delay of `queueing` seconds, and returns whether the queue is gone once that is
-    /// known.
+    /// Processes an ACK with a queueing delay of `queueing` seconds. Returns whether the queue has drained, or `None`
+    /// until this is known.
     pub(super) fn on_ack(&mut self, ack: &Ack<'_>, queueing: f64, threshold: f64) -> Option<bool> {
         self.rounds += u32::from(ack.round_start);
         if self.rounds >= 1 {
@@ -143,7 +144,7 @@ impl Drain {
         (self.rounds >= least && (is_gone || self.stalls >= STALLS)).then_some(is_gone)
     }
 
-    /// Continues, with half of the window, since the RTT has become shorter than any before.
+    /// Restarts with half of the reduced window, because the RTT has fallen below all previous ones.
     pub(super) fn on_shorter_base(&mut self, model: &Model) {
         self.cause = Cause::Base;
         self.lowered = (0.5 * self.lowered).max(TEST * self.window).max(TINY * model.mss);
@@ -151,13 +152,15 @@ impl Drain {
         (self.least, self.best, self.newest) = (f64::INFINITY, f64::INFINITY, f64::INFINITY);
     }
 
-    /// Returns what the path holds of the window at the delivery rate before, now that the RTT without a queue is known.
+    /// Returns the part of the window that the path holds at the delivery rate before the drain, now that the RTT
+    /// without a queue is known.
     pub(super) fn held_by(&self, model: &Model) -> f64 {
         let is_new = self.is_competing || self.cause == Cause::Base;
         if is_new { self.held.min(self.rate * model.base()) } else { self.held }
     }
 
-    /// Returns the delay that has not changed although this flow took a part away, if `capacity` is known: it is no queue.
+    /// Returns the delay that did not change despite this flow's reduction, if `capacity` is known: it is not caused by
+    /// a queue.
     pub(super) fn unmoved(&self, capacity: Option<f64>, noise: f64) -> Option<f64> {
         let taken = (self.window - self.lowered) / capacity?;
         let moved = self.before.max(self.longest) - self.least;

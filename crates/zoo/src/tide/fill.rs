@@ -1,4 +1,4 @@
-//! Growth of the window until a queue stands.
+//! Growth of the window until there is a standing queue.
 
 use longhaul_cc::{Ack, Path};
 use longhaul_units::Bytes;
@@ -6,31 +6,31 @@ use longhaul_units::Bytes;
 use super::drain::{Cause, KEPT};
 use super::{ALONE, COMPETE_KEPT, Phase, Tide};
 
-/// Round trips in which a flow that is alone fills the path again, and until growth accelerates.
+/// Number of round trips in which a lone flow fills the path again, and number after which growth accelerates.
 const CYCLE: f64 = 8.0;
 const PATIENCE: f64 = 16.0;
-/// A round trip counts once per this time in seconds, and at most this often.
+/// Duration in seconds that counts as one round trip on long paths, and the maximum count per round trip.
 const LONG_ROUND: f64 = 0.1;
 const MOST_ROUNDS: f64 = 8.0;
-/// Factor per round trip by which growth accelerates, and the number of round trips up to which it does.
+/// Factor per round trip by which growth accelerates, and the maximum number of such round trips.
 const FASTER: f64 = 1.25;
 const MOST_FASTER: f64 = 30.0;
-/// The window grows by at least this many segments per round trip.
+/// Minimum window increase per round trip in segments.
 const LEAST_STEP: f64 = 0.5;
-/// Smallest window relative to what the path holds that counts in the root.
+/// Minimum ratio of the window to the bytes that the path holds, for the square root.
 const LEAST_SHARE: f64 = 0.001;
-/// The window is at most this multiple of what was delivered in a round trip, and some segments more.
+/// Maximum window: a multiple of the bytes delivered in a round trip, plus a number of segments.
 const CEILING: (f64, f64) = (2.0, 4.0);
-/// A capacity that has changed by this factor changes the window with it.
+/// Factor by which the capacity must change for the window to be scaled with it.
 const CHANGED: f64 = 1.25;
-/// A queue of this multiple of the threshold is too long at once.
+/// Multiple of the threshold at which a queue is too long immediately.
 const SUDDEN: f64 = 4.0;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fill {
-    /// Round trips in which the window limited the flow.
+    /// Number of round trips in which the window limited the flow.
     pub(super) rounds: u32,
-    /// The shortest queue of this round trip, in seconds.
+    /// Shortest queue in this round trip, in seconds.
     least: f64,
 }
 
@@ -39,7 +39,8 @@ impl Fill {
         Self { rounds, least: queueing }
     }
 
-    /// Processes an ACK, and returns whether the queue was longer than the threshold for a whole round trip, or suddenly is.
+    /// Processes an ACK. Returns whether the queue exceeded the threshold for a whole round trip, or exceeds it by far
+    /// now.
     fn on_ack(&mut self, ack: &Ack<'_>, base: f64, queueing: f64, threshold: f64) -> bool {
         if ack.round_start && ack.cwnd_limited {
             self.rounds = self.rounds.saturating_add((base / LONG_ROUND).clamp(1.0, MOST_ROUNDS) as u32);
@@ -54,10 +55,10 @@ impl Fill {
 }
 
 impl Tide {
-    /// Returns the growth of the window per round trip in bytes.
+    /// Returns the window increase per round trip in bytes.
     ///
-    /// It is proportional to the root of the window, so that large flows grow by a smaller part of it, and the flows of
-    /// a link together by more the more there are.
+    /// The increase is proportional to the square root of the window. Large flows therefore grow by a smaller fraction,
+    /// and the total increase of the flows on a link rises with their number.
     fn step(&self, rounds: u32) -> f64 {
         let base = self.model.base().max(f64::MIN_POSITIVE);
         let part = (self.model.threshold / base + 1.0 - KEPT.0) / CYCLE;
@@ -71,13 +72,13 @@ impl Tide {
         (part * held * root).max(LEAST_STEP * self.model.mss) * faster
     }
 
-    /// Keeps the share of a capacity that has changed.
+    /// Scales the window with a changed capacity, so that the flow keeps its share.
     fn scale(&mut self) {
         let Some(capacity) = self.model.capacity.rate() else { return };
         let ratio = capacity / self.scaled.unwrap_or(capacity);
         if self.scaled.is_none() || !(1.0 / CHANGED..=CHANGED).contains(&ratio) {
             self.scaled = Some(capacity);
-            // More capacity is taken as in slow start, since only what is delivered proves it.
+            // Additional capacity is used as in slow start, because only delivered data proves it.
             if ratio > 1.0 {
                 self.grow_to = self.grow_to.max(ratio * self.window);
             } else {
@@ -97,7 +98,7 @@ impl Tide {
         }
         let stands = fill.on_ack(ack, self.model.base(), self.model.delays.queueing(), self.model.threshold);
         self.phase = Phase::Fill(fill);
-        // A queue that is kept short with marks does not show others.
+        // A queue that is kept short by ECN marks does not reveal other flows.
         let is_marked = ack.ecn_echo && self.model.share().is_none_or(|share| share <= ALONE);
         let is_policed = self.hold.is_some() && self.losses.are_back(self.model.mss);
         if self.config.compete && (is_policed || is_marked) {
@@ -124,7 +125,7 @@ impl Tide {
         }
         let (before, delivered) = (self.window, ack.delivered.as_f64());
         if self.window < self.grow_to {
-            // Slow start up to a window that the path is known, or hoped, to hold.
+            // Slow start up to a window that the path is known or expected to hold.
             self.window += delivered;
             let held = self.model.capacity.rate().map_or(f64::INFINITY, |capacity| capacity * self.model.base());
             if self.window >= held.min(self.grow_to) {

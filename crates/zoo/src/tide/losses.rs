@@ -1,4 +1,4 @@
-//! Classification of losses: those of a full queue, and those of the link.
+//! Classification of losses: those caused by a full queue, and those caused by the link.
 
 use longhaul_cc::estimate::{WindowedMax, WindowedMin};
 use longhaul_cc::{Ack, Episode, SegmentKind};
@@ -8,26 +8,30 @@ use super::model::{BASE_LIFETIME, Model};
 
 /// Number of segments near a loss whose lateness is compared with that of all segments.
 const NEAR: usize = 4;
-/// Time for which the greatest lateness counts.
+/// Time for which the maximum lateness is valid.
 const MOST_LIFETIME: Span = Span::from_secs(10);
-/// Number of samples of the mean lateness. It counts as that without a queue after four times as many.
+/// Number of samples over which the lateness is averaged. After four times as many, the mean can serve as the lateness
+/// without a queue.
 const MEAN: u32 = 32;
-/// Weight of an overflow with less lateness than those before.
+/// Weight of an overflow with less lateness than earlier ones.
 const OVERFLOW_GAIN: f64 = 0.25;
-/// Segments near a loss are late from this part of the way from the lateness without a queue to that of a full one on,
+/// Segments near a loss count as late from this fraction of the range between the lateness without a queue and that of
+/// a full queue,
 const LATE: f64 = 0.7;
-/// if the latter is at least this multiple of the former. Otherwise, jitter hides the difference.
+/// if the latter is at least this multiple of the former. Otherwise, jitter masks the difference.
 const DISTINCT: f64 = 1.5;
-/// The link may lose this, and this multiple of what a lower window left, up to a limit.
+/// Tolerated loss rate of the link, the multiple of the loss rate at a reduced window that is tolerated in addition,
+/// and the upper limit of both.
 const TOLERATED: f64 = 0.02;
 const LINK_FACTOR: f64 = 2.0;
 const MOST_TOLERATED: f64 = 0.15;
-/// The counts are halved when this many segments have been delivered. Fewer than this part of them show no excess.
+/// Number of delivered segments after which the counts are halved, and the fraction of it below which no excess is
+/// detected.
 const MEMORY: f64 = 1000.0;
 const LEAST_PART: f64 = 0.02;
-/// The window is not the cause of losses if more than this part of their rate remains while it is lowered.
+/// Fraction of the loss rate above which losses that remain at a reduced window are not caused by the window.
 const REMAINING: f64 = 0.5;
-/// Losses are back at this multiple of what remained, and a part of what is tolerated.
+/// Losses have returned if they exceed this multiple of the remaining rate plus a fraction of the tolerated rate.
 const BACK: (f64, f64) = (1.5, 0.1);
 /// Origin of one-way delays, whose offset is unknown.
 const ORIGIN: i64 = 1 << 60;
@@ -41,7 +45,7 @@ struct Lateness {
     most: WindowedMax,
     mean: f64,
     count: u32,
-    /// The least mean, which is that without a queue.
+    /// Minimum of the mean lateness, which is the lateness without a queue.
     idle: WindowedMin,
     at_loss: f64,
     at_overflow: Option<f64>,
@@ -76,7 +80,7 @@ impl Lateness {
                 self.idle.update(ack.now, Span::from_secs_f64(self.mean));
             }
             self.most.update(ack.now.as_nanos(), self.near());
-            // A delay that segments survive is not that at which the queue overflows.
+            // The queue does not overflow at a delay with which segments arrive.
             self.at_overflow = self.at_overflow.map(|overflow| overflow.max(self.near()));
         }
     }
@@ -87,13 +91,13 @@ impl Lateness {
         self.newest[0] = (delay - least).as_secs_f64();
     }
 
-    /// Returns the greatest lateness of the newest segments.
+    /// Returns the maximum lateness of the newest segments.
     fn near(&self) -> f64 {
         self.newest.into_iter().fold(0.0, f64::max)
     }
 
-    /// Processes a loss, and returns whether it is of a full queue: the segments near it were among the latest if a queue
-    /// `stands`, and otherwise much later than without a queue, too.
+    /// Processes a loss. Returns whether a full queue caused it: the segments near it must be among the latest if
+    /// `stands` reports a standing queue, and otherwise also much later than without a queue.
     fn on_loss(&mut self, noise: f64, stands: bool) -> bool {
         let near = self.near();
         self.at_loss = near;
@@ -128,7 +132,7 @@ impl Count {
         if self.lost > 0.0 { self.lost / (self.delivered + self.lost) } else { 0.0 }
     }
 
-    /// Returns whether more than `part` is lost, by more than two standard deviations of a random loss in pairs.
+    /// Returns whether the lost fraction exceeds `part` by more than two standard deviations of a random loss of pairs.
     fn exceeds(self, part: f64, mss: f64) -> bool {
         let all = self.delivered + self.lost;
         all > LEAST_PART * MEMORY * mss && self.lost - 2.0 * (2.0 * mss * self.lost).sqrt() > part * all
@@ -139,12 +143,12 @@ impl Count {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Losses {
     lateness: Lateness,
-    /// Whether the last loss was of a full queue.
+    /// Whether a full queue caused the last loss.
     is_full: bool,
-    /// Other losses, while the window grew and while it was lowered.
+    /// Other losses, while the window grew and while it was reduced.
     filling: Count,
     lowered: Count,
-    /// Loss rate that a lower window did not end.
+    /// Loss rate that remained at a reduced window.
     link: f64,
 }
 
@@ -157,7 +161,7 @@ impl Losses {
         self.lateness.on_ack(ack);
     }
 
-    /// Returns the queueing delay at which the queue overflows, in seconds, once it has.
+    /// Returns the queueing delay in seconds at which the queue overflows, or `None` before it has overflowed.
     pub(super) const fn overflow(&self) -> Option<f64> {
         self.lateness.at_overflow
     }
@@ -170,7 +174,7 @@ impl Losses {
         self.lowered = Count::default();
     }
 
-    /// Counts the losses of an ACK, and returns whether they are of a full queue.
+    /// Counts the losses of an ACK. Returns whether a full queue caused them.
     pub(super) fn on_ack(&mut self, ack: &Ack<'_>, is_lowered: bool, model: &Model) -> bool {
         let is_first = matches!(ack.episode, Episode::Enter | Episode::Again);
         if is_first {
@@ -182,7 +186,7 @@ impl Losses {
         is_first && self.is_full
     }
 
-    /// Returns the rate of losses that were not of a full queue, while the window grew.
+    /// Returns the rate of losses not caused by a full queue while the window grew.
     pub(super) fn rate(&self) -> f64 {
         self.filling.rate()
     }
@@ -192,23 +196,23 @@ impl Losses {
         self.lateness.at_loss
     }
 
-    /// Returns whether losses that went away with the rate have come back.
+    /// Returns whether losses that had ended at a lower rate have returned.
     pub(super) fn are_back(&self, mss: f64) -> bool {
         self.filling.exceeds(BACK.0 * self.link + BACK.1 * TOLERATED, mss)
     }
 
-    /// Returns whether more is lost than while the window was lowered.
+    /// Returns whether the loss rate is higher than at the reduced window.
     pub(super) fn exceed_link(&self) -> bool {
         self.filling.rate() > BACK.0 * self.link
     }
 
-    /// Returns whether more is lost than chance and the link explain.
+    /// Returns whether there are more losses than chance and the link explain.
     pub(super) fn are_many(&self, mss: f64) -> bool {
         self.filling.exceeds((TOLERATED + LINK_FACTOR * self.link).min(MOST_TOLERATED), mss)
     }
 
-    /// Compares the loss rates before and while the window was lowered, counts anew, and returns whether the window caused
-    /// them.
+    /// Compares the loss rates before the window was reduced and since, and resets the counts. Returns whether the
+    /// window caused the losses.
     pub(super) fn judge(&mut self) -> bool {
         let is_own = self.lowered.rate() <= REMAINING * self.filling.rate();
         self.link = self.lowered.rate();

@@ -1,24 +1,25 @@
-//! State of the path: what one flow knows about it. Updated once per ACK; it takes no decisions.
+//! State of the path as observed by one flow. It is updated once per ACK and makes no decisions.
 
 use longhaul_cc::internal::copa_cubic::{Capacity, Delays};
 use longhaul_cc::{Ack, Path, SegmentKind};
 use longhaul_units::{Bytes, Span, Time};
 
-/// Time for which a minimum RTT is valid. Beside other flows it does not expire, because the queue may stay full.
+/// Time for which a minimum RTT is valid. It does not expire during competition, because the queue may remain full.
 pub(super) const BASE_LIFETIME: Span = Span::from_secs(30);
-/// Queueing delay up to which the window grows, as a part of the RTT without a queue, and its limit in seconds.
+/// Queueing delay up to which the window grows, as a fraction of the RTT without a queue, and its limit in seconds.
 const THRESHOLD: (f64, f64) = (0.125, 0.005);
-/// The threshold is at least this long, and at least the transmission time of four segments.
+/// Minimum of the threshold in seconds, and in transmission times of a segment.
 const LEAST_THRESHOLD: (f64, f64) = (0.001, 4.0);
-/// The threshold is at most this part of the delay at which the queue overflows,
+/// Maximum of the threshold as a fraction of the delay at which the queue overflows,
 const OVERFLOW_PART: f64 = 0.33;
-/// and at least this part of the jitter.
+/// and its minimum as a fraction of the jitter.
 const JITTER_PART: f64 = 0.5;
-/// Delay that hosts cause, in seconds, and the number of segments of a burst: a packet that is no later met no queue.
+/// Delay caused by hosts in seconds, and the number of segments of a burst: a packet delayed by no more than this met
+/// no queue.
 const BURST: (f64, f64) = (0.0003, 2.0);
-/// Part of the threshold that counts as no queue.
+/// Fraction of the threshold up to which there is no queue.
 const EMPTY_PART: f64 = 0.25;
-/// Largest part of the RTT that counts as queueing delay.
+/// Maximum fraction of the RTT that counts as queueing delay.
 const MOST_QUEUEING: f64 = 0.9;
 
 /// Estimates of the path. Rates are in bytes per second, delays in seconds, windows in bytes.
@@ -33,7 +34,7 @@ pub(super) struct Model {
     pub(super) threshold: f64,
 }
 
-/// What was delivered in the last two complete round trips and in the present one.
+/// Bytes delivered in the last two complete round trips and in the current one.
 #[derive(Clone, Copy, Debug, Default)]
 struct Round {
     began: Option<(Time, Bytes)>,
@@ -78,7 +79,7 @@ impl Model {
             self.delays.sample(ack.now, sample.rtt, path.srtt.unwrap_or(sample.rtt));
         }
         self.srtt = path.srtt.unwrap_or_default().as_secs_f64();
-        // Retransmissions are left out: an arrival time does not tell which copy arrived.
+        // Retransmissions are excluded, because an arrival time does not identify the copy.
         let originals = ack.acked.iter().rev().filter(|segment| segment.kind == SegmentKind::Data);
         if let Some((sent_at, at)) = originals.filter_map(|segment| Some((segment.sent_at, segment.arrival?))).next() {
             self.delays.sample_one_way(ack.now, sent_at, at);
@@ -89,7 +90,7 @@ impl Model {
             let most = self.capacity.most_jitter(ack.now, self.mss).unwrap_or(f64::INFINITY);
             self.delays.limit_jitter(most);
         }
-        // A route that has become shorter again, or a queue that was taken for one.
+        // The route has become shorter again, or a queue was mistaken for a longer route.
         let raw = Span::from_secs_f64(self.delays.raw());
         if self.delays.floor() > raw {
             self.delays.set_floor(raw);
@@ -105,12 +106,12 @@ impl Model {
         self.mss = path.mss.as_f64().max(1.0);
     }
 
-    /// Lets the minimum RTT expire, or keeps it as long as others may keep the queue full.
+    /// Lets the minimum RTT expire, or keeps it while other flows may keep the queue full.
     pub(super) fn set_expiry(&mut self, expires: bool) {
         self.delays.set_lifetime(if expires { BASE_LIFETIME } else { Span::MAX });
     }
 
-    /// Returns the delivery rate: that of the better of the last two round trips.
+    /// Returns the delivery rate: the higher one of the last two round trips.
     pub(super) fn rate(&self) -> f64 {
         self.round.rates[0].max(self.round.rates[1])
     }
@@ -119,12 +120,12 @@ impl Model {
         self.round.rates[0]
     }
 
-    /// Returns the most bytes that were delivered in one of the last round trips.
+    /// Returns the maximum number of bytes that were delivered in one of the last round trips.
     pub(super) fn delivered(&self) -> f64 {
         self.round.delivered.into_iter().fold(self.round.present, f64::max)
     }
 
-    /// Returns the share of the capacity that the flow has, if the capacity is known.
+    /// Returns the flow's share of the capacity, if the capacity is known.
     pub(super) fn share(&self) -> Option<f64> {
         Some(self.rate() / self.capacity.rate()?)
     }
@@ -138,7 +139,7 @@ impl Model {
         self.delays.least().as_secs_f64()
     }
 
-    /// Returns what the path holds of `window` without its queue (Little's law).
+    /// Returns the part of `window` that the path holds without a queue (Little's law).
     pub(super) fn without_queue(&self, window: f64) -> f64 {
         window * (1.0 - (self.delays.queueing() / self.srtt.max(f64::MIN_POSITIVE)).min(MOST_QUEUEING))
     }
@@ -148,12 +149,12 @@ impl Model {
         if rate > 0.0 { self.mss / rate } else { 0.0 }
     }
 
-    /// Returns `delay`, less the jitter, as a part of the RTT.
+    /// Returns `delay` minus the jitter as a fraction of the RTT.
     pub(super) fn part(&self, delay: f64) -> f64 {
         (delay - self.delays.jitter()) / self.srtt.max(f64::MIN_POSITIVE)
     }
 
-    /// Returns the delay up to which a packet met no queue.
+    /// Returns the maximum delay of a packet that met no queue.
     pub(super) fn noise(&self) -> f64 {
         BURST.0.max(EMPTY_PART * self.threshold) + BURST.1 * self.segment()
     }

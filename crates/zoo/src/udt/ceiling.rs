@@ -7,7 +7,7 @@ use longhaul_units::{Span, Time};
 /// Lifetime of an observation.
 const WINDOW: Span = Span::from_secs(10);
 
-/// Upper bound in bytes/s of the capacity of the path, by observation.
+/// Upper bound in bytes/s of the capacity of the path, by the sender's own observation.
 ///
 /// The peer chooses the spacing of a train's ACKs or reported arrivals, and the rate grows by the decade of the free
 /// rate they suggest. But a peer cannot acknowledge data before it has arrived. n bytes sent at once take n/C to pass
@@ -16,7 +16,7 @@ const WINDOW: Span = Span::from_secs(10);
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Ceiling {
     seen: WindowedMax,
-    /// Send time of the newest burst, and its delivered bytes.
+    /// Send time of the newest burst, and the number of its bytes that were delivered.
     burst: Option<(Time, f64)>,
 }
 
@@ -32,7 +32,7 @@ impl Ceiling {
         }
     }
 
-    /// Returns the delivered bytes of the newest burst over the excess of its RTT over the minimum. If there is no
+    /// Returns the delivered bytes of the newest burst divided by the excess of its RTT over the minimum. Without an
     /// excess, the rate is unbounded.
     fn burst_rate(&mut self, ack: &Ack<'_>, path: &Path) -> Option<f64> {
         let sample = ack.rtt?;

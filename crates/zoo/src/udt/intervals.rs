@@ -1,9 +1,9 @@
-//! UDT's rate estimate from the last 16 intervals, without those far from the median.
+//! UDT's rate estimate from the last 16 intervals, without the intervals far from the median.
 
 /// Number of intervals kept, for both the arrival rate and the capacity (draft-gg-udt-03, section 4.1 and the
 /// library).
 const KEPT: usize = 16;
-/// Factor above and below the median outside of which intervals are ignored (draft-gg-udt-03).
+/// Factor relative to the median above and below which intervals are ignored (draft-gg-udt-03).
 const FAR: f64 = 8.0;
 /// Minimum number of remaining intervals for a valid rate (draft-gg-udt-03: more than eight).
 const LEAST: u32 = 9;
@@ -37,8 +37,8 @@ impl Intervals {
     }
 }
 
-/// Moving average in which the newest value weighs an eighth, as UDT smooths its receiver's reports; the first value
-/// counts fully.
+/// Moving average in which the newest value has a weight of one eighth, as in UDT's smoothing of its receiver's
+/// reports; the first value initialises it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Smooth(Option<f64>);
 

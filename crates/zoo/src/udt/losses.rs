@@ -1,18 +1,18 @@
-//! Selection of the loss reports in a congestion period that lower the rate: the first one, and some of the others at
+//! Selection of the loss reports in a congestion period that reduce the rate: the first one, and some of the others at
 //! random, so that flows that share a bottleneck do not all decrease at once.
 
 use longhaul_cc::TxId;
 
-/// Number of reports of a period that may lower the rate (the library: 0.875^5 is a half).
+/// Number of reports per period that may reduce the rate (the library: 0.875^5 is a half).
 const MOST: u32 = 5;
 
 /// Effect of a loss report on the rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LossResponse {
-    /// Starts a period: lower the rate and store the one before.
+    /// Starts a period: reduce the rate and store the previous one.
     First,
     Further,
-    /// Ignore the report, because others of the period have lowered the rate.
+    /// Ignore the report, because the rate was already reduced in this period.
     Ignore,
 }
 
@@ -22,12 +22,12 @@ pub(super) struct Losses {
     seed: u64,
     /// Newest segment at the last decrease; losses of earlier segments belong to the same period (`LastDecSeq`).
     lowered: Option<TxId>,
-    /// Reports in this period, and the average number per period.
+    /// Number of reports in this period, and the average number per period.
     reports: u32,
     average: f64,
-    /// Every report whose number is a multiple of this lowers the rate (`DecRandom`).
+    /// Every report whose number is a multiple of this reduces the rate (`DecRandom`).
     every: u32,
-    /// Reports seen in this period; only the first ones may lower the rate.
+    /// Number of reports seen in this period; only the first ones may reduce the rate.
     seen: u32,
 }
 
@@ -41,7 +41,7 @@ impl Losses {
         self.lowered.is_none_or(|lowered| oldest > lowered)
     }
 
-    /// Processes a report, which starts a period if `anew`. `newest` is the newest segment sent.
+    /// Processes a report, which starts a period if `anew` is true. `newest` is the newest segment sent.
     pub(super) fn on_report(&mut self, anew: bool, newest: TxId) -> LossResponse {
         if anew {
             self.average = (self.average * 0.875 + f64::from(self.reports) * 0.125).ceil();

@@ -5,23 +5,23 @@ use longhaul_units::{Bytes, Span, Time};
 
 use super::intervals::Intervals;
 
-/// Time after a pair's arrival times for which the spacing of ACKs is ignored.
+/// Time after a report of a pair's arrival times for which the spacing of ACKs is ignored.
 const FRESH: Span = Span::from_secs(10);
 
 /// Measurements by arrival times, which are used while they are available.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Told {
     newest: Option<(AckedSegment, Time)>,
-    /// First segment of the newest train with its arrival time, and the bytes since.
+    /// First segment of the newest train with its arrival time, and the number of bytes after it.
     train: Option<(AckedSegment, Time)>,
     since_first: f64,
     pair: Option<Time>,
 }
 
 impl Told {
-    /// Processes the arrival times of an ACK: those of neighbours in a train for the capacity, and those of the first
-    /// segments of trains for the arrival rate. Returns whether they are sufficient. If there are none, or receive
-    /// offload merges all segments, the spacing of ACKs is used.
+    /// Processes the arrival times of an ACK: those of adjacent segments in a train for the capacity, and those of the
+    /// first segments of trains for the arrival rate. Returns whether they are sufficient. If there are none, or
+    /// receive offload merges all segments, the spacing of ACKs is used.
     pub(super) fn digest(&mut self, ack: &Ack<'_>, mss: Bytes, pairs: &mut Intervals, trains: &mut Intervals) -> bool {
         if let Some(pair) = ack.pair.filter(|pair| pair.rate().is_some()) {
             // The second segment of a flipped pair is full-sized.
@@ -59,7 +59,7 @@ impl Told {
             return;
         };
         if self.pair.is_some() {
-            // Data does not arrive faster than it was sent, whatever the peer reports.
+            // Data cannot arrive faster than it was sent, regardless of the peer's reports.
             let apart = at.since(then).max(segment.sent_at.since(first.sent_at));
             trains.add(apart.as_secs_f64() / self.since_first);
         }
@@ -71,7 +71,8 @@ impl Told {
     }
 }
 
-/// Returns whether the second segment was sent right after the first, and neither was merged with others on arrival.
+/// Returns whether the second segment was sent right after the first, and neither was merged with other segments on
+/// arrival.
 fn are_pair(first: &AckedSegment, second: &AckedSegment) -> bool {
     let together = first.sent_at == second.sent_at && first.tx.0.checked_add(1) == Some(second.tx.0);
     together && !first.arrival_coalesced && !second.arrival_coalesced

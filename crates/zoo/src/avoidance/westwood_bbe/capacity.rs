@@ -9,7 +9,7 @@ use crate::estimate::{Bandwidth, BandwidthStart, FusedCapacity};
 longhaul_cc::options! {
     /// Source of the capacity in the eligible rate.
     pub(crate) enum CapacitySource {
-        /// BE, from ACKs alone.
+        /// BE, which needs only ACKs.
         Be = "be",
         /// TCPProbe's pairs, with BE until the first pair.
         Pairs = "pairs",
@@ -19,7 +19,7 @@ longhaul_cc::options! {
 }
 
 impl CapacitySource {
-    /// Returns the demand for flipped pairs, and for arrival times, which make them accurate.
+    /// Returns the request for flipped pairs, and for arrival times, which make the pairs accurate.
     pub(super) fn needs(self) -> Needs {
         let wanted = self != Self::Be;
         update!(Needs {
@@ -79,7 +79,7 @@ impl Capacity {
         self.pairs.as_ref().map_or(0, |probe| probe.rises())
     }
 
-    /// Returns whether a peer that reports false arrival times can inflate the estimate without bound.
+    /// Returns whether a peer could inflate the estimate without bound by false arrival times.
     pub(super) const fn is_hearsay(&self) -> bool {
         self.pairs.is_some() || self.fused.is_some()
     }

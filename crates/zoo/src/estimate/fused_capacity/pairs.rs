@@ -12,7 +12,7 @@ const NEWEST: u32 = 16;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Pair {
     at: Time,
-    /// Number of pairs before it.
+    /// Number of pairs that preceded this one.
     number: u32,
     /// Delay of the first packet.
     delay: Span,
@@ -37,7 +37,7 @@ pub(super) struct Evidence {
     pub(super) waited: Span,
     /// Sum of the weights of the pairs that agree with the best one, including itself.
     pub(super) weight: f64,
-    /// Number of those pairs.
+    /// Number of pairs that agree with the best one.
     pub(super) agreeing: u32,
 }
 
@@ -79,8 +79,8 @@ impl Pairs {
         }
     }
 
-    /// Adds a pair. If there is no space, the one with the largest sum of delays is dropped, except for the newest
-    /// 16.
+    /// Adds a pair. If there is no space, the one with the largest sum of delays is dropped, but never one of the
+    /// newest 16.
     pub(super) fn take(&mut self, sample: &PairSample, at: Time) {
         if self.len == KEPT {
             let old = |pair: &&Pair| pair.number.saturating_add(NEWEST) <= self.taken;
@@ -96,7 +96,8 @@ impl Pairs {
         self.taken = self.taken.saturating_add(1);
     }
 
-    /// Returns the pair with the smallest sum of delays among those with a dispersion of at most `slowest`.
+    /// Returns the best pair, which has the smallest sum of delays among the pairs whose dispersion is at most
+    /// `slowest`.
     pub(super) fn best(&self, slowest: Span) -> Option<&Pair> {
         self.all().iter().filter(|pair| pair.dispersion <= slowest).min_by_key(|pair| (pair.sum, pair.number))
     }

@@ -4,7 +4,7 @@ use longhaul_units::{Bytes, Span, Time};
 
 /// Bins per window (`W`, draft-chung-ccwg-search, section 3).
 pub(super) const BINS: usize = 10;
-/// Additional bins, so that the comparison can reach back by an RTT that has grown (`EXTRA_BINS`).
+/// Additional bins, so that the comparison still reaches back far enough when the RTT grows (`EXTRA_BINS`).
 pub(super) const EXTRA: usize = 15;
 /// Number of bins kept. A window reaches from the end of one bin to the end of another, and interpolation needs one
 /// more bin.
@@ -31,9 +31,9 @@ struct Count {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Bins {
     kept: [Count; KEPT],
-    /// Number of the last bin that has ended. The first ACK is the end of bin zero.
+    /// Number of the last complete bin. Bin zero ends at the first ACK.
     pub(super) last: u64,
-    /// End of the bin after it.
+    /// End of the current bin.
     end: Time,
     length: Span,
     first_rtt: Span,
@@ -56,7 +56,7 @@ impl Bins {
         if self.is_over(now) { now.since(self.end).as_nanos() / self.length.as_nanos().max(1) + 1 } else { 0 }
     }
 
-    /// Ends the bins that are over. All but the newest of them keep the totals of the bin before.
+    /// Completes the bins that are over. All of them but the newest keep the totals of the previous bin.
     pub(super) fn advance(&mut self, now: Time, delivered: Bytes, sent: Bytes) {
         let passed = self.passed(now);
         let before = self.at(self.last);
@@ -69,7 +69,7 @@ impl Bins {
     }
 
     /// Returns the bytes expected in the window that ends now, according to `rule`, and the bytes delivered in it.
-    /// Returns `None` if there are too few bins yet, or if the RTT has grown beyond the bins that are kept.
+    /// Returns `None` if there are too few bins so far, or if the RTT has outgrown the stored bins.
     pub(super) fn compare(&self, rtt: Span, rule: ExitRule) -> Option<(f64, f64)> {
         let window = BINS as u64;
         let length = self.length.as_nanos().max(1);
@@ -86,7 +86,7 @@ impl Bins {
                 ExitRule::Delivered => 2.0 * (new.delivered - old.delivered).as_f64(),
             }
         };
-        // One RTT ago lies between two bin ends: `before` and the one preceding it.
+        // The time one RTT ago lies between two bin ends: `before` and the previous one.
         let expected = (1.0 - part) * count(before) + part * count(before - 1);
         let delivered = self.at(self.last).delivered - self.at(self.last - window).delivered;
         Some((expected, delivered.as_f64()))
@@ -110,8 +110,8 @@ impl Bins {
     }
 }
 
-/// Returns the shortfall as a share of the expected bytes. It is negative if more was delivered, and `None` if nothing
-/// was expected.
+/// Returns the shortfall as a fraction of the expected bytes, which is negative if more was delivered, or `None` if
+/// nothing was expected.
 pub(super) fn norm(expected: f64, delivered: f64) -> Option<f64> {
     (expected > 0.0).then(|| (expected - delivered) / expected)
 }

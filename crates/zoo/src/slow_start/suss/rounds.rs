@@ -1,4 +1,4 @@
-//! Rounds of SUSS: which ACKs are blue, how long their train is, and whether it leaves room for additional data.
+//! Rounds of SUSS: which ACKs are blue, how long their train is, and whether it leaves enough time for additional data.
 
 use longhaul_cc::Ack;
 use longhaul_units::{Bytes, Span, Time};
@@ -13,16 +13,16 @@ const LEAST_RTT: Span = Span::from_millis(10);
 pub(super) struct Jump {
     /// Amount in bytes.
     pub(super) red: f64,
-    /// Bytes by which the window has to rise for it. This is less than `red` by the red data of the previous round
-    /// that is acknowledged in the meantime, and more by the blue data that is not acknowledged yet.
+    /// Window increase in bytes that the red part requires. It is less than `red` by the red data of the previous round
+    /// that is acknowledged before, and more by the blue data that is not yet acknowledged.
     pub(super) room: f64,
-    /// Time over which it is sent.
+    /// Time over which the red data is sent.
     pub(super) duration: Span,
-    /// Delay before it is sent.
+    /// Delay before the red data is sent.
     pub(super) guard: Span,
 }
 
-/// SUSS was refused in the second round and does not apply to this connection.
+/// SUSS does not apply to this connection, because the second round did not qualify.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Never;
 
@@ -38,7 +38,7 @@ pub(crate) struct Rounds {
     pub(super) tail: Bytes,
     /// Total of bytes that the ACKs of the previous train had released.
     clocked: Bytes,
-    /// End of the blue part whose train was measured last.
+    /// End of the blue part whose train was measured most recently.
     blue_until: Bytes,
     start: Time,
     pub(super) blue: bool,
@@ -50,12 +50,13 @@ pub(crate) struct Rounds {
     pub(super) least_in: u32,
     pub(super) jumps: u32,
     refused: bool,
-    /// Window in bytes above which slow start ends; set once a train was too long.
+    /// Window in bytes above which slow start ends; set when a train is too long.
     pub(super) cap: Option<f64>,
 }
 
 impl Rounds {
-    /// Starts round 1 of a connection that sends `initial` bytes first and may quadruple its window `most` times.
+    /// Starts round 1 of a connection that sends `initial` bytes first and may quadruple its window at most `most`
+    /// times.
     pub(super) fn new(initial: f64, most: u32) -> Self {
         Self { initial, most, round: 1, clocked: Bytes::MAX, least_in: 1, ..Self::default() }
     }
@@ -64,8 +65,8 @@ impl Rounds {
         self.least_in = self.round;
     }
 
-    /// Returns the bytes by which the round still grows the window after a blue train that is too long. For each byte
-    /// of blue data acknowledged, the whole round brings `2^jumps` bytes.
+    /// Returns the bytes by which the window still grows in the round after a blue train that is too long. For each
+    /// acknowledged byte of blue data, the whole round acknowledges `2^jumps` bytes.
     pub(super) fn still_to_come(&self) -> f64 {
         self.blue_delivered.as_f64() * (f64::from(self.jumps).exp2() - 1.0)
     }
@@ -75,7 +76,7 @@ impl Rounds {
         self.initial * f64::from(self.round - 1).exp2()
     }
 
-    /// Begins a round if this ACK does. Returns whether it does.
+    /// Starts a round if this ACK belongs to the next one. Returns whether it does.
     pub(super) fn begins(&mut self, ack: &Ack<'_>) -> bool {
         if ack.total_delivered <= self.head {
             return false;
@@ -90,8 +91,8 @@ impl Rounds {
         true
     }
 
-    /// Records that the ACKs of the train have released `sent` bytes in total. Blue data that leaves later, because
-    /// the receiver delayed an ACK or together with the red part, does not belong to the next train.
+    /// Records that the ACKs of the train have released `sent` bytes in total. Blue data that is sent later, because of
+    /// a delayed ACK or together with the red part, does not belong to the next train.
     pub(super) const fn clock(&mut self, sent: Bytes) {
         self.clocked = sent;
     }
@@ -101,9 +102,9 @@ impl Rounds {
         ack.total_delivered > self.blue_until
     }
 
-    /// Counts the bytes that a blue ACK delivers. Returns whether the train ends with this ACK. It ends with the last
-    /// segment but one, because a last segment that arrives alone is acknowledged only when the receiver's delayed-ACK
-    /// timer expires.
+    /// Counts the bytes that a blue ACK delivers. Returns whether the train ends at this ACK. It ends with the
+    /// second-to-last segment, because a last segment that arrives alone is acknowledged only when the receiver's
+    /// delayed-ACK timer expires.
     pub(super) fn count(&mut self, ack: &Ack<'_>, mss: Bytes) -> bool {
         let tail = self.blue && ack.total_delivered + mss >= self.tail.min(self.clocked);
         if tail {
@@ -115,7 +116,7 @@ impl Rounds {
     }
 
     /// Evaluates the blue train that ended with `ack`: extrapolates its length from the bytes before its last ACK, and
-    /// returns the red part if the train leaves room for one.
+    /// returns the red part if the train leaves enough time for one.
     ///
     /// # Errors
     /// SUSS is refused in the second round.
@@ -147,7 +148,7 @@ impl Rounds {
         Ok(jump)
     }
 
-    /// Returns whether a blue train of length `train` leaves room to quadruple the window.
+    /// Returns whether a blue train of length `train` leaves enough time to quadruple the window.
     pub(super) fn has_room(&self, train: Span, least: Span, round_least: Option<Span>) -> bool {
         if self.round <= 2 {
             return self.most > 0 && least > LEAST_RTT && train < least / 4;
@@ -155,7 +156,7 @@ impl Rounds {
         self.round < self.most + 2 && self.grows_slowly(train, least) && self.is_short(least, round_least)
     }
 
-    /// Extrapolates the growth of the train since the last quadrupled round. Returns whether the train of the next
+    /// Extrapolates from the growth of the train since the last quadrupled round. Returns whether the train of the next
     /// round will be at most one RTT long.
     fn grows_slowly(&self, train: Span, least: Span) -> bool {
         let nanos = |span: Span, doublings: u32| u128::from(span.as_nanos()) << doublings.min(32);
@@ -165,8 +166,8 @@ impl Rounds {
         expected.saturating_mul(expected) <= u128::from(least.as_nanos()).saturating_mul(before)
     }
 
-    /// Extrapolates the growth of the RTT since the minimum was seen. Returns whether the RTT of the next round will
-    /// exceed the minimum by at most an eighth.
+    /// Extrapolates from the growth of the RTT since the minimum was measured. Returns whether the RTT of the next
+    /// round will exceed the minimum by at most an eighth.
     fn is_short(&self, least: Span, round_least: Option<Span>) -> bool {
         let k = u128::from(self.round.saturating_sub(self.least_in));
         let least = u128::from(least.as_nanos());

@@ -1,4 +1,4 @@
-//! Train of segments, and the search of the gap by such trains.
+//! Train of segments, and the search for the gap with such trains.
 
 use longhaul_cc::{Ack, SegmentKind, Sent};
 use longhaul_units::{Bytes, Span};
@@ -10,10 +10,10 @@ use crate::startup::Series;
 pub(crate) enum Clock {
     /// Arrival times that the receiver reports.
     Arrivals,
-    /// Times of ACKs for one segment each, as requested. If an ACK of the train is for more, the peer has not honoured
-    /// the request yet.
+    /// Times of ACKs that cover one segment each, as requested. If an ACK of the train covers more, the peer does not
+    /// follow the request yet.
     EachAck,
-    /// Times of ACKs that may be delayed: one for a single segment may have waited for the delayed-ACK timer.
+    /// Times of ACKs that may be delayed: an ACK of a single segment may have waited for the delayed-ACK timer.
     Acks,
 }
 
@@ -22,20 +22,19 @@ pub(crate) struct Train {
     /// Size of the train in bytes: whole segments of `mss`.
     pub(super) size: Bytes,
     pub(super) mss: Bytes,
-    /// Gap between its segments; `None` sends them back to back.
+    /// Gap between the segments; `None` sends them back to back.
     pub(super) gap: Option<Span>,
     pub(super) sent: Bytes,
     pub(super) delivered: Bytes,
     departures: Series,
     arrivals: Series,
-    /// Whether an ACK was for more than one segment, and how many single-segment ACKs have to follow before they
-    /// count.
+    /// Whether an ACK covered more than one segment, and how many single-segment ACKs must follow before they are used.
     merged: bool,
     awaited: u32,
 }
 
-/// This many ACKs of single segments in a row are not delayed ones. With two, the second may have waited for the
-/// timer.
+/// Number of consecutive ACKs of single segments that rules out delayed ACKs. With two, the second may have waited for
+/// the timer.
 const SINGLE: u32 = 3;
 
 impl Train {
@@ -69,7 +68,7 @@ impl Train {
             Clock::EachAck | Clock::Acks if ack.delivered >= least => {
                 self.arrivals.note(ack.rx_time.unwrap_or(ack.now), ack.delivered);
             }
-            // The delayed-ACK timer may have sent it.
+            // This ACK may have been sent by the delayed-ACK timer.
             Clock::EachAck | Clock::Acks => {}
         }
     }
@@ -89,7 +88,7 @@ impl Train {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum SearchStep {
-    /// No result, because all of it arrived at once.
+    /// No result, because the whole train arrived at once.
     Blind,
     /// Gap of the next train.
     Next(Span),
@@ -97,7 +96,7 @@ pub(super) enum SearchStep {
     Found(Span),
 }
 
-/// Factor on the gap while no sufficient gap is known: the middle between a gap and twice that gap.
+/// Factor on the gap while no sufficient gap is known: the mean of a gap and twice that gap.
 const RAISE: f64 = 1.5;
 
 /// Search for the smallest gap that does not grow on the path.
@@ -105,9 +104,9 @@ const RAISE: f64 = 1.5;
 pub(crate) struct Search {
     tolerance: f64,
     precision: f64,
-    /// Gap of the bottleneck link, or a greater one that grew.
+    /// Lower bound: the bottleneck's gap, or a larger one that the path increased.
     lower: Span,
-    /// Smallest gap that did not grow.
+    /// Upper bound: the smallest gap that the path did not increase.
     upper: Option<Span>,
 }
 
@@ -120,13 +119,13 @@ impl Search {
         let Some(arrived) = train.arrived() else { return SearchStep::Blind };
         let Some(planned) = train.gap else {
             if train.departures.gap(train.mss).is_some_and(|left| left * 2 > arrived) {
-                // The train should have been sent back to back. The gaps show how the application wrote.
+                // The train should have been sent back to back. Its gaps only show how the application wrote.
                 return SearchStep::Blind;
             }
             self.lower = arrived;
             return SearchStep::Next(arrived);
         };
-        // The gap as it was sent, which may differ from the planned one.
+        // The gap at the sender, which may differ from the planned one.
         let left = train.departures.gap(train.mss).unwrap_or(planned);
         if arrived > left.mul_f64(1.0 + self.tolerance) {
             self.lower = self.lower.max(left);
