@@ -30,11 +30,11 @@ longhaul_cc::options! {
 /// Swift Start with the faults that NASA TM-2004-212938 found in BBN's code:
 ///
 /// 1. The SYN counts as the first data segment and the SYN-ACK as the first ACK, so `delta` is too large by an RTT.
-/// 2. the estimate uses one segment, even if an ACK covers two.
-/// 3. pacing begins with the first ACK, at the current window per round trip.
+/// 2. The estimate uses one segment, even if an ACK covers two.
+/// 3. Pacing begins with the first ACK, at the current window per round trip.
 /// 4. Pacing never ends, and slow start does not continue.
 /// 5. No condition makes an estimate invalid.
-/// 6. if the estimate is below the window, the window determines the pace.
+/// 6. If the estimate is below the window, the window determines the pace.
 ///
 /// A loss, an ECN mark or a timeout has the usual response and ends the start.
 #[derive(Clone, Debug, Default)]
