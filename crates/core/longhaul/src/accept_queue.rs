@@ -1,4 +1,4 @@
-//! Accept queue of a listener, which all of its shards have in common.
+//! Accept queue of a listener, shared by all of its shards.
 
 use std::collections::VecDeque;
 use std::io;
@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Waker};
 use crate::sync::Mutex;
 use crate::waiters::{Key, WakerSet, key};
 
-/// Shard numbers, one for each connection that waits to be accepted, in the order in which the handshakes ended. The
+/// Shard numbers, one per connection that waits to be accepted, in the order in which the handshakes completed. The
 /// connection itself waits in the endpoint of the shard. The lock is never held while another one is taken.
 #[derive(Debug, Default)]
 pub(crate) struct AcceptQueue(Mutex<Queue>);
@@ -35,7 +35,7 @@ impl AcceptQueue {
         queue.tasks.take(wake);
     }
 
-    /// Returns a queue for one shard alone, as its shard 0, with the connections that wait here.
+    /// Returns a queue for a single shard, numbered 0, with the connections of `shard` that wait in this queue.
     pub(crate) fn of_shard(&self, shard: u32) -> Self {
         let queue = self.0.lock();
         let waiting = queue.shards.iter().filter(|next| **next == shard).count();
@@ -50,7 +50,8 @@ impl AcceptQueue {
             return Poll::Ready(Err(kind.into()));
         }
         if let Some(shard) = queue.shards.pop_front() {
-            // A future that was polled without having been woken waits no more: the next connection is for another.
+            // A future that is polled without having been woken no longer waits: the next connection goes to another
+            // future.
             let former = key.and_then(|key| queue.tasks.forget(key));
             drop(queue);
             drop(former);
@@ -65,7 +66,8 @@ impl AcceptQueue {
         Poll::Pending
     }
 
-    /// Removes a future that has been dropped. If it had been woken for a connection that is still there, another task is.
+    /// Removes a future that has been dropped. If it had been woken for a connection that has not been accepted,
+    /// another task is woken.
     fn forget(&self, key: Key) {
         let mut queue = self.0.lock();
         let (former, mut wake) = (queue.tasks.forget(key), Vec::new());
@@ -82,7 +84,7 @@ impl AcceptQueue {
 pub(crate) struct Accepting<'a> {
     queue: &'a AcceptQueue,
     pub(crate) key: Key,
-    /// Whether it may be in the queue's list.
+    /// Whether the future may be in the queue's list.
     pub(crate) waits: bool,
 }
 

@@ -21,12 +21,11 @@ use crate::disk::Output;
 use crate::io::{Incoming, Io, Outgoing};
 use crate::sync::Mutex;
 
-/// Limits on how long, and in how many bytes, sent segments are held back for received ones that are older but have
-/// not been read yet.
+/// Limits, in time and bytes, on holding back sent segments for older received ones that have not been read yet.
 const HOLD: Span = Span::from_millis(50);
 const HOLD_BYTES: usize = 4 << 20;
 
-/// A capture that all shards of a listener write.
+/// A capture to which all shards of a listener write.
 pub(crate) type SharedCapture = Arc<Mutex<Capture>>;
 
 #[derive(Debug)]
@@ -187,8 +186,8 @@ impl Drop for Capture {
     }
 }
 
-/// Builds the IP packet that `datagram` stands for. Returns whether it could: a datagram that is not a segment cannot
-/// be shown as TCP.
+/// Builds the IP packet that `datagram` represents. Returns false for a datagram that is not a segment and cannot be
+/// shown as TCP.
 fn synthesise(datagram: &[u8], from: SocketAddr, to: SocketAddr, ip: IpFields, packet: &mut Vec<u8>) -> bool {
     packet.resize(datagram.len() + MAX_GROWTH, 0);
     let written = tcp_from_udp(datagram, from, to, ip, packet);

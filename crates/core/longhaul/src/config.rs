@@ -33,8 +33,8 @@ impl Default for Config {
     }
 }
 
-/// Implements setters of [`Config`]: the documentation of the group, and of each setter its documentation, name,
-/// argument, and how the argument changes the settings.
+/// Implements setters of [`Config`] from the documentation of the group, and the documentation, name, argument and
+/// effect of each setter.
 macro_rules! setters {
     ($(#[$about:meta])* impl Config; $($(#[$doc:meta])* $name:ident($value:ident: $type:ty) |$config:ident| $change:expr;)*) => {
         $(#[$about])*
@@ -61,8 +61,8 @@ setters! {
     congestion(congestion: Congestion) |config| config.engine.congestion = congestion.0;
 
     /// Allows congestion controllers for controlled environments only: those that take more than a fair share of the
-    /// capacity, or that rely on answers which routers in the Internet do not give. Use them only on a network of
-    /// your own. Default: off.
+    /// capacity, or that rely on answers that routers in the Internet do not give. Use them only on a network of your
+    /// own. Default: off.
     allow_unsafe_congestion(allow: bool) |config| config.allow_unsafe = allow;
 
     /// Uses this metrics cache (RFC 9040), which seeds new connections from earlier ones to the same host. Default:
@@ -94,13 +94,13 @@ setters! {
     /// Sets the capacity of the send buffer, which holds unsent and unacknowledged data. Default: 64 MiB.
     send_buffer(bytes: usize) |config| config.engine.send_buffer = bytes;
 
-    /// Limits unsent data: further writes wait, so that the data stays with the application until it can be sent.
-    /// Default: `None`, which means 256 KiB while congestion control limits the sender, or 64 KiB where many
-    /// connections of a socket are busy, and 4 MiB while the peer's window does.
+    /// Limits unsent data: further writes wait, so the data remains with the application until it can be sent. Default:
+    /// `None`, which means 256 KiB while congestion control limits the sender, or 64 KiB where many connections of a
+    /// socket are busy, and 4 MiB while the peer's window is the limit.
     notsent_lowat(bytes: Option<usize>) |config| config.engine.notsent_lowat = bytes;
 
-    /// Sets the initial size of the receive window. The default of 4 MiB covers 100 Mb/s with an RTT of 335 ms, so that
-    /// a sender that already knows the rate of the path can use it in the first round trip.
+    /// Sets the initial size of the receive window. The default of 4 MiB covers 100 Mb/s with an RTT of 335 ms, so a
+    /// sender that already knows the rate of the path can use it in the first round trip.
     recv_buffer(bytes: usize) |config| config.engine.recv_buffer = bytes;
 
     /// Sets the size up to which auto-tuning grows the receive window, at most 1 GiB (RFC 7323, section 2.2). Default:
@@ -142,11 +142,11 @@ setters! {
     /// Sends keep-alive probes on an idle connection (RFC 9293, section 3.8.4); `None` disables them. Default: `None`.
     keep_alive(keep_alive: Option<KeepAlive>) |config| config.engine.keep_alive = keep_alive.map(KeepAlive::to_engine);
 
-    /// Sets the user timeout (RFC 5482): the connection is aborted when data has stayed unacknowledged for this long.
+    /// Sets the user timeout (RFC 5482): the connection is aborted when data has remained unacknowledged for this long.
     /// Default: `None`, about 15 minutes.
     user_timeout(timeout: Option<Duration>) |config| config.engine.user_timeout = timeout.map(Span::from);
 
-    /// Announces the user timeout to the peer and takes the peer's into account (ENABLED in RFC 5482). If
+    /// Announces the user timeout to the peer and takes the peer's timeout into account (ENABLED in RFC 5482). If
     /// [`user_timeout`](Self::user_timeout) is not set, the connection adopts the longer of the peer's timeout and 15
     /// minutes, but at most 1 hour. Default: off.
     user_timeout_option(enabled: bool) |config| config.engine.user_timeout_option = enabled;
@@ -167,7 +167,7 @@ setters! {
 }
 
 impl Config {
-    /// Creates the settings from the engine's, for the tools of this repository.
+    /// Creates the settings from those of the engine, for the tools of this repository.
     #[cfg(feature = "_internals")]
     #[doc(hidden)]
     #[must_use]
@@ -182,10 +182,10 @@ impl fmt::Debug for Config {
     }
 }
 
-/// Keep-alive probes on an idle connection: when to probe, and when to give up.
+/// Keep-alive probes on an idle connection: the time before the first probe, the interval, and the number of probes.
 ///
 /// Times below one second are raised to one second: receivers limit how often they answer such segments (RFC 5961,
-/// section 7), so that faster probes would take a living peer for dead.
+/// section 7), so faster probes could treat a live peer as dead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeepAlive {
     idle: Duration,

@@ -8,14 +8,14 @@ use longhaul_cc::registry::{self, Entry, Profile, Slot, Spec};
 /// A choice of congestion controller; cheap to clone.
 ///
 /// The controllers that suit most applications have a constructor: [`copa_cubic`](Self::copa_cubic), the default,
-/// [`cubic`](Self::cubic), [`bbr`](Self::bbr) and [`new_reno`](Self::new_reno). All others, and options, are chosen by
-/// text, such as that of a command line or a configuration file: the name of a combination, or several names joined by
-/// `+`, each of which may have options. [`algorithms`](Self::algorithms) returns what can be named, and
-/// [`list`](Self::list) prints it.
+/// [`cubic`](Self::cubic), [`bbr`](Self::bbr) and [`new_reno`](Self::new_reno). All others, and all options, are chosen
+/// by text, for instance from a command line or a configuration file: the name of a combination, or several names
+/// joined by `+`, each of which may have options. [`algorithms`](Self::algorithms) returns the available names, and
+/// [`list`](Self::list) prints them.
 ///
-/// **The text is not covered by semantic versioning**: a later version may rename or remove an algorithm or an option, or
-/// change the grammar. The constructors are covered. The name that [`name`](Self::name) returns for the choice of a
-/// constructor can be parsed.
+/// **The text is not covered by semantic versioning**: a later version may rename or remove an algorithm or an option,
+/// or change the grammar. The constructors are covered. The [`name`](Self::name) of a choice made by a constructor can
+/// be parsed.
 ///
 /// ```
 /// use longhaul::Congestion;
@@ -54,7 +54,7 @@ impl Congestion {
         Self::registered("new-reno")
     }
 
-    /// Returns the choice of a name that the registry has; a test parses each of them.
+    /// Returns the choice with a name that is known to be in the registry; a test parses each of these names.
     fn registered(name: &str) -> Self {
         name.parse().unwrap_or_default()
     }
@@ -73,7 +73,7 @@ impl Congestion {
         self.0.safety() == registry::Safety::Internet
     }
 
-    /// Returns everything that text can name: the combinations, then the algorithms of each kind.
+    /// Returns all that text can name: the combinations, then the algorithms of each kind.
     pub fn algorithms() -> impl Iterator<Item = CongestionAlgorithm> {
         let known = registry::known();
         let combinations = known.profiles.iter().filter_map(CongestionAlgorithm::combination);
@@ -109,7 +109,7 @@ impl fmt::Display for Congestion {
     }
 }
 
-/// Uses a controller of the application's own, or any other that `longhaul-cc` builds.
+/// Uses a controller that the application implements, or any other that `longhaul-cc` builds.
 #[cfg(feature = "unstable-controllers")]
 impl From<longhaul_cc::Congestion> for Congestion {
     fn from(congestion: longhaul_cc::Congestion) -> Self {
@@ -117,7 +117,7 @@ impl From<longhaul_cc::Congestion> for Congestion {
     }
 }
 
-/// Text that names no congestion controller. The message says what is wrong and what is available.
+/// Error for text that names no congestion controller. The message states the fault and the available names.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(transparent)]
 pub struct ParseCongestionError(registry::SpecError);
@@ -136,7 +136,7 @@ pub struct CongestionAlgorithm {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum CongestionKind {
-    /// A combination of algorithms with a name of its own.
+    /// A combination of algorithms with its own name.
     Combination,
     /// A start-up scheme, which determines the first round trips.
     Startup,
@@ -144,7 +144,7 @@ pub enum CongestionKind {
     SlowStart,
     /// A congestion-avoidance algorithm.
     CongestionAvoidance,
-    /// A loss classifier, which tells congestive from other losses.
+    /// A loss classifier, which distinguishes congestion losses from other losses.
     LossClassifier,
     /// A loss-recovery scheme.
     Recovery,
@@ -192,20 +192,20 @@ impl CongestionAlgorithm {
         self.summary
     }
 
-    /// Returns the RFCs, drafts or papers that specify it.
+    /// Returns the RFCs, drafts or papers that specify the algorithm.
     #[must_use]
     pub const fn reference(&self) -> &'static str {
         self.reference
     }
 
-    /// Returns whether its flows may share a network with others; see [`Congestion::is_internet_safe`].
+    /// Returns whether flows of the algorithm may share a network with others; see [`Congestion::is_internet_safe`].
     #[must_use]
     pub const fn is_internet_safe(&self) -> bool {
         self.is_internet_safe
     }
 }
 
-/// A congestion controller for controlled environments only was chosen but not explicitly allowed.
+/// Error for a congestion controller for controlled environments only that was not explicitly allowed.
 ///
 /// It is the inner error of the [`std::io::Error`] that connecting or listening then returns.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

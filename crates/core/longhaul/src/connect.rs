@@ -1,4 +1,4 @@
-//! Opening connections, to one address or to the first address of a name that answers.
+//! Opens connections to one address, or to the first address of a name that answers.
 
 use std::future::Future;
 use std::io;
@@ -19,15 +19,15 @@ use crate::setup::{Habits, Setup};
 use crate::shared::Shared;
 use crate::stream::TcpStream;
 
-/// How long an attempt runs before the next address is tried in parallel: the Connection Attempt Delay, for which
+/// Time for which an attempt runs before the next address is tried in parallel: the Connection Attempt Delay, for which
 /// RFC 8305, section 5, recommends 250 ms.
 const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
 
 /// Returns the outcome of the first `attempt` that succeeds, as [`TcpStream::connect`] does for the addresses of a name
-/// (Happy Eyeballs, RFC 8305). It is for connections with other settings, or of other protocols.
+/// (Happy Eyeballs, RFC 8305). Use it for connections with other settings or other protocols.
 ///
-/// The addresses of both families alternate. Each attempt starts when an earlier one has failed, or 250 ms after it. Once one
-/// succeeds, the others are dropped.
+/// The addresses of both families alternate. Each attempt starts when an earlier one has failed, or 250 ms after it.
+/// When one succeeds, the others are dropped.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -62,7 +62,7 @@ where
         if attempts.is_empty() {
             return Err(failed.unwrap_or_else(|| no_address().into()));
         }
-        // Without a further address there is nothing to do but wait; otherwise wait for at most the delay.
+        // If there is no further address, wait for an attempt; otherwise wait at most for the delay.
         let outcome = if waiting.len() == 0 {
             Some(first(&mut attempts).await)
         } else {
@@ -105,7 +105,7 @@ fn interleave(addresses: impl IntoIterator<Item = SocketAddr>) -> Vec<SocketAddr
     all
 }
 
-/// Returns the outcome of the first of `addr`'s addresses at which `open` succeeds, one after the other.
+/// Calls `open` for `addr`'s addresses in turn, and returns the first success.
 pub(crate) async fn first_bound<T>(
     addr: impl ToSocketAddrs,
     mut open: impl FnMut(SocketAddr) -> io::Result<T>,
@@ -129,7 +129,7 @@ pub(crate) fn unspecified(peer: SocketAddr) -> SocketAddr {
     if peer.is_ipv4() { (Ipv4Addr::UNSPECIFIED, 0).into() } else { (Ipv6Addr::UNSPECIFIED, 0).into() }
 }
 
-/// Opens a connection from a UDP socket of its own.
+/// Opens a connection from its own UDP socket.
 pub(crate) async fn connect_over(socket: std::net::UdpSocket, addr: SocketAddr, setup: Setup) -> io::Result<TcpStream> {
     let [local, peer] = reach(&socket, addr)?;
     setup.check()?;
@@ -146,13 +146,13 @@ pub(crate) async fn connect_over(socket: std::net::UdpSocket, addr: SocketAddr, 
 pub(crate) fn reach(socket: &std::net::UdpSocket, addr: SocketAddr) -> io::Result<[SocketAddr; 2]> {
     check(addr)?;
     socket.connect(addr)?;
-    // The system may add an interface to an IPv6 address.
+    // The system may add a scope id (the interface) to an IPv6 address.
     let is_final = matches!(addr.ip(), IpAddr::V4(ip) if !ip.is_unspecified());
     let peer = if is_final { addr } else { socket.peer_addr().unwrap_or(addr) };
     Ok([canonical(socket.local_addr()?), canonical(peer)])
 }
 
-/// Refuses addresses that cannot be a TCP peer, with the errors that kernel TCP gives.
+/// Rejects addresses that cannot be a TCP peer, with the errors of kernel TCP.
 fn check(addr: SocketAddr) -> io::Result<()> {
     let ip = addr.ip().to_canonical();
     if addr.port() == 0 {

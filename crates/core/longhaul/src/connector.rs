@@ -39,7 +39,7 @@ use crate::stream::TcpStream;
 /// # }
 /// ```
 pub struct TcpConnector {
-    /// At least one.
+    /// The shards, at least one.
     shards: Vec<Arc<Shared>>,
     /// The shard of the next connection, modulo their number.
     next: AtomicUsize,
@@ -58,13 +58,13 @@ impl TcpConnector {
         connect::first_bound(addr, |addr| Self::over(UdpSocket::bind(addr)?, Setup::default())).await
     }
 
-    /// Binds a connector with `shards` sockets, each with its own lock and task, to the first of `addr`'s addresses that
-    /// can be bound. The first socket is bound to `addr`, and the others to the same IP address and any port. New
-    /// connections go to the sockets in turn, and there can be as many to one peer address. See
+    /// Binds a connector with `shards` sockets, each with its own lock and task, to the first of `addr`'s addresses
+    /// that can be bound. The first socket is bound to `addr`, and the others to the same IP address and any port. New
+    /// connections go to the sockets in turn, so a connector can have this many connections to one peer address. See
     /// [`TcpSocket::set_shards`](crate::TcpSocket::set_shards).
     ///
     /// # Errors
-    /// The same as [`bind`](Self::bind), and `InvalidInput` if `shards` is not between 1 and 256.
+    /// The errors of [`bind`](Self::bind), and `InvalidInput` if `shards` is not between 1 and 256.
     pub async fn bind_sharded(addr: impl ToSocketAddrs, shards: usize) -> io::Result<Self> {
         connect::first_bound(addr, |addr| Self::over(UdpSocket::bind(addr)?, Setup::sharded(shards)?)).await
     }
@@ -91,7 +91,7 @@ impl TcpConnector {
     /// Cancel safety: if the future is dropped, the attempt is abandoned and the peer discards it.
     ///
     /// # Errors
-    /// The same as [`TcpStream::connect`], and `AddrInUse` while the connector has a connection to that address.
+    /// The errors of [`TcpStream::connect`], and `AddrInUse` while the connector has a connection to that address.
     pub async fn connect(&self, addr: impl ToSocketAddrs) -> io::Result<TcpStream> {
         self.connect_to(addr, &self.config).await
     }
@@ -99,7 +99,7 @@ impl TcpConnector {
     /// Opens a connection like [`connect`](Self::connect), with its own settings.
     ///
     /// # Errors
-    /// The same as [`connect`](Self::connect), and `InvalidInput` for a congestion controller that must be allowed
+    /// The errors of [`connect`](Self::connect), and `InvalidInput` for a congestion controller that must be allowed
     /// first.
     pub async fn connect_with(&self, addr: impl ToSocketAddrs, config: &Config) -> io::Result<TcpStream> {
         let setup = Setup::from(config.clone());
@@ -131,7 +131,7 @@ impl TcpConnector {
         connected(outcome?).await
     }
 
-    /// Opens a connection on a shard, whose number is taken modulo their count.
+    /// Opens a connection on the shard with this number modulo the number of shards.
     fn open_on(
         &self,
         index: usize,
@@ -153,7 +153,7 @@ impl TcpConnector {
         self.shards.len()
     }
 
-    /// Returns the local address of the connector, or that of its first shard; the others have other ports.
+    /// Returns the local address of the connector, or that of its first shard; the other shards have other ports.
     #[doc = errors!(never)]
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         Ok(self.first().local)

@@ -1,6 +1,6 @@
-//! `Debug` output of sockets: addresses and state, and nothing of the data, keys and settings that they hold.
+//! `Debug` output of sockets: addresses and state, without the data, keys and settings of the sockets.
 //!
-//! Applications write these types to their logs. The output is short, and no lock is waited for.
+//! Applications write these types to their logs. The output is short, and formatting never waits for a lock.
 
 use std::fmt::{Debug, Formatter, Result};
 

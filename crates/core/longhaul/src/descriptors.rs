@@ -9,7 +9,7 @@ use crate::socket::TcpSocket;
 use crate::stream::TcpStream;
 
 impl TcpSocket {
-    /// Takes over a UDP socket, bound or not, with its options.
+    /// Takes over a bound or unbound UDP socket with its options.
     ///
     /// # Errors
     /// Fails with `InvalidInput` if the socket is connected, or with the system's error.
@@ -61,7 +61,7 @@ impl TcpListener {
 }
 
 impl TcpConnector {
-    /// Creates a connector from a UDP socket, bound or not.
+    /// Creates a connector from a bound or unbound UDP socket.
     ///
     /// # Errors
     /// Fails with `InvalidInput` if the socket is connected, or with the system's error.
@@ -80,8 +80,8 @@ impl AsRef<Self> for TcpStream {
 }
 
 /// Access to the descriptor of the UDP socket, or that of the first shard, to inspect it or set options. Data read from
-/// it is lost to the connections. Streams do not give access to it: several may share it, and options that are set for one
-/// of them would change all.
+/// it is lost to the connections. Streams do not give access to the descriptor, because several streams may share it
+/// and an option set through one would change all of them.
 #[cfg(unix)]
 mod unix {
     use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};

@@ -17,29 +17,29 @@ use crate::sync::Mutex;
 const CHUNK: usize = 64 << 10;
 /// Maximum number of chunks queued for the disk by all files together: 16 MiB.
 const QUEUE: usize = 256;
-/// How long to wait at the end for queued data to be written, so that a hanging disk does not hang the program.
+/// Maximum wait at the end for queued data to be written, so that a stalled disk does not stall the program.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Interval at which collected data is passed to the thread, as long as there is something to record.
+/// Interval at which collected data is passed to the thread, while there is something to record.
 const FLUSH_INTERVAL: Span = Span::from_millis(500);
 /// Interval between attempts to use a full queue.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Data of a log or capture that has not been passed to the thread yet. When this is dropped, the thread gets the rest.
+/// Data of a log or capture that has not yet been passed to the thread. On drop, the rest is passed to it.
 #[derive(Debug)]
 pub(crate) struct Output {
-    /// `None` until the name is known.
+    /// The output file; `None` until its name is known.
     file: Option<Arc<DiskFile>>,
     pub(crate) data: Vec<u8>,
     pub(crate) dropped: u64,
     flushed_at: Time,
 }
 
-/// A file that the thread writes.
+/// A file that the thread writes to.
 #[derive(Debug)]
 struct DiskFile {
     path: PathBuf,
-    /// Created with the first data, unless it was opened before, and closed when the last reference is dropped: that of the
-    /// log or of its last chunk.
+    /// Created with the first data, unless it was already open, and closed when the last reference is dropped, that of
+    /// the log or of its last chunk.
     file: Mutex<Option<File>>,
     failed: AtomicBool,
 }
@@ -49,7 +49,7 @@ impl Output {
         Self { file: None, data: Vec::new(), dropped: 0, flushed_at: now }
     }
 
-    /// Sets the file, which is created with the first data, or is open already.
+    /// Sets the file, which is created with the first data or already open.
     pub(crate) fn to(&mut self, path: PathBuf, open: Option<File>) {
         self.file = Some(Arc::new(DiskFile { path, file: Mutex::new(open), failed: AtomicBool::new(false) }));
     }
@@ -58,7 +58,7 @@ impl Output {
         self.file.as_ref().is_some_and(|file| file.has_failed())
     }
 
-    /// Returns whether there is room for a record, which is counted otherwise.
+    /// Returns whether there is room for a record; if not, counts the record as dropped.
     pub(crate) fn admits(&mut self) -> bool {
         let admits = self.has_room();
         self.dropped += u64::from(!admits);
@@ -76,8 +76,8 @@ impl Output {
         }
     }
 
-    /// Passes the data to the thread. Returns `false`, and keeps the data, if the file has no name yet, if the queue is full,
-    /// or if there is no thread, which counts as a failure.
+    /// Passes the data to the thread. Returns `false`, and keeps the data, if the file has no name yet, if the queue is
+    /// full, or if there is no thread, which counts as a write failure.
     pub(crate) fn submit(&mut self) -> bool {
         let Some(file) = &self.file else { return false };
         if self.data.is_empty() {
@@ -99,7 +99,7 @@ impl Output {
     }
 }
 
-/// Passes the rest to the thread. If its queue is full, it gets the rest once the queue is empty.
+/// Passes the rest to the thread, or, if its queue is full, leaves the rest for the time when the queue is empty.
 impl Drop for Output {
     fn drop(&mut self) {
         if !self.submit()
@@ -110,7 +110,7 @@ impl Drop for Output {
                 last.push((file, std::mem::take(&mut self.data)));
             }
             drop(last);
-            // If the queue is still full, the thread is not idle.
+            // If the queue is still full, the thread need not be woken.
             let _ = queue.try_send(Message::Wake);
         }
     }
@@ -150,11 +150,11 @@ enum Message {
     Write(Arc<DiskFile>, Vec<u8>),
     /// Acknowledged when the queue is empty and everything has been written.
     Barrier(SyncSender<()>),
-    /// There may be last chunks.
+    /// Wakes the thread, because there may be last chunks.
     Wake,
 }
 
-/// The last chunks of files that ended while the queue was full. They are written after everything in the queue.
+/// The last chunks of files that ended while the queue was full. They are written after all queued chunks.
 static LAST: Mutex<Vec<(Arc<DiskFile>, Vec<u8>)>> = Mutex::new(Vec::new());
 
 /// Returns the queue of the writing thread, which is started on the first call; `None` if that failed.
@@ -209,7 +209,7 @@ impl Drop for WaitForDisk {
     }
 }
 
-/// Waits until all queued data has been written or has failed, for at most [`PATIENCE`].
+/// Waits until all queued data has been written or writing it has failed, but at most [`PATIENCE`].
 pub(crate) fn wait() {
     let Some(queue) = queue() else { return };
     let (done, wait) = sync_channel(1);
@@ -223,6 +223,6 @@ pub(crate) fn wait() {
         pauses += 1;
         thread::sleep(PAUSE);
     }
-    // A timeout is ignored: nothing else can be done for a disk that does not respond.
+    // A timeout is ignored, because nothing can be done about a disk that does not respond.
     let _ = wait.recv_timeout(PATIENCE.saturating_sub(PAUSE * pauses));
 }

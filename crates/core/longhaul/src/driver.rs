@@ -18,24 +18,24 @@ use crate::shared::{Receiving, Shared, State, Turn};
 use crate::sync::MutexGuard;
 
 const RECEIVES_PER_POLL: usize = 16;
-/// Bytes received before the answers are sent, if there is more to receive.
+/// Number of bytes after which responses are sent even if there is more to receive.
 const SETTLED_BYTES: usize = 256 << 10;
-/// Delay until the next receive call when the socket cannot be watched.
+/// Delay until the next receive call when readiness of the socket cannot be monitored.
 const WATCH_RETRY: Span = Span::from_millis(1);
-/// How long a socket whose connections are all in TIME-WAIT stays open, to retransmit a lost last ACK. It is
-/// shorter than TIME-WAIT, so that the port and the descriptor are not held for all of it.
+/// Time for which a socket whose connections are all in TIME-WAIT remains open, to retransmit a lost last ACK. It is
+/// shorter than TIME-WAIT, so that the port and the descriptor are released earlier.
 const PORT_LINGER: Span = Span::from_millis(1000);
 /// The lingering sockets of this process; any further socket is closed at once.
 static LINGERING: Places = Places::new(128);
-/// The client sockets of this process whose stream has been dropped and which wait for the peer to end its direction. Any
-/// further connection is reset instead, as by the kernel (`tcp_max_orphans`): each holds a descriptor.
+/// The client sockets of this process whose stream has been dropped and which wait for the peer's FIN. Any further
+/// connection is reset instead, as by the kernel (`tcp_max_orphans`): each holds a descriptor.
 static ORPHANS: Places = Places::new(if cfg!(test) { 8 } else { 256 });
 
 pub(crate) struct Driver {
     shared: Arc<Shared>,
     receiver: Box<dyn Receiver>,
     moderation: Moderation,
-    /// Whether the next send is left to the next poll, after the tasks that are being woken.
+    /// Whether sending is deferred to the next poll, after the tasks that are being woken.
     defers: bool,
     orphan: Option<Place>,
     lingers: Option<Place>,
@@ -47,7 +47,7 @@ struct Places {
     most: usize,
 }
 
-/// A place, which is free again when this is dropped.
+/// A place, which is released on drop.
 struct Place(&'static Places);
 
 impl Places {
@@ -79,10 +79,10 @@ impl Driver {
     }
 
     /// Receives until the socket is empty or [`RECEIVES_PER_POLL`] calls have been made; `at_once` makes the first call
-    /// although the socket may not be readable. Returns whether there may be more to receive.
+    /// even if the socket is not reported readable. Returns whether there may be more to receive.
     fn receive(&mut self, cx: &mut Context<'_>, mut at_once: bool) -> bool {
         let shared = Arc::clone(&self.shared);
-        // The segments of several small receive calls are answered together.
+        // Responses to the segments of several small receive calls are sent together.
         let mut unsettled = 0;
         let mut again = true;
         for _ in 0..RECEIVES_PER_POLL {
@@ -131,8 +131,8 @@ impl Driver {
         again
     }
 
-    /// Fetches pending ICMP errors. They neither make the socket readable nor fail a call until the next one is
-    /// made.
+    /// Fetches pending ICMP errors. They do not make the socket readable, and only the next call would fail because of
+    /// them.
     fn poll_errors(&mut self, cx: &mut Context<'_>) {
         let shared = Arc::clone(&self.shared);
         while self.receiver.poll_error(cx).is_ready() {
@@ -143,8 +143,8 @@ impl Driver {
         }
     }
 
-    /// Resets the connection of a client socket without a stream if only the peer's end is awaited and there are too many such
-    /// sockets.
+    /// Resets the connection of a client socket without a stream if it only waits for the peer's FIN and there are too
+    /// many such sockets.
     fn limit_orphans(&mut self, shared: &Shared, mut state: MutexGuard<'_, State>, now: Time) {
         let waiting = state.client.filter(|_| state.handles == 0).and_then(|tuple| state.endpoint.find(&tuple));
         let waiting = waiting.filter(|id| state.endpoint.state(*id) == Some(longhaul_tcp::State::FinWait2));
@@ -164,7 +164,7 @@ impl Driver {
             return false;
         }
         self.orphan = None;
-        // Neither TIME-WAIT nor anything else is left to serve: close at once.
+        // Nothing is left to serve, not even TIME-WAIT: close at once.
         if state.fatal.is_some() || state.endpoint.is_idle() {
             return true;
         }
@@ -184,8 +184,8 @@ impl Driver {
 
 impl Drop for Driver {
     fn drop(&mut self) {
-        // The runtime is shutting down, or all connections have ended: wake every waiting task, since no other
-        // event will.
+        // The runtime is shutting down, or all connections have ended: wake every waiting task, since no other event
+        // will wake them.
         let mut state = self.shared.lock();
         state.lingers_until = None;
         state.abandon(&self.shared, Io::now());
@@ -197,7 +197,7 @@ impl Future for Driver {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        // 1. Receive. Arriving segments are processed and answered batch by batch.
+        // 1. Receive. Each batch of arriving segments is processed and answered before the next one.
         let shared = Arc::clone(&self.shared);
         let receiving = shared.lock().begin_turn(cx);
         let receives = receiving != Receiving::Paused;
@@ -210,13 +210,13 @@ impl Future for Driver {
             state.endpoint.handle_timeout(now);
             shared.settle(state, now);
         }
-        // 3. Send what is left, set the timer, and wake the tasks whose connections have changed.
+        // 3. Send the remaining data, set the timer, and wake the tasks whose connections have changed.
         let now = Io::now();
         let mut state = shared.lock();
         state.follow_route(&shared, now);
         let defers = std::mem::take(&mut self.defers);
         let turn = if defers && !again { Turn::Done } else { state.transmit(&shared, now, None) };
-        // Its task is about to have its turn.
+        // The task of this connection is about to run.
         state.busy = None;
         if receives && !again {
             let patience = state.endpoint.take_read_patience();
@@ -227,7 +227,7 @@ impl Future for Driver {
                 match self.receiver.poll_watch(cx) {
                     Poll::Pending => {}
                     Poll::Ready(Ok(())) => again = true,
-                    // The kernel has no memory for the registration.
+                    // The kernel has no memory to register the socket.
                     Poll::Ready(Err(error))
                         if matches!(error.kind(), ErrorKind::OutOfMemory | ErrorKind::StorageFull) =>
                     {
@@ -243,7 +243,7 @@ impl Future for Driver {
         drop(state);
         wakers.into_iter().filter(|w| !w.will_wake(cx.waker())).for_each(std::task::Waker::wake);
         self.poll_errors(cx);
-        // 4. Arrange for the next poll: at once if there is more to do, else when the socket is writable.
+        // 4. Arrange for the next poll: at once if there is more to do, otherwise when the socket is writable.
         if turn != Turn::Blocked {
             self.receiver.unblock();
         }
@@ -272,7 +272,7 @@ impl Future for Driver {
         if again {
             cx.waker().wake_by_ref();
         } else if defers {
-            // Be woken after the other tasks of this runtime, including that of `block_on`, have had their turn.
+            // Arrange to be woken after the other tasks of this runtime, including that of `block_on`, have run.
             let _ = pin!(tokio::task::yield_now()).poll(cx);
         }
         // 5. Finish if no handle and no connection is left.

@@ -1,11 +1,11 @@
-//! Conversion of the engine's errors to `std::io::Error`, with the kinds that tokio's types use, and of system errors
-//! to the engine's.
+//! Conversion of the engine's errors to `std::io::Error`, with the kinds that tokio's types use, and conversion of
+//! system errors to the engine's.
 
 use std::io::{self, ErrorKind};
 
 use longhaul_tcp::{Blocked, Connection, ConnectionError, HostError};
 
-/// Returns the `io::Error` that tells the application why `connection` has ended.
+/// Returns the `io::Error` that states why `connection` has ended.
 pub(crate) fn from_connection(error: ConnectionError, connection: &Connection) -> io::Error {
     let kind = match error {
         ConnectionError::Refused | ConnectionError::Echoed => ErrorKind::ConnectionRefused,
@@ -22,12 +22,13 @@ pub(crate) fn from_connection(error: ConnectionError, connection: &Connection) -
     }
 }
 
-/// Returns why a connection ended, if `error` is that of a stream, of [`connect`](crate::TcpStream::connect) or of
+/// Returns why a connection ended, if `error` was returned by a stream, of [`connect`](crate::TcpStream::connect) or of
 /// [`TcpStream::take_error`](crate::TcpStream::take_error).
 ///
-/// [`std::io::Error::kind`] distinguishes most causes already. This function also tells a closed port from a service that
-/// echoes datagrams, and names what a congestion controller lacked. After a timeout, [`std::error::Error::source`] of the
-/// `io::Error`'s inner error is the [`HostError`] that was reported on the path, if there was one.
+/// [`std::io::Error::kind`] already distinguishes most causes. This function also distinguishes a closed port from a
+/// service that echoes datagrams, and names the feature that a congestion controller lacked. After a timeout,
+/// [`std::error::Error::source`] of the `io::Error`'s inner error is the [`HostError`] that was reported on the path,
+/// if there was one.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -75,7 +76,7 @@ pub(crate) fn from_blocked(blocked: Blocked, connection: &Connection) -> Option<
     }
 }
 
-/// A timeout, together with the error that was reported on the path and may be its cause (RFC 9293, section 3.9.1.8,
+/// A timeout, together with the error that was reported on the path and may be the cause (RFC 9293, section 3.9.1.8,
 /// MUST-47).
 #[derive(Debug, thiserror::Error)]
 #[error("{error}")]
@@ -84,7 +85,7 @@ struct TimedOut {
     source: HostError,
 }
 
-/// Returns what a transient error of the socket says about the path.
+/// Returns the host error that a transient socket error indicates.
 pub(crate) fn from_host(error: &io::Error) -> HostError {
     match error.kind() {
         ErrorKind::ConnectionRefused | ErrorKind::ConnectionReset => HostError::Refused,

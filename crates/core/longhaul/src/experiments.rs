@@ -33,7 +33,7 @@ setters! {
     ttl(hops: u8) |config| config.engine.ttl = hops;
 
     /// Asks the peer to report the arrival times of segments even if the congestion controller does not use them. The
-    /// request is part of the SYN, so that an accepted connection gets reports only if the peer asked for them, too.
+    /// request is part of the SYN, so an accepted connection receives reports only if the peer also asked for them.
     /// Default: off.
     arrival_times(enabled: bool) |config| config.engine.arrival_times = enabled;
 
@@ -50,8 +50,8 @@ setters! {
 /// Experiments.
 impl TcpSocket {
     /// Sets whether a listener answers path probes, such as those of `longhaul probe`, with their arrival times.
-    /// Anybody can send a probe, and the answer tells when it arrived and with which TTL. An answer is never longer
-    /// than the probe. Off by default. A socket that connects does not answer probes.
+    /// Anybody can send a probe, and the answer states its arrival time and TTL. An answer is never longer than the
+    /// probe. Off by default. Client sockets do not answer probes.
     pub fn set_reflect(&self, reflect: bool) {
         self.setup().reflect = reflect;
     }
@@ -59,13 +59,13 @@ impl TcpSocket {
 
 /// Experiments.
 impl TcpStream {
-    /// Shares with this connection what other connections to the same host have found: `bytes` is its part of their
-    /// congestion windows (ensemble sharing; RFC 9040, section 7). With the controller `bbr`, it takes the place of the
-    /// initial window if it is larger and the connection is still in its first start-up. Other controllers ignore it,
-    /// and so do connections with data in flight.
+    /// Shares the congestion windows of other connections to the same host with this connection, which receives `bytes`
+    /// of them (ensemble sharing; RFC 9040, section 7). With the controller `bbr`, it takes the place of the initial
+    /// window if it is larger and the connection is still in its first start-up. Other controllers, and connections
+    /// with data in flight, ignore it.
     ///
-    /// The window is sent at once, so that the sum of what an application shares must not exceed what it knows of the
-    /// path.
+    /// The window is sent at once, so the sum of the windows that an application shares must not exceed the measured
+    /// capacity of the path.
     #[doc = errors!(gone)]
     pub fn share_window(&self, bytes: u64) -> io::Result<()> {
         self.handle.drive(|connection| connection.share_window(Io::now(), Bytes(bytes)))

@@ -8,7 +8,7 @@ mod axum {
 
     use crate::{TcpListener, TcpStream};
 
-    /// How long to wait after a failed accept, as axum's own listeners do.
+    /// Pause after a failed accept, as in axum's own listeners.
     const PAUSE: Duration = Duration::from_secs(1);
 
     impl axum::serve::Listener for TcpListener {

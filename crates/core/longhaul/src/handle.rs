@@ -41,12 +41,12 @@ impl Handle {
         Arc::new(Self { shared, id, local, peer, linger, error_taken: AtomicBool::new(false) })
     }
 
-    /// Returns the state of the connection, unless it is gone or the endpoint is in use.
+    /// Returns the state of the connection, unless the connection has been removed or the endpoint is in use.
     pub(crate) fn state(&self) -> Option<State> {
         self.shared.try_lock()?.endpoint.state(self.id)
     }
 
-    /// Runs `act`. If it would block, registers the task to be woken when that may have changed.
+    /// Runs `act`. If it would block, registers the task to be woken when it may succeed.
     pub(crate) fn poll<R>(
         &self,
         cx: &mut Context<'_>,
@@ -63,14 +63,14 @@ impl Handle {
                 if matches!(result, Err(Blocked::WouldBlock)) {
                     former = waiters.of(wait).register(cx);
                 }
-                // The FIN may follow, which then carries the ACK of the peer's.
+                // Our FIN may follow and then carries the ACK of the peer's FIN.
                 let ends_next = matches!(wait, Wait::Read) && connection.status().may_end_next() && driver_follows();
                 (result.map_err(|blocked| from_blocked(blocked, connection)), ends_next)
             });
             if result.as_ref().is_some_and(|(_, ends_next)| *ends_next) {
                 self.shared.settle_later(state);
             } else {
-                // Another write may follow.
+                // Another write may follow immediately.
                 self.shared.settle_except(state, now, Some(self.id));
             }
             match result.map(|(result, _)| result) {
@@ -84,7 +84,7 @@ impl Handle {
 
     /// Ready when the handshake has completed or failed.
     ///
-    /// The ACK of the handshake waits for the application's first write, or for the driver's turn.
+    /// The ACK of the handshake is deferred until the application's first write or the next run of the driver.
     pub(crate) fn poll_connected(&self, cx: &Context<'_>) -> Poll<io::Result<()>> {
         let state = self.shared.lock_alive()?;
         if !driver_follows() {
@@ -106,8 +106,8 @@ impl Handle {
     }
 }
 
-/// Polls within the task's cooperative budget, of which each result consumes one unit, like those of tokio's own types: a
-/// task that always finds data, or room for it, yields to other tasks after about 128 calls.
+/// Polls within the task's cooperative budget. As with tokio's own types, each result consumes one unit, so a task that
+/// never has to wait yields to other tasks after about 128 calls.
 pub(crate) fn budgeted<T>(cx: &mut Context<'_>, poll: impl FnOnce(&Context<'_>) -> Poll<T>) -> Poll<T> {
     let budget = ready!(coop::poll_proceed(cx));
     let result = poll(cx);
@@ -117,8 +117,8 @@ pub(crate) fn budgeted<T>(cx: &mut Context<'_>, poll: impl FnOnce(&Context<'_>) 
     result
 }
 
-/// Returns whether the driver will have its turn even if the calling task does nothing further. This is not certain for
-/// the task of `block_on` in a single-threaded runtime: when it returns, the runtime stands still.
+/// Returns whether the driver will run even if the calling task does nothing further. This is not certain for the task
+/// of `block_on` in a single-threaded runtime: when it returns, the runtime stops.
 pub(crate) fn driver_follows() -> bool {
     let runtime = tokio::runtime::Handle::try_current();
     tokio::task::try_id().is_some() || runtime.is_ok_and(|r| r.runtime_flavor() != RuntimeFlavor::CurrentThread)

@@ -10,7 +10,7 @@ use self::experiments::TcpExperiments;
 use crate::io::Buffers;
 
 /// Declares a snapshot, whose constructor takes the arguments in parentheses. Each field has the value that follows its
-/// type, and serialises as [`serialize::Value`] says.
+/// type, and serialises as specified by [`serialize::Value`].
 macro_rules! snapshot {
     ($(#[$about:meta])* $public:vis struct $name:ident($($from:ident: $source:ty),*) {
         $($(#[$doc:meta])* $vis:vis $field:ident: $type:ty = $value:expr,)*
@@ -41,7 +41,7 @@ mod serialize;
 
 snapshot! {
     /// A snapshot of a connection, modelled on Linux's `struct tcp_info`: the first fields have the names and meanings
-    /// of that struct, with the unit of numbers that are no plain counts appended. Fields of that struct that a
+    /// of that struct, with the unit appended to numbers that are not plain counts. Fields of that struct that a
     /// userspace stack does not have are omitted; additional fields follow at the end.
     ///
     /// `{:?}` shows the main fields, and `{:#?}` all of them. With the feature `serde`, it serialises to an object with
@@ -80,9 +80,9 @@ snapshot! {
         pub total_retrans: u64 = info.segments_retransmitted,
         /// The pacing rate; `None` if unlimited.
         pub pacing_bytes_per_second: Option<u64> = info.pacing_rate.map(Rate::as_bytes_per_sec),
-        /// The ceiling of the pacing rate, if one was set.
+        /// The upper limit of the pacing rate, if one was set.
         pub max_pacing_bytes_per_second: Option<u64> = max_pacing_rate.map(Rate::as_bytes_per_sec),
-        /// Bytes the peer has acknowledged.
+        /// Bytes that the peer has acknowledged.
         pub bytes_acked: u64 = info.bytes_acked,
         /// New payload bytes received.
         pub bytes_received: u64 = info.bytes_received,
@@ -94,7 +94,7 @@ snapshot! {
         pub notsent_bytes: u64 = info.unsent.0,
         /// The smallest RTT; `None` before the first sample.
         pub min_rtt: Option<Duration> = info.min_rtt.map(Duration::from),
-        /// Segments sent that carry data.
+        /// Number of data segments sent.
         pub data_segs_out: u64 = info.data_segments_out,
         /// The latest sample of the delivery rate; `None` before the first sample.
         pub delivery_bytes_per_second: Option<u64> = info.delivery_rate.map(Rate::as_bytes_per_sec),
@@ -111,7 +111,7 @@ snapshot! {
         pub bytes_sent: u64 = info.bytes_sent,
         /// Payload bytes retransmitted.
         pub bytes_retrans: u64 = info.bytes_retransmitted,
-        /// Duplicates that the peer has reported by DSACK (RFC 2883).
+        /// Number of duplicates that the peer has reported by DSACK (RFC 2883).
         pub dsack_dups: u64 = info.dsacks,
         /// The peer's receive window.
         pub snd_wnd_bytes: u64 = info.peer_window.0,
@@ -123,8 +123,8 @@ snapshot! {
         /// Outcome of the start-up scheme (Jump-Start, Swift Start, ...); `None` if there is none. It serialises to
         /// `running`, `used` or `given-up`.
         pub startup: Option<TcpStartup> = TcpStartup::of(info.startup),
-        /// Why the start-up scheme was given up, if it was. The connection then started as it would have without the
-        /// scheme.
+        /// Reason why the start-up scheme was abandoned, if it was. The connection then started as it would have
+        /// without the scheme.
         pub startup_given_up: Option<&'static str> = given_up(info.startup),
         /// The congestion window.
         pub snd_cwnd_bytes: u64 = info.cwnd.0,
@@ -146,44 +146,45 @@ snapshot! {
         pub unread_bytes: u64 = info.unread.0,
         /// Segments received with the ECN codepoint CE (Congestion Experienced).
         pub received_ce: u64 = info.ce_in,
-        /// Segments sent with CE to test whether the peer echoes it, after losses made this doubtful (RFC 3168, section
-        /// 20.2).
+        /// Number of segments sent with CE to test whether the peer echoes it, after losses made this doubtful (RFC
+        /// 3168, section 20.2).
         pub echoes_asked: u64 = info.echoes_asked,
-        /// Such segments that arrived but were not echoed. Once there are two, segments are sent as not ECN-capable.
+        /// Number of such segments that arrived but were not echoed. After two, all segments are sent as not
+        /// ECN-capable.
         pub echoes_missing: u64 = info.echoes_missing,
         /// Retransmission timeouts.
         pub timeouts: u64 = info.timeouts,
         /// Tail loss probes (RFC 8985).
         pub tail_probes: u64 = info.tail_probes,
-        /// Recovery episodes, including those after a retransmission timeout.
+        /// Number of recovery episodes, including those after a retransmission timeout.
         pub recoveries: u64 = info.recoveries,
-        /// Recovery episodes that were found spurious and undone.
+        /// Number of recovery episodes that were found spurious and undone.
         pub spurious_recoveries: u64 = info.spurious_recoveries,
         /// Challenge ACKs sent (RFC 5961).
         pub challenge_acks: u64 = info.challenge_acks,
-        /// Segments dropped by PAWS because their timestamp was too old (RFC 7323).
+        /// Number of segments dropped by PAWS because their timestamp was too old (RFC 7323).
         pub paws_dropped: u64 = info.paws_dropped,
-        /// How often the peer has shrunk its window by more than the rounding of window scaling explains (RFC 9293,
-        /// section 3.8.6; RFC 7323, section 2.4).
+        /// Number of times that the peer has shrunk its window by more than the rounding of window scaling explains
+        /// (RFC 9293, section 3.8.6; RFC 7323, section 2.4).
         pub windows_shrunk: u64 = info.windows_shrunk,
         /// The latest ICMP or local error reported for the path (RFC 9293, section 3.9.2.2). A single report does not
         /// end an established connection. It serialises to its [name](HostError::name).
         pub host_error: Option<HostError> = info.host_error,
-        /// How often such errors have been reported.
+        /// Number of such errors reported.
         pub host_errors: u64 = info.host_errors,
         /// Whether at least three consecutive retransmissions have gone unanswered, so that the path is in doubt
         /// (threshold R1 of RFC 9293, section 3.8.3).
         pub r1_reached: bool = info.r1_reached,
-        /// The user timeout: how long data may stay unacknowledged. `None` if it was neither set nor adopted from the
-        /// peer (RFC 5482).
+        /// The user timeout: the time for which data may remain unacknowledged. `None` if it was neither set nor
+        /// adopted from the peer (RFC 5482).
         pub user_timeout: Option<Duration> = info.user_timeout.map(Duration::from),
-        /// The user timeout that the peer has announced last (RFC 5482).
+        /// The user timeout that the peer announced most recently (RFC 5482).
         pub peer_user_timeout: Option<Duration> = info.peer_user_timeout.map(Duration::from),
         /// State of experiments, which [`experiments`](Self::experiments) returns.
         #[cfg_attr(all(feature = "serde", feature = "unstable-experiments"), serde(flatten))]
         #[cfg_attr(all(feature = "serde", not(feature = "unstable-experiments")), serde(skip))]
         pub(crate) experiments: TcpExperiments = TcpExperiments::new(info),
-        /// Time for which each possible limit has held the sender back.
+        /// Time for which each possible limit has limited the sender.
         pub limited_by: LimitedBy = LimitedBy::new(info.limited),
         /// Time since the connection was opened.
         pub age: Duration = info.age.into(),
@@ -231,7 +232,7 @@ impl TcpStartup {
 /// Declares the limits of a sender, in the order of the engine's, each with the field for its time.
 macro_rules! limits {
     ($($(#[$doc:meta])* $limit:ident $field:ident,)*) => {
-        /// What holds a sender back.
+        /// A limit on the transmission of a sender.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[non_exhaustive]
         pub enum SendLimit {
@@ -239,7 +240,7 @@ macro_rules! limits {
         }
 
         impl SendLimit {
-            /// Returns the name of its field in [`LimitedBy`].
+            /// Returns the name of the limit's field in [`LimitedBy`].
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self {
@@ -249,7 +250,7 @@ macro_rules! limits {
         }
 
         snapshot! {
-            /// Time for which each limit has held the sender back. The sum is the time since the handshake.
+            /// Time for which each limit has been in effect. The sum is the time since the handshake.
             ///
             /// With the feature `serde`, it serialises to an object of seconds.
             #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -284,12 +285,12 @@ limits! {
     PeerWindow peer_window,
     /// Our send buffer.
     SendBuffer send_buffer,
-    /// The processor or the UDP socket: there was more to send at the end of a turn.
+    /// The processor or the UDP socket: there was more to send at the end of a send turn.
     Cpu cpu,
 }
 
 impl LimitedBy {
-    /// Returns the limit of the largest field, unless all are zero.
+    /// Returns the limit with the longest time, unless all are zero.
     #[must_use]
     pub fn most(&self) -> Option<SendLimit> {
         let most = self.fields().max_by_key(|(_, time)| *time);
@@ -306,19 +307,20 @@ snapshot! {
     /// The UDP socket that carries a connection.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct SocketInfo(buffers: Buffers) {
-        /// Datagrams that the kernel dropped because the receive buffer was full. This is loss on the local host, not
-        /// in the network.
+        /// Number of datagrams that the kernel dropped because the receive buffer was full. This is loss on the local
+        /// host, not in the network.
         pub kernel_drops: u64 = 0,
-        /// Sends that the kernel refused for a transient reason: no memory, a firewall rule, no route.
+        /// Number of sends that the kernel refused for a transient reason: no memory, a firewall rule, no route.
         pub send_faults: u64 = 0,
-        /// Sends that exceeded the MTU of the first hop.
+        /// Number of sends that exceeded the MTU of the first hop.
         pub too_long: u64 = 0,
-        /// Pauses in which the socket was left unread, so that one wake-up received several datagrams. They last up to
-        /// a 64th of the round-trip time, or 50 us where the sender does not wait for their end, while data streams in.
+        /// Number of pauses in which the socket was not read, so that one wake-up received several datagrams. During a
+        /// continuous stream of data, they last up to a 64th of the round-trip time, or 50 us if the sender does not
+        /// wait for their end.
         pub read_pauses: u64 = 0,
-        /// Size of the send buffer, as granted by the kernel.
+        /// Size of the send buffer, granted by the kernel.
         pub send_buffer_bytes: u64 = buffers.send as u64,
-        /// Size of the receive buffer, as granted by the kernel.
+        /// Size of the receive buffer, granted by the kernel.
         pub recv_buffer_bytes: u64 = buffers.recv as u64,
     }
 }

@@ -1,7 +1,7 @@
 //! The UDP socket and the timer of an endpoint.
 //!
-//! There are two implementations, of which [`UdpBackend`] chooses. Sending never waits: it is done
-//! by whichever task holds the endpoint's lock. Only the driver task waits for readiness.
+//! There are two implementations, selected by [`UdpBackend`]. Sending never waits: the task that holds the endpoint's
+//! lock sends. Only the driver task waits for readiness.
 
 mod clock;
 #[cfg(target_os = "linux")]
@@ -24,9 +24,9 @@ use longhaul_units::{Span, Time};
 #[cfg(shuttle)]
 pub use self::linux::{a_dropped_timer_does_not_fire_for_its_successor, each_timer_fires_once};
 
-/// Unused receive buffers that are kept for reuse: 16 MiB.
+/// Number of unused receive buffers that are kept for reuse: 16 MiB.
 const SPARE_BUFFERS: usize = 256;
-/// Receive buffers that unread data may occupy: 512 MiB. Beyond that, data is copied out of them.
+/// Maximum number of receive buffers that unread data may occupy: 512 MiB. Beyond this, data is copied out of them.
 const KEPT_BUFFERS: usize = 8192;
 
 fn pool() -> &'static RecvPool {
@@ -49,10 +49,10 @@ pub enum UdpBackend {
 }
 
 impl UdpBackend {
-    /// Whether this is the system's own implementation.
+    /// Returns whether this is the implementation with longhaul's own system calls.
     ///
     /// # Errors
-    /// `Unsupported` if that is requested and does not exist.
+    /// Returns `Unsupported` if that is requested and does not exist.
     fn is_system(self) -> io::Result<bool> {
         let exists = cfg!(target_os = "linux");
         match self {
@@ -78,7 +78,7 @@ pub(crate) struct Io {
     pub(crate) is_system: bool,
 }
 
-/// What both implementations have in common.
+/// Interface of both implementations.
 pub(crate) trait Socket: Send + Sync {
     #[cfg(unix)]
     fn descriptor(&self) -> std::os::fd::BorrowedFd<'_>;
@@ -104,7 +104,7 @@ pub(crate) trait Socket: Send + Sync {
     /// where it is known. Returns whether there were any.
     fn take_errors(&self, each: &mut dyn FnMut(Option<SocketAddr>, HostError)) -> bool;
 
-    /// Sets the timer, of which there is one per endpoint.
+    /// Sets the endpoint's only timer.
     fn arm(&self, at: Time);
 
     fn poll_timer(&self, cx: &mut Context<'_>) -> Poll<()>;
@@ -114,11 +114,11 @@ pub(crate) trait Socket: Send + Sync {
     fn receiver(self: Arc<Self>) -> Box<dyn Receiver>;
 }
 
-/// The part of a socket that only the driver task uses.
+/// Receive side of a socket, which only the driver task uses.
 pub(crate) trait Receiver: Send {
-    /// Receives what is available and calls `each` for every message, with the count of datagrams that the kernel has
-    /// dropped where it is known. Ready with whether there may be more, or with an error. `at_once` receives although
-    /// the runtime may not have reported the socket as readable.
+    /// Receives available data and calls `each` for every message, with the number of datagrams that the kernel has
+    /// dropped, if known. Returns whether there may be more, or an error. `at_once` receives even if the runtime has
+    /// not reported the socket as readable.
     fn poll_recv(
         &mut self,
         cx: &mut Context<'_>,
@@ -126,18 +126,18 @@ pub(crate) trait Receiver: Send {
         each: &mut dyn FnMut(Incoming<'_>, Option<u32>),
     ) -> Poll<io::Result<bool>>;
 
-    /// Watches the socket, after [`poll_recv`](Self::poll_recv) has found it empty, so that arriving data wakes the
-    /// driver. Ready if there is data already, or with an error. By default, receive calls watch the socket.
+    /// Monitors the socket after [`poll_recv`](Self::poll_recv) has found it empty, so that arriving data wakes the
+    /// driver. Ready if there already is data, or with an error. By default, receive calls monitor the socket.
     fn poll_watch(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Pending
     }
 
-    /// Stops watching the socket, so that arriving data wakes nothing. Returns whether that is possible.
+    /// Stops monitoring the socket, so that arriving data does not wake the driver. Returns whether this is possible.
     fn stop_watching(&mut self) -> bool {
         false
     }
 
-    /// Ready when the socket may accept datagrams again, which `retry` tests.
+    /// Ready when the socket may accept datagrams again, which `retry` checks.
     fn poll_writable(&mut self, cx: &mut Context<'_>, retry: &mut dyn FnMut() -> bool) -> Poll<Writable>;
 
     /// Ends the wait for room in the send buffer.
@@ -164,7 +164,7 @@ impl Io {
         })
     }
 
-    /// Takes over a socket of a model.
+    /// Takes over a simulated socket of a model test.
     #[cfg(shuttle)]
     pub(crate) fn over(socket: Arc<dyn Socket>, role: Role) -> Self {
         Self { socket, role }
@@ -180,7 +180,8 @@ impl Io {
         (Time::from_nanos(pair.monotonic), pair.realtime)
     }
 
-    /// Returns how far the wall clock is ahead in a reading of both clocks, or `None` if it is unset (zero) or behind.
+    /// Returns the lead of the wall clock over the monotonic clock in a reading of both, or `None` if the wall clock is
+    /// unset (zero) or behind.
     pub(crate) fn ahead((now, wall): (Time, Duration)) -> Option<Span> {
         u64::try_from(wall.as_nanos()).ok().filter(|wall| *wall > 0)?.checked_sub(now.as_nanos()).map(Span::from_nanos)
     }
@@ -218,7 +219,7 @@ impl Role {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Writable {
     Yes,
-    /// The last attempt failed, and readiness does not tell when the next one will succeed.
+    /// The last attempt failed, and readiness does not show when the next one will succeed.
     Unknown,
 }
 
@@ -234,8 +235,8 @@ pub(crate) struct Outgoing<'a> {
     pub(crate) slices: &'a [IoSlice<'a>],
 }
 
-/// The result of one receive call: one datagram, or several from the same sender, each `stride` bytes long except
-/// possibly the last.
+/// A received message: one datagram, or several from the same sender, each `stride` bytes long except possibly the last
+/// one.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Incoming<'a> {
     pub(crate) source: SocketAddr,
@@ -255,7 +256,7 @@ pub(crate) struct Incoming<'a> {
     pub(crate) shared: Option<&'a Bytes>,
 }
 
-/// Socket buffer sizes in bytes, as requested or as granted by the kernel.
+/// Socket buffer sizes in bytes, requested or granted by the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Buffers {
     pub(crate) send: usize,

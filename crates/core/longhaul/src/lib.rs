@@ -1,8 +1,8 @@
 //! A `TcpStream` for long, lossy, expensive links: userspace TCP inside UDP, on tokio.
 //!
-//! Replace `tokio::net::TcpStream` with [`TcpStream`] and `tokio::net::TcpListener` with [`TcpListener`]; the rest
-//! of the program stays as it is. The transport is then this library's own TCP, carried in UDP datagrams, with a
-//! choice of congestion controllers.
+//! Replace `tokio::net::TcpStream` with [`TcpStream`] and `tokio::net::TcpListener` with [`TcpListener`]; the rest of
+//! the program remains unchanged. The transport is then this library's own TCP, carried in UDP datagrams, with a choice
+//! of congestion controllers.
 //!
 //! ```
 //! use std::time::Duration;
@@ -48,7 +48,7 @@
 //! # Errors
 //!
 //! All errors of sockets are [`std::io::Error`], with the [`kind`](std::io::Error::kind) that tokio's types use. The
-//! inner error ([`get_ref`](std::io::Error::get_ref)) says more:
+//! inner error ([`get_ref`](std::io::Error::get_ref)) gives details:
 //!
 //! | operation | inner error |
 //! |---|---|
@@ -73,7 +73,7 @@
 #![warn(clippy::exhaustive_enums, clippy::exhaustive_structs)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-/// Sections on errors that the documentation of many methods has in common.
+/// Error sections that the documentation of many methods shares.
 macro_rules! errors {
     (never) => {
         "\n# Errors\nNever fails; it returns a `Result` for compatibility with tokio."

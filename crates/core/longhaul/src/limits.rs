@@ -6,7 +6,7 @@ use longhaul_tcp::EndpointConfig;
 
 use crate::socket::TcpSocket;
 
-/// The default limit on the memory of one socket's connections is the machine's memory divided by this.
+/// Divisor of the machine's memory that yields the default memory limit of one socket's connections.
 const SHARE: usize = 4;
 /// Lower bound of the default memory limit, and its value if the machine's memory is not known, in bytes.
 const MIN_MEMORY: usize = 64 << 20;
@@ -16,10 +16,10 @@ const UNKNOWN_MEMORY: usize = 1 << 30;
 const CONNECTION: usize = 8 << 10;
 /// Range of the default limit on connections.
 const CONNECTIONS: std::ops::RangeInclusive<usize> = 4096..=1 << 20;
-/// The default limits per address are those of the socket divided by this.
+/// Divisor of the socket's limits that yields the default limits per address.
 const ADDRESS_SHARE: usize = 2;
 
-/// Limits of an endpoint; fields that are not set take the default.
+/// Limits of an endpoint; `None` stands for the default.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Limits {
     memory: Option<usize>,
@@ -35,8 +35,8 @@ impl Limits {
         config.max_memory = self.memory.unwrap_or_else(default_memory);
         config.max_memory_per_address = self.memory_per_address.unwrap_or(config.max_memory / ADDRESS_SHARE);
         config.max_connections = self.connections.unwrap_or_else(default_connections);
-        // A lower limit for all connections may be meant for clients behind a proxy: then one address may have them
-        // all, unless a limit per address is set.
+        // A lower limit for all connections may be meant for clients behind a proxy: one address may then have all
+        // connections, unless a limit per address is set.
         config.max_per_address =
             self.per_address.or(self.connections).unwrap_or_else(|| default_connections() / ADDRESS_SHARE);
         config.always_cookies = self.always_cookies;
@@ -61,10 +61,10 @@ impl TcpSocket {
         self.setup().limits.memory.unwrap_or_else(default_memory)
     }
 
-    /// Sets the limit in bytes on the memory for all connections of one client address, which is an IPv4 address or
-    /// an IPv6 /64 prefix. Above it, their windows stop growing and their data may be dropped, so that room is left
-    /// for others. `None`, the default, is half of [`max_memory`](Self::max_memory). A server behind a proxy, whose
-    /// clients share one address, should set it to the whole.
+    /// Sets the limit in bytes on the memory for all connections of one client address, which is an IPv4 address or an
+    /// IPv6 /64 prefix. Above it, their windows stop growing and their data may be dropped, so that memory remains for
+    /// other clients. `None`, the default, is half of [`max_memory`](Self::max_memory). A server behind a proxy, whose
+    /// clients share one address, should set it to the full limit.
     pub fn set_max_memory_per_address(&self, bytes: Option<usize>) {
         self.setup().limits.memory_per_address = bytes;
     }
@@ -76,24 +76,24 @@ impl TcpSocket {
         self.setup().limits.connections = connections;
     }
 
-    /// Sets the maximum number of simultaneous connections of a listener from one address, which is an IPv4 address
-    /// or an IPv6 /64 prefix, the usual assignment of a single customer. Further SYNs from the address are dropped,
-    /// so that others still find room. `None`, the default, is half of the default total, which on a machine with 4
-    /// GiB exceeds the ports of an IPv4 address. If [`set_max_connections`](Self::set_max_connections) is set, the
+    /// Sets the maximum number of simultaneous connections of a listener from one address, which is an IPv4 address or
+    /// an IPv6 /64 prefix, the usual assignment of a single customer. Further SYNs from the address are dropped, so
+    /// that other clients can still connect. `None`, the default, is half of the default total, which on a machine with
+    /// 4 GiB exceeds the ports of an IPv4 address. If [`set_max_connections`](Self::set_max_connections) is set, the
     /// default is that number: one address may then have all connections.
     pub fn set_max_connections_per_address(&self, connections: Option<usize>) {
         self.setup().limits.per_address = connections;
     }
 
-    /// Sets whether a listener answers every SYN statelessly with a SYN cookie, instead of only when the backlog is
-    /// full. Off by default.
+    /// Sets whether a listener answers every SYN with a stateless SYN cookie, and not only when the backlog is full.
+    /// Off by default.
     pub fn set_always_cookies(&self, always: bool) {
         self.setup().limits.always_cookies = always;
     }
 
     /// Sets whether segments that belong to no connection are answered with a reset, as RFC 9293 requires. On by
-    /// default. Without it, a peer whose connection is unknown here, for instance after a restart, has to wait for
-    /// its own timeouts.
+    /// default. Without it, a peer whose connection is unknown to this host, for instance after a restart, must wait
+    /// for its own timeouts.
     pub fn set_reset_unknown(&self, reset: bool) {
         self.setup().limits.silent = !reset;
     }

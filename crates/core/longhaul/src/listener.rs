@@ -28,7 +28,7 @@ use crate::waiters::{self, Key};
 /// has a socket for each, with the same address, among which the system distributes the connections by the addresses of
 /// their peers.
 pub struct TcpListener {
-    /// At least one.
+    /// The shards, at least one.
     shards: Vec<Arc<Shared>>,
     queue: Arc<AcceptQueue>,
     habits: Habits,
@@ -36,37 +36,37 @@ pub struct TcpListener {
 }
 
 impl TcpListener {
-    /// Listens on the first of `addr`'s addresses that can be bound. If the last listener of this runtime on an
-    /// address is gone, the address can be bound again at once, even while connections remain: they share the UDP
+    /// Listens on the first of `addr`'s addresses that can be bound. After the last listener of this runtime on an
+    /// address is dropped, the address can be bound again at once, even while connections remain: they share the UDP
     /// socket with the new ones.
     ///
     /// # Errors
-    /// The same as `tokio::net::TcpListener::bind`.
+    /// The errors of `tokio::net::TcpListener::bind`.
     pub async fn bind(addr: impl ToSocketAddrs) -> io::Result<Self> {
         Self::bind_with(addr, &Config::default()).await
     }
 
-    /// Listens like [`bind`](Self::bind). Every accepted connection is given the settings in `config`.
+    /// Listens like [`bind`](Self::bind). All accepted connections use the settings in `config`.
     ///
     /// # Errors
-    /// The same as [`bind`](Self::bind).
+    /// The errors of [`bind`](Self::bind).
     pub async fn bind_with(addr: impl ToSocketAddrs, config: &Config) -> io::Result<Self> {
         connect::first_bound(addr, |addr| rebind::listen(addr, config.clone().into())).await
     }
 
     /// Listens on the first of `addr`'s addresses that can be bound, with `shards` sockets, each with its own lock and
-    /// task, so that a multi-threaded runtime can use as many cores. There are one accept queue and one set of limits.
-    /// The number of cores, [`available_parallelism`](std::thread::available_parallelism), is a sensible number for a
-    /// server with many clients. For other settings, see [`TcpSocket::set_shards`](crate::TcpSocket::set_shards), which
-    /// describes shards further.
+    /// task, so that a multi-threaded runtime can use as many cores. All of them share one accept queue and one set of
+    /// limits. The number of cores, [`available_parallelism`](std::thread::available_parallelism), is a sensible number
+    /// for a server with many clients. For other settings, see [`TcpSocket::set_shards`](crate::TcpSocket::set_shards),
+    /// which describes shards further.
     ///
     /// # Errors
-    /// The same as [`bind`](Self::bind), and `InvalidInput` if `shards` is not between 1 and 256.
+    /// The errors of [`bind`](Self::bind), and `InvalidInput` if `shards` is not between 1 and 256.
     pub async fn bind_sharded(addr: impl ToSocketAddrs, shards: usize) -> io::Result<Self> {
         connect::first_bound(addr, |addr| rebind::listen(addr, Setup::sharded(shards)?)).await
     }
 
-    /// Listens on a bound socket, and on further ones with its address if there are to be several shards.
+    /// Listens on a bound socket, and on additional sockets with the same address if several shards are configured.
     pub(crate) fn over(socket: std::net::UdpSocket, setup: Setup) -> io::Result<Self> {
         let members = setup.open_shards(socket, Role::Listener)?;
         let (habits, config) = setup.split();
@@ -116,12 +116,12 @@ impl TcpListener {
     /// Polls for the next connection, like [`accept`](Self::accept). If several tasks poll, the last one is woken.
     ///
     /// # Errors
-    /// The same as [`accept`](Self::accept).
+    /// The errors of [`accept`](Self::accept).
     pub fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<(TcpStream, SocketAddr)>> {
         self.poll_accept_for(cx, None)
     }
 
-    /// Polls for the next connection, for the future with this key, if any.
+    /// Polls for the next connection on behalf of the future with this key, if there is one.
     fn poll_accept_for(&self, cx: &mut Context<'_>, key: Option<Key>) -> Poll<io::Result<(TcpStream, SocketAddr)>> {
         budgeted(cx, |cx| {
             loop {
@@ -139,17 +139,17 @@ impl TcpListener {
         })
     }
 
-    /// Divides a listener of several shards into one per shard, each with an accept queue of its own, so that a program with
-    /// an accepting task per core shares none. Connections that wait to be accepted stay in line. There is still one
-    /// set of limits.
+    /// Divides a listener of several shards into one per shard, each with its own accept queue, so that a program with
+    /// one accepting task per core shares no queue. Connections that wait to be accepted keep their order. The limits
+    /// remain shared.
     ///
-    /// New connections go to all of the listeners as long as their sockets exist: those of a listener that has been
-    /// dropped or closed are refused until its last connection has ended. Drop all of them together.
+    /// New connections go to all of the listeners as long as their sockets exist: those that arrive at a dropped or
+    /// closed listener are refused until its last connection has ended. Drop all of them together.
     ///
-    /// **The tasks of all shards run in the runtime that has bound the listener**, wherever their connections are accepted: a
-    /// shard stands still while that runtime does, as one with a single thread does outside `block_on`. For a runtime per core, give
-    /// each a socket of its own, with [`SO_REUSEPORT`](crate::TcpSocket::set_reuseport); the [guide](https://github.com/longhaul-rs/longhaul/blob/main/docs/guide.md#a-runtime-per-core)
-    /// shows how.
+    /// **The tasks of all shards run in the runtime that bound the listener**, no matter where their connections are
+    /// accepted: a shard stops while that runtime is not running, as a single-threaded runtime outside `block_on`. For
+    /// a runtime per core, give each runtime its own socket, with [`SO_REUSEPORT`](crate::TcpSocket::set_reuseport);
+    /// the [guide](https://github.com/longhaul-rs/longhaul/blob/main/docs/guide.md#a-runtime-per-core) shows how.
     ///
     /// ```
     /// # #[tokio::main]
@@ -172,7 +172,7 @@ impl TcpListener {
         let shards = std::mem::take(&mut self.shards);
         let alone = |(shared, index): (Arc<Shared>, u32)| {
             let mut state = shared.lock();
-            // Nothing is added for a shard whose lock is held.
+            // A shard whose lock is held contributes nothing.
             let queue = Arc::new(self.queue.of_shard(index));
             if let Some(kind) = state.fatal {
                 queue.fail(kind, &mut Vec::new());
@@ -192,8 +192,8 @@ impl TcpListener {
     }
 
     /// Stops listening and waits until all connections of the listener's sockets have ended: until the peers have
-    /// acknowledged everything that was written to the streams that have been closed or dropped. It waits for streams
-    /// that the program still holds, too. Connections that were not accepted are reset.
+    /// acknowledged everything that was written to the streams that have been closed or dropped. This includes streams
+    /// that the program still holds. Connections that were not accepted are reset.
     ///
     /// Cancel safety: the listener is closed even if the future is dropped.
     ///
@@ -223,14 +223,14 @@ impl TcpListener {
     }
 
     /// Returns the number of shards: that of [`TcpSocket::set_shards`](crate::TcpSocket::set_shards) on Linux, and 1
-    /// elsewhere. A listener that took over the sockets of an earlier one has those that were left.
+    /// elsewhere. A listener that took over the sockets of an earlier one has the number of sockets that remained.
     #[must_use]
     pub fn shards(&self) -> usize {
         self.shards.len()
     }
 
-    /// Returns the state of the listener and all of its shards. The call locks one shard after the other, so that the
-    /// numbers are not all of the same moment.
+    /// Returns the state of the listener and all of its shards. The call locks one shard at a time, so the numbers are
+    /// not a consistent snapshot.
     #[must_use]
     pub fn info(&self) -> ListenerInfo {
         let mut info = ListenerInfo::default();

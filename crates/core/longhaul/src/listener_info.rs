@@ -8,25 +8,26 @@ use crate::shared::State;
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct ListenerInfo {
-    /// Connections of each shard, including those in the handshake and those being closed.
+    /// Number of connections of each shard, including those in the handshake and those being closed.
     pub connections: Vec<usize>,
     /// Memory of all connections' buffers and records, in bytes.
     pub memory_bytes: u64,
     /// SYN cookies sent.
     pub cookies_sent: u64,
-    /// Connections opened by a returned SYN cookie.
+    /// Number of connections opened by a returned SYN cookie.
     pub cookies_accepted: u64,
-    /// SYNs and returned cookies that were dropped because of a limit.
+    /// Number of SYNs and returned cookies that were dropped because of a limit.
     pub refused: u64,
     /// Received segments without a connection.
     pub stray_segments: u64,
-    /// Resets sent in answer to such segments.
+    /// Number of resets sent in response to such segments.
     pub resets_sent: u64,
-    /// Received datagrams that could not be parsed.
+    /// Number of received datagrams that could not be parsed.
     pub malformed_datagrams: u64,
-    /// Datagrams for a connection of another shard than the one that received them.
+    /// Number of datagrams that were received by one shard but belong to a connection of another.
     pub forwarded_datagrams: u64,
-    /// Datagrams that the kernel dropped because a socket's receive buffer was full, if the system reports them.
+    /// Number of datagrams that the kernel dropped because a socket's receive buffer was full, if the system reports
+    /// them.
     pub kernel_drops: u64,
 }
 

@@ -28,7 +28,7 @@ impl Habits {
         observers
     }
 
-    /// Installs observers on a connection that was just opened from here. The endpoint's own connections get theirs
+    /// Installs observers on a connection that this socket has just opened. The endpoint's own connections get theirs
     /// from [`observe_incoming`](Self::observe_incoming).
     pub(crate) fn observe(&self, state: &mut State, now: Time, id: ConnId, ends: [SocketAddr; 2]) {
         for observer in self.observers(ends, true) {
@@ -36,7 +36,7 @@ impl Habits {
         }
     }
 
-    /// Lets the connections of a listener on `local` be observed from their SYN on.
+    /// Arranges for the connections of a listener on `local` to be observed from the SYN onwards.
     pub(crate) fn observe_incoming(&self, state: &mut State, local: SocketAddr) {
         let incoming = Incoming { habits: self.clone(), local };
         state.endpoint.observe_incoming(Some(Box::new(incoming)));

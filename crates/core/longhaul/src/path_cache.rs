@@ -8,18 +8,19 @@ use longhaul_units::{Bytes, Rate, Span};
 
 use crate::io::Io;
 
-/// Per-destination metrics cache (RFC 9040) for [`Config::path_cache`](crate::Config::path_cache): seeds new connections
-/// from earlier ones to the same host. Clones share one cache, so that all sockets that use it learn from each other.
+/// Per-destination metrics cache (RFC 9040) for [`Config::path_cache`](crate::Config::path_cache): seeds new
+/// connections from earlier ones to the same host. Clones share one cache, so all sockets that use it share their
+/// measurements.
 ///
 /// There is one entry for each pair of remote IP address (without port) and congestion controller. A connection updates
 /// its entry when all data that it sent is acknowledged, or when it fails:
 ///
-/// * The slow-start threshold, if the connection was in congestion avoidance and was limited by congestion control
-///   for long enough. The entry keeps the mean of the old and the new value.
+/// * The slow-start threshold, if the connection was in congestion avoidance and limited by congestion control for long
+///   enough. The entry keeps the mean of the old and the new value.
 /// * The [saved path](SavedPath), from which Careful Resume (RFC 9959) and cached start begin. Only one connection at a
 ///   time starts from it.
-/// * SRTT and RTTVAR, if there were at least 8 samples. A longer value replaces the old one, a shorter one is weighted
-///   with 1/8.
+/// * SRTT and RTTVAR, if there were at least 8 samples. A larger value replaces the old one; a smaller value enters the
+///   average with a weight of 1/8.
 ///
 /// A new connection starts with the stored slow-start threshold, which ends its first slow start; its initial window is
 /// not enlarged. Until it has its own RTT sample, its retransmission timeout covers the stored SRTT and RTTVAR, within
@@ -40,8 +41,8 @@ impl PathCache {
         self.0.save(Io::now())
     }
 
-    /// Adds the entries of a text that [`save`](Self::save) returned this long ago, replacing existing entries of the
-    /// same paths. Returns the number of entries. If any line is invalid, nothing is added.
+    /// Adds the entries of a text that [`save`](Self::save) returned the given time ago, and replaces existing entries
+    /// of the same paths. Returns the number of entries. If any line is invalid, nothing is added.
     ///
     /// # Errors
     /// Returns the first invalid line and the reason.
@@ -56,8 +57,8 @@ impl PathCache {
         self.0.find(Io::now(), remote, congestion).map(PathMetrics::from_engine)
     }
 
-    /// Stores metrics of the path to `remote` for the congestion controller of this name, as a connection does at its
-    /// end. For applications that know the path from other sources.
+    /// Stores metrics of the path to `remote` for the congestion controller of this name, as a connection does when it
+    /// ends. It is meant for applications that know the path from other sources.
     pub fn seed(&self, remote: IpAddr, congestion: &str, metrics: &PathMetrics) {
         self.0.seed(Io::now(), remote, congestion, &metrics.to_engine());
     }
@@ -74,7 +75,7 @@ impl PathCache {
         self.0.is_empty()
     }
 
-    /// Removes all entries; for applications that know that the network has changed.
+    /// Removes all entries, for applications that detect a change of the network.
     pub fn clear(&self) {
         self.0.clear();
     }
@@ -121,7 +122,7 @@ impl Default for PathCacheConfig {
     }
 }
 
-/// Text that is not a saved [`PathCache`]. The message says what is wrong with the line.
+/// Error for text that is not a saved [`PathCache`]. The message describes the fault of the line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(transparent)]
 pub struct LoadPathCacheError(longhaul_tcp::LoadError);
@@ -146,7 +147,7 @@ pub struct PathMetrics {
     pub rttvar: Duration,
     /// Window and rate that the path delivered.
     pub saved: Option<SavedPath>,
-    /// The path drops packets that are marked as ECN-capable, while others pass.
+    /// Whether the path drops packets that are marked as ECN-capable and forwards others.
     pub drops_ect: bool,
 }
 
@@ -170,8 +171,7 @@ impl PathMetrics {
     }
 }
 
-/// The path that a connection measured, from which a later one can start (saved congestion control parameters of RFC
-/// 9959).
+/// Measurements of a path from which a later connection can start (saved congestion control parameters of RFC 9959).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SavedPath {
@@ -184,7 +184,7 @@ pub struct SavedPath {
 }
 
 impl SavedPath {
-    /// Creates a saved path from what is known of the path. Values out of range are refused when a connection would
+    /// Creates a saved path from known properties of the path. Values out of range are rejected when a connection would
     /// use them.
     #[must_use]
     pub const fn new(window_bytes: u64, bytes_per_second: u64, rtt: Duration) -> Self {

@@ -1,4 +1,4 @@
-//! qlog files of connections, one each: `<id>_<client|server>.sqlog`, with the records of `longhaul-qlog`.
+//! qlog files, one per connection: `<id>_<client|server>.sqlog`, with the records of `longhaul-qlog`.
 //!
 //! A log is an observer of its connection and contains every event. A separate thread writes the files. If the disk is
 //! too slow, records are dropped and counted in `events_dropped`, and sending is never delayed.
@@ -24,7 +24,7 @@ mod writer;
 pub(crate) enum Place {
     /// A directory, for one file per connection.
     Dir(PathBuf),
-    /// A single file, which the first connection takes.
+    /// A single file, which the first connection uses.
     File(Arc<Mutex<Option<PathBuf>>>),
 }
 
@@ -41,7 +41,7 @@ impl Place {
         }
     }
 
-    /// Returns the path of the log of another connection, if it is to be logged.
+    /// Returns the path for the log of another connection, if it will be logged.
     fn take(&self, file_name: &str) -> Option<PathBuf> {
         match self {
             Self::Dir(dir) => Some(dir.join(file_name)),
@@ -55,8 +55,8 @@ impl Place {
 pub(crate) struct Qlog(Log<Records>);
 
 impl Qlog {
-    /// Creates the log of a connection between these addresses, the local one first. It is written once the handshake
-    /// has ended.
+    /// Creates the log of a connection between these addresses, the local one first. Nothing is written before the
+    /// handshake has ended.
     pub(crate) fn new(place: &Place, [local, remote]: [SocketAddr; 2], is_client: bool) -> Option<Self> {
         if !place.is_free() {
             return None;

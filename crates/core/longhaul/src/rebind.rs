@@ -1,10 +1,10 @@
-//! Rebinding an address whose listener is gone while some of its connections remain.
+//! Rebinding of an address whose listener has been dropped while some of its connections remain.
 //!
-//! Kernel TCP allows this with `SO_REUSEADDR`, which tokio sets, because each connection and each listener has a
-//! socket of its own. Here they share one UDP socket, which stays bound until the last connection has ended: up to
-//! a minute after the streams were dropped, if peers keep their ends open. A new listener on the same address
-//! therefore takes over the socket together with the remaining connections. Two UDP sockets on one address
-//! (`SO_REUSEADDR` for UDP) are no solution, because the system delivers all datagrams to only one of them.
+//! Kernel TCP allows this with `SO_REUSEADDR`, which tokio sets, because each connection and each listener has a socket
+//! of its own. Here they share one UDP socket, which stays bound until the last connection has ended: up to a minute
+//! after the streams were dropped, if peers do not close their direction. A new listener on the same address therefore
+//! takes over the socket together with the remaining connections. Two UDP sockets on one address (`SO_REUSEADDR` for
+//! UDP) are no solution, because the system delivers all datagrams to only one of them.
 
 use std::collections::HashMap;
 use std::io;
@@ -16,7 +16,7 @@ use crate::setup::Setup;
 use crate::shared::{Shared, State};
 use crate::sync::Mutex;
 
-/// Sockets that have, or have had, a listener, by local address: all of its shards.
+/// Sockets (all shards) that have or had a listener, by local address.
 static LISTENED: LazyLock<Mutex<HashMap<SocketAddr, Vec<Weak<Shared>>>>> = LazyLock::new(Mutex::default);
 
 /// Number of entries above which those of closed sockets are removed.
@@ -45,7 +45,7 @@ fn is_free(state: &State) -> bool {
     !state.ended && state.fatal.is_none() && !state.endpoint.is_listening()
 }
 
-/// Listens on `addr`, with new sockets or those that an earlier listener has left.
+/// Listens on `addr` with new sockets or with the remaining sockets of an earlier listener.
 pub(crate) fn listen(addr: SocketAddr, setup: Setup) -> io::Result<TcpListener> {
     match UdpSocket::bind(addr) {
         Ok(socket) => TcpListener::over(socket, setup),
@@ -57,7 +57,7 @@ pub(crate) fn listen(addr: SocketAddr, setup: Setup) -> io::Result<TcpListener> 
     }
 }
 
-/// Listens on sockets that an earlier listener has left, as far as they are still free.
+/// Listens on the remaining sockets of an earlier listener that are still free.
 pub(crate) fn take_over(shards: Vec<Arc<Shared>>, setup: Setup) -> io::Result<TcpListener> {
     setup.check()?;
     let mut taken = Vec::new();

@@ -29,7 +29,7 @@ pub(crate) struct Setup {
     pub(crate) udp: UdpBackend,
     /// Number of sockets of a listener or connector; 0 means 1.
     pub(crate) shards: usize,
-    /// The sockets of a former listener, to be taken over instead of opening new ones.
+    /// Sockets of an earlier listener to take over instead of opening new ones.
     pub(crate) takes_over: Vec<Arc<Shared>>,
 }
 
@@ -39,7 +39,7 @@ impl From<Config> for Setup {
     }
 }
 
-/// Settings that each connection of a socket is given, besides those of the engine.
+/// Settings for each connection of a socket, in addition to those of the engine.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Habits {
     pub(crate) linger: Option<Duration>,
@@ -67,7 +67,7 @@ impl Setup {
         Ok(())
     }
 
-    /// Refuses a congestion controller for controlled environments only, unless it has been allowed.
+    /// Rejects a congestion controller for controlled environments only, unless it has been allowed.
     pub(crate) fn check(&self) -> io::Result<()> {
         let congestion = self.congestion();
         if self.config.allow_unsafe || congestion.is_internet_safe() {
@@ -84,7 +84,7 @@ impl Setup {
         Ok(config)
     }
 
-    /// Opens `socket` with an endpoint of its own, as the shard of this number if there are several.
+    /// Opens `socket` with its own endpoint, as the shard with this number if there are several.
     pub(crate) fn open(
         &self,
         socket: UdpSocket,
@@ -99,7 +99,7 @@ impl Setup {
             None => Endpoint::new(config, Io::now()),
             Some((shards, index)) => {
                 config.max_time_wait /= self.shards;
-                // Sockets of a connector have different ports: each has its connection to a peer.
+                // Sockets of a connector have different ports, so each can have a connection to the same peer.
                 let index = (role == Role::Listener).then_some(index);
                 Endpoint::in_group(config, Io::now(), shards.group.clone(), index)
             }
@@ -122,14 +122,15 @@ impl Setup {
     }
 
     /// Returns the settings for each connection, and their TCP settings with the wall clock as the shared clock. If the
-    /// wall clock is stepped later, these connections keep the old time, and act at other moments than newer ones.
+    /// wall clock is stepped later, these connections keep the old time and are not synchronized with newer ones.
     pub(crate) fn split(mut self) -> (Habits, Arc<longhaul_tcp::Config>) {
         self.config.engine.shared_clock = Io::ahead(Io::clocks());
         (self.habits, Arc::new(self.config.engine))
     }
 }
 
-/// Returns the secret key of this process, from the operating system. Without entropy, no socket can be created.
+/// Returns the secret key of this process, from the operating system. If the system provides no entropy, no socket can
+/// be created.
 pub(crate) fn secret() -> io::Result<&'static [u8; 32]> {
     static SECRET: OnceLock<[u8; 32]> = OnceLock::new();
     if let Some(secret) = SECRET.get() {

@@ -28,7 +28,7 @@ impl Shards {
         Arc::new(Self { group, members: OnceLock::new() })
     }
 
-    /// Sets the shards, once all of them exist.
+    /// Sets the shards after all of them have been created.
     pub(crate) fn set_members(&self, members: &[Arc<Shared>]) {
         let _ = self.members.set(members.iter().map(Arc::downgrade).collect());
     }
@@ -40,8 +40,8 @@ impl Shards {
 }
 
 impl Setup {
-    /// Opens the sockets of a listener or connector, of which `first` is bound already, each with an endpoint, without
-    /// starting their drivers. The limits apply to all of them together.
+    /// Opens the sockets of a listener or connector, of which `first` is already bound, each with its own endpoint,
+    /// without starting the drivers. The limits apply to all sockets together.
     pub(crate) fn open_shards(&self, first: UdpSocket, role: Role) -> io::Result<Vec<Arc<Shared>>> {
         self.check()?;
         let sockets = bind_shards(first, self.shards, role)?;
@@ -66,13 +66,13 @@ impl TcpSocket {
     /// addresses and ports. With few peers, some shards may have no connections. The option is set after the first
     /// socket has been bound, so that the address of another listener is refused. Only Linux distributes datagrams this
     /// way; elsewhere, [`TcpListener::shards`](crate::TcpListener::shards) is 1. Another process of the same user that
-    /// binds the address with `SO_REUSEPORT` receives a part of the datagrams.
+    /// binds the address with `SO_REUSEPORT` receives some of the datagrams.
     ///
     /// **Connectors**: the sockets have different ports, and new connections go to them in turn. Each can have one
     /// connection to a given peer address.
     ///
-    /// The further sockets get the interface, TTL, `SO_REUSEADDR` and `IPV6_V6ONLY` of the first one. Other options that
-    /// were set through its descriptor are not copied.
+    /// The additional sockets have the interface, TTL, `SO_REUSEADDR` and `IPV6_V6ONLY` of the first one. Other options
+    /// that were set through its descriptor are not copied.
     ///
     /// # Errors
     /// Fails with `InvalidInput` if the number is not between 1 and 256.
@@ -81,11 +81,11 @@ impl TcpSocket {
     }
 }
 
-/// Binds as many sockets as a listener or connector has shards, and returns all of them with `first`, which must be bound.
-/// Those of a connector have a port each. Those of a listener have the address of `first`; if the system does not distribute
-/// datagrams, that is all.
+/// Binds one socket per shard of a listener or connector, and returns them together with `first`, which must be bound.
+/// Each socket of a connector has its own port. Those of a listener have the address of `first`; if the system does not
+/// distribute datagrams, there is only `first`.
 ///
-/// `first` was bound without `SO_REUSEPORT`, so that the address of another listener is refused as usual.
+/// `first` was bound without `SO_REUSEPORT`, so binding to another listener's address failed as usual.
 fn bind_shards(first: UdpSocket, shards: usize, role: Role) -> io::Result<Vec<UdpSocket>> {
     let mut all = vec![first];
     let mut address = all[0].local_addr()?;

@@ -1,8 +1,8 @@
 //! An endpoint and its socket, shared by the driver task and all handles.
 //!
-//! There is one lock per endpoint. Whoever changes the endpoint's state also sends the resulting segments under this
-//! lock, so that a write is transmitted at once instead of waiting for another task, unless there is more to send than in
-//! one turn. The driver waits for the socket and the timer.
+//! There is one lock per endpoint. The task that changes the endpoint's state also sends the resulting segments under
+//! this lock. A write is thus transmitted at once instead of waiting for another task, unless there is more to send
+//! than fits in one turn. The driver waits for the socket and the timer.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -31,10 +31,10 @@ mod transmit;
 use receive::Forwarded;
 pub(crate) use transmit::{BATCHES_PER_TURN, BYTES_PER_TURN, Turn};
 
-/// Maximum number of send turns when the runtime shuts down, for each call, in addition to those for resets.
+/// Maximum number of send turns when the runtime shuts down, per call, in addition to those for resets.
 const LAST_TURNS: usize = 1024;
-/// Maximum number of pauses until the socket accepts further resets, and their length: the end of a runtime takes one
-/// second longer at most.
+/// Maximum number of pauses until the socket accepts further resets, and their length: they delay the shutdown of a
+/// runtime by at most one second.
 const LAST_PAUSES: u32 = 1000;
 const LAST_PAUSE: std::time::Duration = std::time::Duration::from_millis(1);
 
@@ -44,10 +44,10 @@ pub(crate) struct Shared {
     pub(crate) local: SocketAddr,
     /// The runtime that runs the driver.
     pub(crate) runtime: tokio::runtime::Id,
-    /// Whether the socket is bound to the unspecified address; answers are then sent from the address that the peer
-    /// used.
+    /// Whether the socket is bound to the unspecified address; responses are then sent from the address to which the
+    /// peer sent.
     wildcard: bool,
-    /// The shards of the listener that the socket was opened for, if there are several.
+    /// The shards of the listener for which the socket was opened, if there are several.
     shards: Option<Arc<Shards>>,
 }
 
@@ -57,7 +57,7 @@ pub(crate) struct State {
     /// The accept queue of the listener, and the number of this shard in it.
     pub(crate) accepting: Option<(Arc<AcceptQueue>, u32)>,
     forwarded: Vec<Forwarded>,
-    /// Whether an event has been collected after which applications often write at once.
+    /// Whether an event was collected after which applications often write immediately.
     reply_expected: bool,
     driver: Option<Waker>,
     batch: Batch,
@@ -68,30 +68,30 @@ pub(crate) struct State {
     is_behind: bool,
     /// Bytes sent since the driver's last turn began.
     pub(crate) sent: usize,
-    /// The last connection whose writer has left data to the driver, and is about to have a turn too.
+    /// Last connection whose writer left data for the driver and is also about to run.
     pub(crate) busy: Option<ConnId>,
-    /// Earliest time of the next send, after the kernel had no memory.
+    /// Earliest time of the next send after the kernel had no memory.
     resume_at: Option<Time>,
     pub(crate) read_at: Option<Time>,
     /// When the socket closes although connections are in TIME-WAIT.
     pub(crate) lingers_until: Option<Time>,
     armed: Option<Time>,
-    /// Handles held by the application: streams, listeners and connectors.
+    /// Number of handles held by the application: streams, listeners and connectors.
     pub(crate) handles: usize,
     pub(crate) fatal: Option<io::ErrorKind>,
-    /// Whether the driver has ended or is about to end, so that the socket is no longer served.
+    /// Whether the driver has ended or is about to end, in which case the socket is no longer served.
     pub(crate) ended: bool,
     pub(crate) stats: SocketInfo,
-    /// Number of messages for a connection of another shard.
+    /// Number of received messages for connections of other shards.
     pub(crate) forwarded_messages: u64,
     #[cfg(test)]
     pub(crate) batches: usize,
-    /// Errors of the next send calls, the last one first.
+    /// Injected errors of the next send calls, in reverse order.
     #[cfg(test)]
     pub(crate) faults: Vec<io::Error>,
     kernel_drops_seen: u32,
     pub(crate) captures: Vec<SharedCapture>,
-    /// Declared after the endpoint and the captures, so that they have ended when it waits for them.
+    /// Declared after the endpoint and the captures, so that it waits for the disk after these have been dropped.
     pub(crate) disk: Option<WaitForDisk>,
     /// Tasks that wait for the last connection to end.
     pub(crate) idle: WakerSet,
@@ -107,12 +107,12 @@ pub(crate) struct State {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Receiving {
-    /// Not at all: a pause is in force.
+    /// Not at all, because of a pause.
     Paused,
-    /// When the runtime has reported the socket as readable.
+    /// When the runtime reports the socket as readable.
     WhenReady,
-    /// At once: so much has been sent that ACKs are expected. A runtime with one thread asks the kernel for readiness
-    /// only after 61 turns of its tasks, or when all of them wait.
+    /// At once, because enough has been sent for ACKs to be expected. A single-threaded runtime asks the kernel for
+    /// readiness only after 61 task polls or when all tasks are waiting.
     AtOnce,
 }
 
@@ -159,7 +159,7 @@ impl Shared {
             client: None,
             roaming: None,
         };
-        // A connector tells its peers apart by their addresses alone, because the system chooses the local address.
+        // A connector identifies its peers only by their addresses, because the system chooses the local address.
         let wildcard = local.ip().is_unspecified() && !io.role.is_client();
         let runtime = tokio::runtime::Handle::current().id();
         Arc::new(Self { state: Mutex::new(state), io, local, runtime, wildcard, shards })
@@ -169,18 +169,18 @@ impl Shared {
         self.state.lock()
     }
 
-    /// Locks the state, unless the socket has failed.
+    /// Locks the state, or fails if the socket has failed.
     pub(crate) fn lock_alive(&self) -> io::Result<MutexGuard<'_, State>> {
         let state = self.lock();
         state.fatal.map_or(Ok(state), |kind| Err(kind.into()))
     }
 
-    /// Locks the state, unless that would have to wait.
+    /// Locks the state if this is possible without waiting.
     pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, State>> {
         self.state.try_lock()
     }
 
-    /// Runs `act` on a connection, sends the resulting segments, and wakes the tasks concerned.
+    /// Runs `act` on a connection, sends the resulting segments, and wakes the affected tasks.
     pub(crate) fn drive<R>(&self, id: ConnId, act: impl FnOnce(&mut Connection, &mut Waiters) -> R) -> Option<R> {
         let mut state = self.lock();
         let now = Io::now();
@@ -197,13 +197,14 @@ impl Shared {
         state.endpoint.connection(id).map(|connection| look(connection, waiters))
     }
 
-    /// Ends a call that has changed something: sends, sets the timer, releases the lock, and wakes tasks.
+    /// Completes a call that has changed the state: sends, sets the timer, releases the lock, and wakes tasks.
     pub(crate) fn settle(&self, state: MutexGuard<'_, State>, now: Time) {
         self.settle_except(state, now, None);
     }
 
-    /// Ends a call that may be followed by another write to `writer` at once. If less than a full batch of its data is
-    /// left to send, the driver sends it after the caller has yielded, together with what was written until then.
+    /// Completes a call that may be followed by another write to `writer` immediately. If less than a full batch of its
+    /// data remains to be sent, the driver sends it after the caller has yielded, together with data written in the
+    /// meantime.
     pub(crate) fn settle_except(&self, mut state: MutexGuard<'_, State>, now: Time, writer: Option<ConnId>) {
         let waits = state.is_behind && driver_follows();
         let turn = if waits { Turn::More } else { state.transmit(self, now, writer) };
@@ -220,8 +221,8 @@ impl Shared {
         State::wake(state);
     }
 
-    /// Ends a call that is likely to be followed by similar ones at once: the driver sends after the caller has
-    /// yielded.
+    /// Completes a call that is likely to be followed by similar ones immediately: the driver sends after the caller
+    /// has yielded.
     pub(crate) fn settle_later(&self, mut state: MutexGuard<'_, State>) {
         state.wake_driver();
         state.finish();
@@ -294,12 +295,12 @@ impl State {
         }
     }
 
-    /// Returns whether the driver may end: no handle, no connection and no unsent batch is left.
+    /// Returns whether the driver may end: there is no handle, connection or unsent batch left.
     pub(crate) fn is_over(&self) -> bool {
         self.fatal.is_some() || (self.handles == 0 && self.endpoint.is_empty() && self.stuck.is_none())
     }
 
-    /// Ends the endpoint, unless it has come back into use. Returns whether it has ended.
+    /// Ends the endpoint unless it is in use again. Returns whether it has ended.
     pub(crate) fn end(&mut self) -> bool {
         self.ended = self.is_over();
         self.ended
@@ -318,7 +319,7 @@ impl State {
         if self.fatal.is_none() {
             self.busy = None;
             let mut pauses = LAST_PAUSES;
-            // The resets discard what is queued: what may be sent goes first.
+            // The resets discard queued data, so data that may be sent is sent first.
             self.transmit_last(shared, now, &mut pauses);
             self.endpoint.abandon(now);
             self.transmit_last(shared, now, &mut pauses);
@@ -329,9 +330,9 @@ impl State {
         self.wake_everybody();
     }
 
-    /// Sends what there is to send when the runtime shuts down. Waits for the socket as long as `pauses` are left.
+    /// Sends the remaining data when the runtime shuts down. Waits for the socket for at most `pauses` pauses.
     fn transmit_last(&mut self, shared: &Shared, now: Time, pauses: &mut u32) {
-        // Each connection has one batch to send, its RST, apart from those that have ended their streams.
+        // Each connection has one batch to send, its RST, except for those that have ended their streams.
         let turns = LAST_TURNS + self.endpoint.len() / BATCHES_PER_TURN;
         for _ in 0..turns {
             self.sent = 0;
@@ -349,7 +350,7 @@ impl State {
         }
     }
 
-    /// Fetches errors reported on the path and passes them to the endpoint. Returns whether there were any.
+    /// Fetches errors reported for the path and passes them to the endpoint. Returns whether there were any.
     pub(crate) fn fetch_errors(&mut self, shared: &Shared, now: Time) -> bool {
         shared.io.take_errors(&mut |destination, error| self.on_host_error(now, destination, error))
     }
@@ -371,7 +372,7 @@ impl State {
         self.wake_driver();
     }
 
-    /// Sets the timer if it would fire too late. A timer that fires too early does no harm.
+    /// Sets the timer if it would fire too late. A timer that fires too early is harmless.
     pub(crate) fn arm(&mut self, shared: &Shared) {
         let look_at = self.roaming.as_ref().and_then(|roaming| roaming.look_at);
         let times = [self.endpoint.poll_timeout(), self.resume_at, self.read_at, self.lingers_until, look_at];
@@ -420,8 +421,8 @@ impl State {
         }
     }
 
-    /// Returns whether the application is likely to write as soon as it hears of this event: a client's request when it
-    /// is connected, or its own FIN after the peer's.
+    /// Returns whether the application is likely to write as soon as it is notified of this event: a client's request
+    /// when it is connected, or its own FIN after the peer's.
     fn expects_reply(&self, id: ConnId, event: Event) -> bool {
         match event {
             Event::Connected => true,
@@ -432,7 +433,7 @@ impl State {
         }
     }
 
-    /// Removes the waiters of a dropped handle, because its slot may be given to another connection.
+    /// Removes the waiters of a dropped handle, because its slot may be reused for another connection.
     pub(crate) fn forget_waiters(&mut self, id: ConnId) {
         let mut waiters = std::mem::take(slot(&mut self.waiters, id));
         // A waker may own its task, which may own a handle: it must not be dropped while the lock is held.
@@ -451,9 +452,10 @@ impl State {
     }
 }
 
-/// Requested size of each of a socket's buffers in bytes. It covers scheduling delays; it does not limit the window.
+/// Requested size of each of a socket's buffers in bytes. The size covers scheduling delays and does not limit the
+/// window.
 const SOCKET_BUFFER: usize = 4 << 20;
-/// Smaller buffers overflow in a burst of one scheduling delay at 1 Gb/s.
+/// Minimum size without a warning. Smaller buffers overflow within one scheduling delay at 1 Gb/s.
 const ENOUGH: usize = 1 << 20;
 
 /// Sets the socket's buffers, reads back the granted sizes, and warns once per process if they are too small.

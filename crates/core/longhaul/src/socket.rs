@@ -25,8 +25,9 @@ use crate::sync::{Mutex, MutexGuard};
 /// the settings for the TCP that the socket carries. A listener's settings apply to every connection that it accepts.
 ///
 /// [`config`](Self::config) has all settings of connections. The methods here are for the socket itself: its address,
-/// options and captures, and the limits and shards of a listener or connector. The methods of tokio's `TcpSocket` exist, too,
-/// under the same names; those for the buffers, keep-alive and the Nagle algorithm change the settings in `config`.
+/// options and captures, and the limits and shards of a listener or connector. The methods of tokio's `TcpSocket` also
+/// exist under the same names; those for the buffers, keep-alive and the Nagle algorithm change the settings in
+/// `config`.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -56,7 +57,7 @@ impl TcpSocket {
         Self::new(Domain::IPV4, (Ipv4Addr::UNSPECIFIED, 0).into())
     }
 
-    /// Creates a socket for IPv6. It serves IPv4, too, if the system's IPv6 sockets are dual-stack by default.
+    /// Creates a socket for IPv6. It also serves IPv4 if the system's IPv6 sockets are dual-stack by default.
     ///
     /// # Errors
     /// Fails with the system's error if no socket can be created.
@@ -96,8 +97,8 @@ impl TcpSocket {
         self.setup().udp = backend;
     }
 
-    /// Sets the limit in bytes of data that waits for transmission or acknowledgment. This is the stream's send
-    /// buffer, like `SO_SNDBUF` of kernel TCP. The buffer of the UDP socket is chosen automatically.
+    /// Sets the limit in bytes on data that is unsent or unacknowledged. This is the stream's send buffer, like
+    /// `SO_SNDBUF` of kernel TCP. The buffer of the UDP socket is chosen automatically.
     ///
     /// # Errors
     /// Fails with `InvalidInput` if the size is zero.
@@ -130,7 +131,7 @@ impl TcpSocket {
         Ok(u32::try_from(self.setup().config.engine.recv_buffer).unwrap_or(u32::MAX))
     }
 
-    /// Enables keep-alive probes, sent to an idle peer after two hours as by kernel TCP. For other times, use
+    /// Enables keep-alive probes, which are sent after two idle hours, as in kernel TCP. For other times, use
     /// [`Config::keep_alive`]: NATs expire idle UDP flows after some 30 s to 5 min.
     #[doc = errors!(never)]
     pub fn set_keepalive(&self, keepalive: bool) -> io::Result<()> {
@@ -144,7 +145,8 @@ impl TcpSocket {
         Ok(self.setup().config.engine.keep_alive.is_some())
     }
 
-    /// Disables the Nagle algorithm: small writes are sent at once and not gathered while another one is in flight.
+    /// Disables the Nagle algorithm: small writes are sent at once instead of being gathered while another one is in
+    /// flight.
     #[doc = errors!(never)]
     pub fn set_nodelay(&self, nodelay: bool) -> io::Result<()> {
         self.setup().config.nodelay(nodelay);
@@ -176,9 +178,9 @@ impl TcpSocket {
         Ok(self.setup().habits.linger)
     }
 
-    /// Sets `SO_REUSEADDR` on the UDP socket. Listeners of kernel TCP set it because of connections in TIME-WAIT;
-    /// here such connections hold the port for at most one second. For UDP the option does more: another socket of
-    /// this host that sets it, too, can be bound to the same address and receive this socket's datagrams.
+    /// Sets `SO_REUSEADDR` on the UDP socket. Listeners of kernel TCP set it because of connections in TIME-WAIT; here
+    /// such connections hold the port for at most one second. For UDP the option does more: another socket of this host
+    /// that also sets it can be bound to the same address and receive this socket's datagrams.
     #[doc = errors!(system)]
     pub fn set_reuseaddr(&self, reuseaddr: bool) -> io::Result<()> {
         self.udp.set_reuse_address(reuseaddr)
@@ -257,9 +259,10 @@ impl TcpSocket {
     /// is complete when the stream, or the listener and all its streams, have been closed and the driver task has
     /// ended.
     ///
-    /// A separate thread writes the file. If the disk is too slow, packets are omitted, and a warning tells how many. If it
-    /// is full, the capture ends with a warning. In both cases, the connection is not affected. When the socket is closed,
-    /// it waits at most a few seconds for the thread, so that the capture of a program that exits is complete.
+    /// A separate thread writes the file. If the disk is too slow, packets are omitted, and a warning states how many.
+    /// If it is full, the capture ends with a warning. In both cases, the connection is not affected. When the socket
+    /// is closed, it waits at most a few seconds for the thread, so that the capture of a program that exits is
+    /// complete.
     ///
     /// # Errors
     /// Fails if the file cannot be created.
@@ -268,15 +271,15 @@ impl TcpSocket {
         Ok(())
     }
 
-    /// Writes to the same capture as `other`, which tries another address of the same peer, for instance.
+    /// Writes to the same capture as `other`, for instance a socket that tries another address of the same peer.
     pub fn share_pcap(&self, other: &Self) {
         let capture = other.setup().capture.clone();
         self.setup().capture = capture;
     }
 
     /// Writes one qlog file per connection to this directory, which is created if necessary. The log contains every
-    /// segment and every change of the congestion window, the RTT, loss recovery and other metrics, from the first SYN
-    /// on. An attempt of a peer that does not complete its handshake leaves no file.
+    /// segment and every change of the congestion window, the RTT, loss recovery and other metrics, from the first SYN.
+    /// A peer that does not complete its handshake leaves no file.
     ///
     /// A separate thread writes the files. If the disk is too slow or fails, records are lost but the connection is
     /// not affected. When the socket is closed, it waits at most a few seconds for the thread, so that the log of a
@@ -293,9 +296,9 @@ impl TcpSocket {
         self.setup().habits.qlog = Some(Place::file(file.as_ref().to_owned()));
     }
 
-    /// Binds to a local address. If the last listener of this runtime on the address is gone but some of its
-    /// connections remain, the address can be bound again in order to [`listen`](Self::listen). The new listener then
-    /// takes over the old UDP socket with its options.
+    /// Binds to a local address. If the last listener of this runtime on the address has been dropped but some of its
+    /// connections remain, the address can be bound again for [`listen`](Self::listen). The new listener then takes
+    /// over the old UDP socket with its options.
     ///
     /// # Errors
     /// Fails with the system's error, such as `AddrInUse`.

@@ -24,7 +24,7 @@ use crate::info::TcpInfo;
 use crate::io::{Io, canonical};
 use crate::waiters::Wait;
 
-/// How long [`TcpStream::close`] waits for the peer to close its side.
+/// Maximum time for which [`TcpStream::close`] waits for the peer to close its direction.
 const LAST_ACK_PATIENCE: Duration = Duration::from_millis(500);
 /// Maximum number of bytes that one read moves without a copy under the endpoint's lock.
 const MOVE_LIMIT: usize = 1 << 20;
@@ -43,9 +43,9 @@ pub(crate) mod split;
 ///
 /// * `shutdown()` (of `AsyncWriteExt`) queues a FIN after the data written so far and returns. The peer can still
 ///   send. Further calls have no effect.
-/// * [`close`](Self::close) does the same and waits until the peer's TCP has acknowledged everything, and then for the
-///   peer's end, at most 500 ms.
-/// * Dropping the stream is like `shutdown`, except that nothing can be read any more. The runtime still sends the
+/// * [`close`](Self::close) does the same and waits until the peer's TCP has acknowledged everything, and then at most
+///   500 ms for the peer to end its direction.
+/// * Dropping the stream is like `shutdown`, except that nothing can be read afterwards. The runtime still sends the
 ///   data written, as long as the runtime exists. If received data was not read, or more arrives later, the peer is
 ///   reset to tell it that the data was lost.
 /// * [`abort`](Self::abort) ends the connection at once and discards queued data. So does dropping the stream after
@@ -56,9 +56,9 @@ pub(crate) mod split;
 ///
 /// # Vanished peers
 ///
-/// A peer that was powered off or cut off sends nothing. A stream that only reads then waits forever, and one that
-/// writes fails after about 15 minutes. To detect this earlier, set both a keep-alive ([`Config::keep_alive`]) and a user
-/// timeout ([`Config::user_timeout`], or [`set_user_timeout`](Self::set_user_timeout) later).
+/// A peer that is powered off or disconnected sends nothing. A stream that only reads then waits forever, and one that
+/// writes fails after about 15 minutes. To detect this earlier, set both a keep-alive ([`Config::keep_alive`]) and a
+/// user timeout ([`Config::user_timeout`], or [`set_user_timeout`](Self::set_user_timeout) later).
 ///
 /// # Cancel safety
 ///
@@ -102,7 +102,7 @@ impl TcpStream {
     /// Cancel safety: the same as [`connect`](Self::connect).
     ///
     /// # Errors
-    /// The same as [`connect`](Self::connect), and `InvalidInput` for a congestion controller that must be allowed
+    /// The errors of [`connect`](Self::connect), and `InvalidInput` for a congestion controller that must be allowed
     /// first ([`Config::allow_unsafe_congestion`]).
     pub async fn connect_with(addr: impl ToSocketAddrs, config: &Config) -> io::Result<Self> {
         let addresses = tokio::net::lookup_host(addr).await?;
@@ -152,12 +152,12 @@ impl TcpStream {
     /// when buffers are dropped after their acknowledgment: the methods of `data` and the destructors of
     /// [owners](Bytes::from_owner) must not use the socket's streams.
     ///
-    /// Cancel safety: this method is not cancel safe; part of the data may have been written. To keep track of the
-    /// rest, use [`poll_write_bytes`](Self::poll_write_bytes), or [`try_write_bytes`](Self::try_write_bytes) after
+    /// Cancel safety: this method is not cancel safe, because part of the data may have been written. To keep track of
+    /// the rest, use [`poll_write_bytes`](Self::poll_write_bytes), or [`try_write_bytes`](Self::try_write_bytes) after
     /// [`writable`](Self::writable).
     ///
     /// # Errors
-    /// The same as `write_all` of `AsyncWriteExt`.
+    /// The errors of `write_all` of `AsyncWriteExt`.
     pub async fn write_bytes(&mut self, mut data: impl Buf) -> io::Result<()> {
         while data.has_remaining() {
             poll_fn(|cx| self.poll_write_bytes(cx, &mut data)).await?;
@@ -169,19 +169,19 @@ impl TcpStream {
     /// does. Ready with the number of bytes taken.
     ///
     /// # Errors
-    /// The same as `poll_write`.
+    /// The errors of `poll_write`.
     pub fn poll_write_bytes(&mut self, cx: &mut Context<'_>, data: &mut impl Buf) -> Poll<io::Result<usize>> {
         self.handle.poll(cx, Wait::Write, |connection| connection.writer().write_bytes(data))
     }
 
-    /// Reads up to `max` bytes without copying them. An empty result means the end of the stream. One call returns data
-    /// that arrived in one piece, which is often one segment; [`read_chunks`](Self::read_chunks) reads many at once. As
-    /// long as any part of the result is kept, its whole receive buffer of 64 KiB cannot be reused.
+    /// Reads up to `max` bytes without copying them. An empty result means the end of the stream. One call returns one
+    /// contiguous piece of data, often one segment; [`read_chunks`](Self::read_chunks) reads many at once. As long as
+    /// any part of the result is kept, its whole receive buffer of 64 KiB cannot be reused.
     ///
     /// Cancel safety: this method is cancel safe.
     ///
     /// # Errors
-    /// The same as `read` of `AsyncReadExt`.
+    /// The errors of `read` of `AsyncReadExt`.
     pub async fn read_bytes(&mut self, max: usize) -> io::Result<Bytes> {
         poll_fn(|cx| self.poll_read_bytes(cx, max)).await
     }
@@ -189,12 +189,12 @@ impl TcpStream {
     /// Ready with up to `max` bytes, as [`read_bytes`](Self::read_bytes) returns them.
     ///
     /// # Errors
-    /// The same as `poll_read`.
+    /// The errors of `poll_read`.
     pub fn poll_read_bytes(&mut self, cx: &mut Context<'_>, max: usize) -> Poll<io::Result<Bytes>> {
         self.handle.poll(cx, Wait::Read, |connection| connection.read(max))
     }
 
-    /// Reads up to `max` bytes without copying them, at most 1 MiB: moves what has arrived to the end of `chunks`, and
+    /// Reads up to `max` bytes without copying them, at most 1 MiB: moves the available data to the end of `chunks` and
     /// returns its length. Zero means the end of the stream, unless `max` is zero. At high rates, this takes much less
     /// CPU time than one call of [`read_bytes`](Self::read_bytes) per piece, and less than a plain read.
     ///
@@ -219,7 +219,7 @@ impl TcpStream {
     /// Cancel safety: this method is cancel safe.
     ///
     /// # Errors
-    /// The same as `read` of `AsyncReadExt`.
+    /// The errors of `read` of `AsyncReadExt`.
     pub async fn read_chunks(&mut self, chunks: &mut Chunks, max: usize) -> io::Result<usize> {
         poll_fn(|cx| self.poll_read_chunks(cx, chunks, max)).await
     }
@@ -227,7 +227,7 @@ impl TcpStream {
     /// Ready with the number of bytes that have been moved to `chunks`, as by [`read_chunks`](Self::read_chunks).
     ///
     /// # Errors
-    /// The same as `poll_read`.
+    /// The errors of `poll_read`.
     pub fn poll_read_chunks(
         &mut self,
         cx: &mut Context<'_>,
@@ -244,8 +244,7 @@ impl TcpStream {
         let _ = self.handle.drive(Connection::abort);
     }
 
-    /// Waits until both directions have ended in order, or the connection has failed. It does not end either
-    /// direction.
+    /// Waits until both directions have ended normally or the connection has failed. It does not end either direction.
     ///
     /// Cancel safety: this method is cancel safe.
     ///
@@ -257,9 +256,9 @@ impl TcpStream {
     }
 
     /// Ends our direction of the stream and waits until the peer's TCP has acknowledged all data, which is then
-    /// available to the peer's application. If the peer ends its direction within 500 ms, that is acknowledged, too,
-    /// so that the process may exit without leaving the peer unanswered. Data that the peer still sends is not waited
-    /// for; to read it, call `shutdown` and read to the end first. An earlier `shutdown` does no harm.
+    /// available to the peer's application. If the peer ends its direction within 500 ms, its FIN is also acknowledged,
+    /// so the process may exit without leaving the peer waiting. It does not wait for data that the peer still sends;
+    /// to read that data, call `shutdown` and read to the end first. An earlier `shutdown` is harmless.
     ///
     /// Cancel safety: if the future is dropped, the connection is ended as if the stream had been dropped.
     ///
@@ -269,14 +268,14 @@ impl TcpStream {
         let ended = self.handle.end_stream();
         let is_finished = |connection: &mut Connection| {
             match (connection.status().is_finished(), connection.status().error()) {
-                // Success is reported even if the connection has failed since.
+                // Success is reported even if the connection has failed since then.
                 (true, _) => Ok(()),
                 (false, Some(error)) => Err(Blocked::Failed(error)),
                 (false, None) => Err(Blocked::WouldBlock),
             }
         };
         let finished = poll_fn(|cx| self.handle.poll(cx, Wait::State, is_finished)).await;
-        // Acknowledged data stays acknowledged, even if the connection has failed since.
+        // Acknowledged data remains acknowledged even if the connection has failed since then.
         finished.or(ended)?;
         let _ = tokio::time::timeout(LAST_ACK_PATIENCE, self.closed()).await;
         Ok(())

@@ -13,17 +13,17 @@ pub(crate) fn key() -> Key {
 
 #[derive(Debug, Default)]
 pub(crate) struct WakerSet {
-    /// The task that polled last, as tokio's types keep it.
+    /// The task that polled last, as in tokio's types.
     polling: Option<Waker>,
-    /// Futures that can wait at the same time, such as those of `readable()`, the oldest first. Each is removed when it is
-    /// dropped. Boxed, because it is rarely used and idle connections are many.
+    /// Futures that can wait at the same time, such as those of `readable()`, the oldest first. Each is removed when it
+    /// is dropped. Boxed, because it is rarely used and there may be many idle connections.
     #[expect(clippy::box_collection, reason = "an empty one takes a word instead of three")]
     futures: Option<Box<Vec<(Key, Waker)>>>,
 }
 
 impl WakerSet {
-    /// Registers the task that polls, in place of the one that polled before, whose waker is returned: it may own the task,
-    /// and must not be dropped while a lock is held.
+    /// Registers the polling task in place of the previous one. Returns the waker of the previous task, which may own
+    /// that task and must not be dropped while a lock is held.
     #[must_use]
     pub(crate) fn register(&mut self, cx: &Context<'_>) -> Option<Waker> {
         match &self.polling {
@@ -46,7 +46,7 @@ impl WakerSet {
         }
     }
 
-    /// Removes a future, and returns its waker, unless it has been woken.
+    /// Removes a future and returns its waker, unless it has been woken.
     pub(crate) fn forget(&mut self, key: Key) -> Option<Waker> {
         let futures = self.futures.as_mut()?;
         let at = futures.iter().position(|(known, _)| *known == key)?;
@@ -57,7 +57,7 @@ impl WakerSet {
         Some(waker)
     }
 
-    /// Moves the wakers of the task that polls and of the oldest future to `out`.
+    /// Moves the wakers of the polling task and of the oldest future to `out`.
     pub(crate) fn take_one(&mut self, out: &mut Vec<Waker>) {
         out.extend(self.polling.take());
         if let Some(futures) = self.futures.as_mut().filter(|futures| !futures.is_empty()) {
@@ -113,7 +113,7 @@ impl Waiters {
         }
     }
 
-    /// Removes a future from all sets, and returns its wakers.
+    /// Removes a future from all sets and returns its wakers.
     pub(crate) fn forget(&mut self, key: Key) -> [Option<Waker>; 3] {
         let (write, state) =
             self.others.as_mut().map_or((None, None), |others| (others.write.forget(key), others.state.forget(key)));

@@ -18,9 +18,9 @@ use crate::start::{Role, Start};
 /// Log of a connection at one of its endpoints.
 ///
 /// The log is an [`Observer`], which the caller installs on the connection. The log ends with the connection, or by
-/// [`end`](Self::end). It begins the sink ([`Sink::begin`]) when the handshake has succeeded or failed, because the
-/// name of the log consists of both initial sequence numbers. A server's log whose handshake fails is never begun, so
-/// that SYNs from forged addresses leave no logs.
+/// [`end`](Self::end). It calls [`Sink::begin`] when the handshake has succeeded or failed, because the name of the log
+/// consists of both initial sequence numbers. The log of a server whose handshake fails is never begun, so SYNs from
+/// forged addresses leave no logs.
 ///
 /// If the sink drops records, the log counts them in `events_dropped` once the sink has room again, and repeats all
 /// values that a reader has missed.
@@ -111,8 +111,8 @@ impl<S: Sink> Log<S> {
         self.progress == Progress::Ended
     }
 
-    /// Ends the log, unless it has ended already. The connection need not have ended. Nothing is written if the
-    /// handshake is still in progress.
+    /// Ends the log unless it has already ended. The connection may still be open. Nothing is written if the handshake
+    /// is still in progress.
     pub fn end(&mut self) {
         if std::mem::replace(&mut self.progress, Progress::Ended) != Progress::Begun {
             return;
@@ -249,7 +249,7 @@ impl<S: Sink> Log<S> {
         );
     }
 
-    /// Logs an event, and before it the values missed because of earlier drops. Returns whether the event was logged.
+    /// Logs an event, after the values that were missed because of earlier drops. Returns whether the event was logged.
     /// Logged times never decrease.
     fn write(&mut self, now: Time, name: &'static str, data: impl Serialize) -> bool {
         if self.is_behind
@@ -280,7 +280,7 @@ impl<S: Sink> Log<S> {
         written
     }
 
-    /// Logs an event that does not change the values of the log.
+    /// Logs an event that does not change any logged values.
     fn rare(&mut self, now: Time, event: &ConnectionEvent<'_>) {
         let (name, data) = match event {
             ConnectionEvent::DataAcked { cumulative, delivered } => {
@@ -307,7 +307,7 @@ impl<S: Sink> Log<S> {
             }
             ConnectionEvent::HostError(error) => ("host_error", json!({ "error": error.name() })),
             ConnectionEvent::Released => ("connection_released", json!({})),
-            // Phases are part of the metrics.
+            // Phase changes are logged with the metrics.
             _ => return,
         };
         self.write(now, name, data);

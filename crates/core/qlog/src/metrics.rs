@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::log::millis;
 
-/// Declares the metrics: name in the log, type, and value of the engine's.
+/// Declares the metrics with their name in the log, type, and value in the engine.
 macro_rules! metrics {
     ($engine:ident; $($name:ident: $type:ty = $value:expr;)*) => {
         /// Data of `recovery_metrics_updated`. Fields that have not changed or are unknown are omitted.

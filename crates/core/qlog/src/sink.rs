@@ -52,7 +52,7 @@ pub struct Sequence<W> {
     out: Option<W>,
     error: Option<io::Error>,
     has_begun: bool,
-    /// All records until [`Sink::begin`] is called; afterwards, a buffer for one record.
+    /// All records before [`Sink::begin`] is called; after that, a buffer for one record.
     records: Vec<u8>,
 }
 
@@ -71,7 +71,7 @@ impl<W: Write> Sequence<W> {
     /// Ends the sequence and returns the output. If [`Sink::begin`] was never called, no record is written.
     ///
     /// # Errors
-    /// Returns the first write error, or an error if the sequence has ended already.
+    /// Returns the first write error, or an error if the sequence has already ended.
     pub fn finish(&mut self) -> io::Result<W> {
         let mut out = self.out.take().ok_or_else(|| io::Error::other("the sequence has already ended"))?;
         match self.error.take() {

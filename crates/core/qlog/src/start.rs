@@ -50,7 +50,7 @@ pub struct Start {
     pub local: SocketAddr,
     /// Remote address.
     pub remote: SocketAddr,
-    /// Numbers of segments sent and received before the log started.
+    /// Number of segments sent and received before the log started.
     pub segments_before: [u64; 2],
     /// Time at which the log starts.
     pub at: Time,

@@ -1,32 +1,32 @@
-//! Receive moderation: pauses in reading a socket on which data streams in, so that one wake-up serves several
+//! Receive moderation: pauses in reading a socket with a continuous stream of data, so that one wake-up serves several
 //! datagrams (`docs/decisions/0049-moderation.md`).
 
 use longhaul_units::{Span, Time};
 
 /// Shorter pauses are not worth their system calls.
 const MIN_PAUSE: Span = Span::from_micros(25);
-/// Longest short pause: one that may be more than a 64th of the round-trip time, while the sender does not wait for it.
+/// Maximum short pause. A short pause may exceed a 64th of the round-trip time if the sender does not wait for its end.
 const SHORT: Span = Span::from_micros(50);
-/// By this, the limit of short pauses grows with each measurement, so that a stream is not paused for its first 1.6 ms.
+/// Increment of the limit of short pauses per measurement, so that a stream is not paused for its first 1.6 ms.
 const STEP: Span = Span::from_nanos(800);
-/// Messages that must be expected during a pause.
+/// Minimum number of messages expected during a pause.
 const MIN_MESSAGES: u64 = 3;
-/// Part of the receive buffer that a pause may fill with data. The kernel counts up to three times the length of a
-/// datagram, and the driver may run late.
+/// Fraction of the receive buffer that a pause may fill with data. The kernel counts up to three times the length of a
+/// datagram, and the driver may be scheduled late.
 const BUFFER_PART: usize = 8;
-/// Length that a shorter datagram counts as: the kernel counts 768 bytes at least.
+/// Minimum length that a datagram counts as: the kernel counts at least 768 bytes.
 const MIN_LEN: usize = 256;
 
-/// Decides when to pause, by the rate of what arrives.
+/// Decides when to pause, based on the arrival rate.
 #[derive(Debug)]
 pub(super) struct Moderation {
     /// Data in bytes that may wait in the receive buffer.
     room: u64,
-    /// Start of the present measurement; messages and bytes received since then.
+    /// Start of the current measurement, and the messages and bytes received since then.
     since: Time,
     messages: u64,
     bytes: u64,
-    /// When the last message since the last decision arrived, if there was any.
+    /// Arrival time of the newest message since the last decision, if there was one.
     newest: Option<Time>,
     /// Length of the pause before this measurement.
     last: Option<Span>,
@@ -35,21 +35,21 @@ pub(super) struct Moderation {
 }
 
 impl Moderation {
-    /// `buffer` is the size of the socket's receive buffer in bytes.
+    /// Creates the state; `buffer` is the size of the socket's receive buffer in bytes.
     pub(super) fn new(buffer: usize) -> Self {
         let room = (buffer / BUFFER_PART) as u64;
         Self { room, since: Time::ZERO, messages: 0, bytes: 0, newest: None, last: None, short: Span::ZERO }
     }
 
-    /// Records a message of `len` bytes that arrived at `at`, and consists of datagrams of `stride` bytes.
+    /// Records a message of `len` bytes that arrived at `at` and consists of datagrams of `stride` bytes.
     pub(super) fn note(&mut self, at: Time, len: usize, stride: usize) {
         self.messages += 1;
         self.bytes += len.max(len.div_ceil(stride.max(1)) * MIN_LEN) as u64;
         self.newest = Some(at);
     }
 
-    /// Called when the socket has been emptied; `patience` is a small part of the round-trip time, or zero if there
-    /// shall be no pause. Returns the end of the pause that begins, if there is one.
+    /// Called when the socket has been emptied; `patience` is a small fraction of the round-trip time, or zero for no
+    /// pause. Returns the end of the pause, if one begins.
     pub(super) fn pause(&mut self, now: Time, patience: Span) -> Option<Time> {
         let newest = self.newest.take()?;
         let most = if patience.is_zero() { Span::ZERO } else { SHORT };
@@ -74,9 +74,9 @@ impl Moderation {
         self.last.map(|pause| now + pause)
     }
 
-    /// Returns the next limit of short pauses. The last pause was too long if nothing has arrived during much of it, the
-    /// `silence` since the newest message, although messages have a `distance` in the mean: then the sender waits for
-    /// ACKs, or has nothing to send.
+    /// Returns the next limit of short pauses. The last pause was too long if the `silence` since the newest message is
+    /// a large part of it and much longer than the mean `distance` of messages: the sender then waits for ACKs or has
+    /// nothing to send.
     fn next_short(&self, silence: Span, distance: Span) -> Span {
         match self.last {
             Some(pause) if silence > pause * 3 / 8 + distance => self.short / 2,
@@ -85,7 +85,7 @@ impl Moderation {
     }
 }
 
-/// Returns `value * by / of`.
+/// Returns `value * by / of`, saturating.
 fn scale(value: u64, by: u64, of: u64) -> u64 {
     let scaled = u128::from(value) * u128::from(by) / u128::from(of);
     u64::try_from(scaled).unwrap_or(u64::MAX)

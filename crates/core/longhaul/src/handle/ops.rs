@@ -12,10 +12,10 @@ use crate::io::Io;
 use crate::shared::slot;
 use crate::waiters::{self, Key, Wait, Waiters, WakerSet};
 
-/// A future that waits for events, and is forgotten when it is dropped.
+/// A future that waits for events, and is deregistered on drop.
 pub(crate) struct Waiting<'a> {
     handle: &'a Handle,
-    /// Present once it has had to wait.
+    /// Present after the future has had to wait.
     key: Option<Key>,
 }
 
@@ -90,7 +90,7 @@ impl Handle {
         })
     }
 
-    /// Ready when both directions have ended, or the connection has failed.
+    /// Ready when both directions have ended or the connection has failed.
     pub(crate) fn poll_closed(&self, cx: &Context<'_>, future: &mut Waiting<'_>) -> Poll<io::Result<()>> {
         let mut former = [const { None }; 2];
         drop(self.shared.lock_alive()?);
@@ -99,7 +99,7 @@ impl Handle {
                 (Some(error), _) => Poll::Ready(Err(from_connection(error, connection))),
                 (None, State::Closed | State::TimeWait) => Poll::Ready(Ok(())),
                 _ => {
-                    // The peer's FIN wakes readers; any other step of the close is a change of state.
+                    // The peer's FIN wakes readers; all other steps of the close are state changes.
                     former[0] = waiters.of(Wait::Read).register_future(future.key(), cx);
                     former[1] = waiters.of(Wait::State).register_future(future.key(), cx);
                     Poll::Pending
@@ -108,7 +108,7 @@ impl Handle {
         self.shared.look(self.id, look).unwrap_or(Poll::Ready(Ok(())))
     }
 
-    /// Queues the FIN. Fails if the connection has failed before.
+    /// Queues the FIN. Fails if the connection has already failed.
     pub(crate) fn end_stream(&self) -> io::Result<()> {
         self.attempt(|connection| {
             connection.shutdown();
@@ -130,13 +130,14 @@ impl Handle {
     }
 }
 
-/// Returns a slice of `buffer` for what can be read, so that not more of it is initialized, or for one byte.
+/// Returns a slice of `buffer` with the length of the readable data, at least one byte, so that no more of the buffer
+/// is initialized.
 pub(crate) fn room<'a>(connection: &Connection, buffer: &'a mut ReadBuf<'_>) -> &'a mut [u8] {
     let len = connection.status().unread().clamp(1, COPY_LIMIT).min(buffer.remaining());
     buffer.initialize_unfilled_to(len)
 }
 
-/// Reads data. An empty buffer waits for data without taking any, as with kernel TCP.
+/// Reads data. With an empty buffer, waits for data without consuming any, as with kernel TCP.
 pub(crate) fn read_into(connection: &mut Connection, buffer: &mut [u8]) -> Result<usize, Blocked> {
     if buffer.is_empty() && !connection.status().is_readable() {
         return Err(Blocked::WouldBlock);
@@ -164,7 +165,7 @@ pub(crate) fn readiness(connection: &mut Connection, interest: Interest) -> Read
     ready
 }
 
-/// Copies data without consuming it. An empty buffer waits for data.
+/// Copies data without consuming it. With an empty buffer, waits for data.
 pub(crate) fn peek(connection: &mut Connection, buffer: &mut [u8]) -> Result<usize, Blocked> {
     if buffer.is_empty() { read_into(connection, buffer) } else { connection.reader().peek(buffer) }
 }

@@ -1,4 +1,4 @@
-//! The part of a snapshot that concerns experiments.
+//! Fields of a snapshot that concern experiments.
 
 pub use longhaul_tcp::{
     AckRateInfo as TcpAckRate, NetworkInfo as TcpNetwork, ProbeInfo as TcpProbes, SavedPathInfo as TcpSavedPath,
@@ -7,7 +7,7 @@ use longhaul_tcp::{Info, PairInfo};
 use longhaul_units::Rate;
 
 snapshot! {
-    /// State of the experiments that a connection takes part in. With the feature `serde`, the fields are those of
+    /// State of the experiments in which a connection takes part. With the feature `serde`, the fields are those of
     /// [`TcpInfo`](crate::TcpInfo).
     #[derive(Clone, Debug, PartialEq)]
     pub struct TcpExperiments(info: &Info) {
@@ -38,9 +38,9 @@ snapshot! {
         pub converged: bool = info.converged,
         /// Pairs measured.
         pub measured: u64 = info.measured,
-        /// Measured pairs that receive offload had merged, so that their spacing carries no information.
+        /// Number of measured pairs that receive offload had merged, so that their spacing carries no information.
         pub coalesced: u64 = info.coalesced,
-        /// Pairs that gave no measurement.
+        /// Number of pairs without a measurement.
         pub dropped: u64 = info.dropped,
     }
 }

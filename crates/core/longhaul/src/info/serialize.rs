@@ -10,7 +10,7 @@ use super::{LimitedBy, SocketInfo, TcpStartup};
 
 /// A field of a snapshot.
 pub(super) trait Value {
-    /// Returns what the field serialises to.
+    /// Returns the value to which the field serialises.
     fn plain(&self) -> impl Serialize;
 }
 

@@ -1,4 +1,4 @@
-//! The clock that all sockets share, whichever implementation they use.
+//! The clock shared by all sockets of both implementations.
 
 use std::time::Duration;
 
@@ -14,8 +14,8 @@ pub(super) fn pair() -> ClockPair {
     imp::pair()
 }
 
-/// Returns when tokio's timer has to fire to wait for `wait`. A time that tokio cannot represent is that of a deadline which
-/// does not matter.
+/// Returns when tokio's timer has to fire to wait for `wait`. A deadline that tokio cannot represent is too late to
+/// matter.
 #[expect(clippy::disallowed_methods, reason = "this is the driver's timer")]
 pub(super) fn tokio_after(wait: Duration) -> Option<tokio::time::Instant> {
     tokio::time::Instant::now().checked_add(wait)

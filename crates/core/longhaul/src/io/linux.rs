@@ -26,7 +26,7 @@ mod timers;
 #[cfg(shuttle)]
 pub use self::timers::model::{a_dropped_timer_does_not_fire_for_its_successor, each_timer_fires_once};
 
-/// Messages per receive call. Each may consist of 64 datagrams merged by the kernel.
+/// Maximum number of messages per receive call. Each may consist of 64 datagrams merged by the kernel.
 const RECV_MESSAGES: usize = 4;
 
 thread_local! {
@@ -51,9 +51,9 @@ struct Receiver {
     socket: Arc<linux::UdpSocket>,
     role: Role,
     clock: ClockMap,
-    /// The socket, while it is watched for data and errors.
+    /// The socket while it is monitored for data and errors.
     watched: Option<Arc<Watched>>,
-    /// The socket has been found empty, or is new, and is not watched.
+    /// Whether the socket was found empty, or is new, and is not monitored.
     empty: bool,
     error: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
     /// Another descriptor of the socket, while its send buffer is full. Interest in writing is not registered all the
@@ -66,8 +66,8 @@ impl Socket {
     pub(super) fn new(socket: UdpSocket, role: Role) -> io::Result<Self> {
         let socket = linux::UdpSocket::new(socket)?;
         if role.is_client() {
-            // Without this option, a connected socket learns of closed ports only, and an unconnected one of no error
-            // at all. If the system does not support it, that remains so.
+            // Without this option, a connected socket is notified only of closed ports, and an unconnected one of no
+            // errors. This cannot be changed if the system does not support the option.
             let _ = socket.report_path_errors();
         }
         Ok(Self { socket: Arc::new(socket), timer: SocketTimer::new()?, role })
@@ -142,7 +142,7 @@ impl super::Socket for Socket {
             role: self.role,
             clock: ClockMap::new(clock::pair()),
             watched: None,
-            // What has arrived already is read once the socket is watched.
+            // Data that has already arrived is read when the socket is monitored.
             empty: true,
             error: None,
             full: None,
@@ -246,8 +246,8 @@ impl super::Receiver for Receiver {
     }
 }
 
-/// Waits for room in the send buffer of `socket`, which `retry` tests, by means of another descriptor, `full`, that
-/// exists only meanwhile.
+/// Waits for room in the send buffer of `socket`, which `retry` checks, by means of a second descriptor, `full`, that
+/// exists only while waiting.
 fn poll_room(
     cx: &mut Context<'_>,
     full: &mut Option<AsyncFd<OwnedFd>>,
@@ -258,7 +258,7 @@ fn poll_room(
         Some(watched) => watched,
         None => match socket.try_clone_to_owned().and_then(|socket| watch(socket, Interest::WRITABLE)) {
             Ok(watched) => full.insert(watched),
-            // There is no descriptor left.
+            // The process has no descriptors left.
             Err(_) => return Poll::Ready(Writable::Unknown),
         },
     };
@@ -269,7 +269,8 @@ fn poll_room(
         return Poll::Ready(Writable::Yes);
     }
     if guard.ready().is_write_closed() {
-        // tokio has taken an error for the closing of the write side, and reports the socket as writable from then on.
+        // tokio has mistaken an error for the closing of the write side, and reports the socket as writable from then
+        // on.
         return Poll::Ready(Writable::Unknown);
     }
     guard.clear_ready();
@@ -280,7 +281,7 @@ fn poll_room(
 async fn wait_for_error(socket: Arc<Watched>) {
     match socket.ready(Interest::ERROR).await {
         Ok(mut guard) => guard.clear_ready(),
-        // The runtime is shutting down, which the receive call reports.
+        // The runtime is shutting down; the receive call reports this.
         Err(_) => std::future::pending().await,
     }
 }

@@ -27,10 +27,11 @@ pub(super) struct Socket {
     socket: tokio::net::UdpSocket,
     state: UdpSocketState,
     role: Role,
-    /// Whether to use plain `send`: on some systems a connected socket does not accept a destination address.
+    /// Whether to use `send` without an address: on some systems a connected socket does not accept a destination
+    /// address.
     plain: bool,
     timer: Mutex<Timer>,
-    /// The pending error of the socket, until it is fetched.
+    /// Pending error of the socket until it is fetched.
     error: Mutex<Option<io::Error>>,
     scratch: Mutex<Vec<u8>>,
 }
@@ -128,7 +129,7 @@ impl super::Socket for Socket {
         let Some(deadline) = clock::tokio_after(wait) else { return };
         timer.sleep.as_mut().reset(deadline);
         timer.armed = true;
-        // The waiting task has polled the timer before it was set, or after it had fired.
+        // The waiting task polled the timer before it was set or after it had fired.
         if let Some(waker) = timer.waker.clone()
             && timer.sleep.as_mut().poll(&mut Context::from_waker(&waker)).is_ready()
         {
@@ -220,13 +221,12 @@ impl super::Receiver for Receiver {
         if tried.is_ok() {
             return Poll::Ready(Writable::Yes);
         }
-        // Readiness has been cleared: poll again to register the waker. If the socket is still reported writable,
-        // tokio has taken an error for the closing of the write side, and reports the socket as writable from then
-        // on.
+        // Readiness has been cleared: poll again to register the waker. If the socket is still reported writable, tokio
+        // has mistaken an error for the closing of the write side, and reports the socket as writable from then on.
         self.io.socket.poll_send_ready(cx).map(|_| Writable::Unknown)
     }
 
-    /// Such an error shows as write readiness, which this call consumes.
+    /// Such an error appears as write readiness, which this call consumes.
     fn poll_error(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if self.io.role != Role::Connected {
             return Poll::Pending;
@@ -269,7 +269,7 @@ fn deliver(
         source: canonical(meta.addr),
         dst_ip: meta.dst_ip.map(|ip| ip.to_canonical()),
         stride: meta.stride,
-        // quinn-udp 0.6.3 does not report it if the kernel has merged datagrams.
+        // quinn-udp 0.6.3 does not report ECN if the kernel has merged datagrams.
         ecn: meta.ecn.map_or(0, |ecn| ecn as u8),
         tos: None,
         ttl: None,

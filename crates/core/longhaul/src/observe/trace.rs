@@ -2,8 +2,8 @@
 //!
 //! The target is `longhaul::connection`. States, recovery episodes, timeouts and other rare changes are at the level
 //! `DEBUG`, events of each segment at `TRACE`. All are in the span `connection` with the connection's addresses. A
-//! connection is traced if its subscriber is interested when the connection is created, so that other connections pay
-//! nothing.
+//! connection is traced if its subscriber is interested when the connection is created, so other connections have no
+//! overhead.
 
 use std::net::SocketAddr;
 

@@ -11,9 +11,9 @@ use crate::disk::Output;
 pub(super) struct Records {
     place: Place,
     pub(super) output: Output,
-    /// The last records are being appended, which are few and always accepted.
+    /// Whether the last records are being appended; they are few and always accepted.
     ends: bool,
-    /// Another connection has taken the file.
+    /// Whether another connection uses the file.
     is_taken: bool,
 }
 

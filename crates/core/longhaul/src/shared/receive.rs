@@ -1,4 +1,4 @@
-//! Receive path: passing datagrams to the endpoint of the shard that has their connection.
+//! Receive path: passes datagrams to the endpoint of the shard that owns their connection.
 
 use bytes::Bytes;
 use longhaul_tcp::{DatagramMeta, Ecn};
@@ -8,7 +8,7 @@ use super::{Shared, State};
 use crate::io::{Incoming, Io};
 use crate::sync::MutexGuard;
 
-/// Datagrams that the kernel delivered to this shard, for a connection of another one. This happens after the number
+/// Datagrams that the kernel delivered to this shard for a connection of another shard, which happens after the number
 /// of sockets with this address has changed.
 pub(crate) struct Forwarded {
     shard: u32,
@@ -49,11 +49,11 @@ impl State {
 }
 
 impl Shared {
-    /// Ends a receive call of the driver: settles this shard, and then passes on what belongs to others. Locks of two shards are never
-    /// held at once.
+    /// Ends a receive call of the driver: completes the call for this shard, and then forwards messages for other
+    /// shards. Two shards are never locked at the same time.
     ///
-    /// Returns whether sending has been left to the next poll of the driver, because a woken task is likely to write
-    /// at once: the ACK of the handshake or of a FIN then travels with that data or FIN, which saves the peer a
+    /// Returns whether sending is deferred to the next poll of the driver, because a woken task is likely to write
+    /// immediately: the ACK of the handshake or of a FIN is then sent with this data or FIN, which saves the peer a
     /// datagram and a wake-up.
     pub(crate) fn settle_received(&self, mut state: MutexGuard<'_, State>, now: Time) -> bool {
         let mut forwarded = std::mem::take(&mut state.forwarded);

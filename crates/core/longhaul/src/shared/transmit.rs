@@ -1,4 +1,4 @@
-//! Transmit path: sending what the endpoint has to send, in turns.
+//! Transmit path: sends the endpoint's batches in turns.
 
 use std::io::{self, IoSlice};
 
@@ -12,9 +12,9 @@ use crate::io::{ErrorClass, Outgoing};
 
 /// Maximum number of batches sent in one turn, that is, while one holder keeps the lock.
 pub(crate) const BATCHES_PER_TURN: usize = 16;
-/// Bytes sent in one turn, and by tasks between two turns of the driver, before ACKs are received again. More data in
-/// flight would leave the processor's cache before it is acknowledged and its memory reused, and would pass for a
-/// window in use.
+/// Number of bytes sent in one turn, and by tasks between two turns of the driver, before ACKs are received again. With
+/// more data in flight, the data would be evicted from the processor's cache before it is acknowledged and its memory
+/// reused, and the window would seem to be fully used.
 pub(crate) const BYTES_PER_TURN: usize = 192 << 10;
 /// Maximum number of slices per send call: 64 headers and their payloads, each of which may span two writes. In unit tests,
 /// batches of data by reference exceed it.
@@ -28,15 +28,15 @@ pub(crate) enum Turn {
     Done,
     /// The socket's send buffer is full.
     Blocked,
-    /// There may be more to send, but other tasks get their turn first.
+    /// There may be more to send, but other tasks run first.
     More,
 }
 
 impl State {
     /// Sends pending batches for one turn, but none while `writer` [gathers](longhaul_tcp::Status::is_gathering) data
-    /// for a larger one, or a busy writer does whose data is all that is left to send.
+    /// for a larger batch, or while a busy writer does and only its data remains to be sent.
     pub(crate) fn transmit(&mut self, shared: &Shared, now: Time, writer: Option<ConnId>) -> Turn {
-        // A pause is in force, or the socket has failed.
+        // Sending is paused, or the socket has failed.
         if self.resume_at.is_some_and(|at| now < at) || self.fatal.is_some() {
             return Turn::Done;
         }
@@ -49,7 +49,7 @@ impl State {
             if writer.is_some_and(|id| gathers(id, false)) || busy.is_some_and(|id| gathers(id, true)) {
                 return Turn::More;
             }
-            // A batch that the socket did not accept goes first.
+            // A batch that the socket did not accept is sent first.
             let destination = match self.stuck.take() {
                 Some(destination) => destination,
                 None => match self.endpoint.poll_transmit(now, &mut self.batch, max_segments) {
@@ -116,14 +116,14 @@ impl State {
         Ok(len)
     }
 
-    /// Handles a failed send, and returns whether the turn goes on. A batch that is dropped counts as lost on the path
-    /// and is retransmitted by the engine.
+    /// Handles a failed send, and returns whether the turn continues. A batch that is dropped counts as lost on the
+    /// path and is retransmitted by the engine.
     fn on_send_error(&mut self, shared: &Shared, now: Time, destination: Destination, error: &io::Error) -> Turn {
         match shared.io.class(error) {
             ErrorClass::Refused | ErrorClass::Unreachable | ErrorClass::MessageTooLarge
                 if self.fetch_errors(shared, now) =>
             {
-                // The error refers to an earlier datagram, perhaps to another peer; this batch was not sent.
+                // The error refers to an earlier datagram, possibly to another peer; this batch was not sent.
                 self.stuck = Some(destination);
             }
             ErrorClass::WouldBlock => {
@@ -165,7 +165,7 @@ impl State {
     }
 }
 
-/// The slices of a batch. If there are too many for one call, `joined` has a copy of all of them.
+/// The slices of a batch. If there are too many for one call, `joined` contains a copy of all of them.
 struct Slices<'a, 'b> {
     list: ArrayVec<IoSlice<'a>, MAX_SLICES>,
     joined: &'b mut Vec<u8>,

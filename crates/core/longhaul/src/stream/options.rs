@@ -16,7 +16,8 @@ impl TcpStream {
         self.handle.read_setting(|connection| connection.status().nodelay())
     }
 
-    /// Disables the Nagle algorithm: small writes are sent at once and not gathered while another one is in flight.
+    /// Disables the Nagle algorithm: small writes are sent at once instead of being gathered while another one is in
+    /// flight.
     #[doc = errors!(gone)]
     pub fn set_nodelay(&self, nodelay: bool) -> io::Result<()> {
         self.handle.drive(|connection| connection.writer().set_nodelay(nodelay))
@@ -78,7 +79,7 @@ impl TcpStream {
         self.handle.read_setting(|connection| connection.status().config().congestion.name())
     }
 
-    /// Sets the user timeout (RFC 5482): the connection is aborted when data has stayed unacknowledged for this long.
+    /// Sets the user timeout (RFC 5482): the connection is aborted when data has remained unacknowledged for this long.
     /// `None` means about 15 minutes. The timeout is announced to the peer if
     /// [`set_user_timeout_option`](Self::set_user_timeout_option) is on.
     #[doc = errors!(gone)]
@@ -101,15 +102,16 @@ impl TcpStream {
         self.handle.set(|config| config.keep_alive = keep_alive.map(KeepAlive::to_engine))
     }
 
-    /// Limits unsent data to this many bytes: further writes wait, so that the data stays with the application until
-    /// it can be sent (`TCP_NOTSENT_LOWAT`). With `None`, the default, the limit is 256 KiB while congestion control
-    /// limits the sender, or 64 KiB where many connections of a socket are busy, and 4 MiB while the peer's window does.
+    /// Limits unsent data to this many bytes: further writes wait, so the data remains with the application until it
+    /// can be sent (`TCP_NOTSENT_LOWAT`). With `None`, the default, the limit is 256 KiB while congestion control
+    /// limits the sender, or 64 KiB where many connections of a socket are busy, and 4 MiB while the peer's window is
+    /// the limit.
     #[doc = errors!(gone)]
     pub fn set_notsent_lowat(&self, bytes: Option<u32>) -> io::Result<()> {
         self.handle.set(|config| config.notsent_lowat = bytes.map(|bytes| bytes as usize))
     }
 
-    /// Sets a ceiling for the pacing rate in bytes per second; `None` means no ceiling.
+    /// Sets an upper limit for the pacing rate in bytes per second; `None` means no limit.
     #[doc = errors!(gone)]
     pub fn set_max_pacing_rate(&self, bytes_per_second: Option<u64>) -> io::Result<()> {
         self.handle.set(|config| config.max_pacing_rate = to_rate(bytes_per_second))

@@ -13,12 +13,12 @@ use crate::handle::COPY_LIMIT;
 use crate::handle::ops::{peek, read_into, read_vectored, readiness, room, write_vectored};
 use crate::waiters::Wait;
 
-/// Maximum number of bytes that are read into a buffer that can grow: the size of one receive buffer.
+/// Maximum number of bytes that are read into a growable buffer: the size of one receive buffer.
 const GROWTH: usize = 64 << 10;
 
 impl TcpStream {
     /// Waits until the stream is ready for `interest` or an operation would fail. The result describes the connection
-    /// at the moment of the return; no failed operation is needed to clear readiness.
+    /// at the time of the return; readiness need not be cleared by a failed operation.
     ///
     /// Cancel safety: this method is cancel safe.
     ///
@@ -35,7 +35,7 @@ impl TcpStream {
     /// Cancel safety: this method is cancel safe.
     ///
     /// # Errors
-    /// The same as [`ready`](Self::ready).
+    /// The errors of [`ready`](Self::ready).
     pub async fn readable(&self) -> io::Result<()> {
         self.ready(Interest::READABLE).await.map(drop)
     }
@@ -45,7 +45,7 @@ impl TcpStream {
     /// Cancel safety: this method is cancel safe.
     ///
     /// # Errors
-    /// The same as [`ready`](Self::ready).
+    /// The errors of [`ready`](Self::ready).
     pub async fn writable(&self) -> io::Result<()> {
         self.ready(Interest::WRITABLE).await.map(drop)
     }
@@ -53,7 +53,7 @@ impl TcpStream {
     /// Polls for read readiness, like [`readable`](Self::readable). If several tasks poll, the last one is woken.
     ///
     /// # Errors
-    /// The same as [`ready`](Self::ready).
+    /// The errors of [`ready`](Self::ready).
     pub fn poll_read_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.handle.poll_ready(cx, Interest::READABLE, None).map_ok(drop)
     }
@@ -61,7 +61,7 @@ impl TcpStream {
     /// Polls for write readiness, like [`writable`](Self::writable). If several tasks poll, the last one is woken.
     ///
     /// # Errors
-    /// The same as [`ready`](Self::ready).
+    /// The errors of [`ready`](Self::ready).
     pub fn poll_write_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.handle.poll_ready(cx, Interest::WRITABLE, None).map_ok(drop)
     }
@@ -87,7 +87,7 @@ impl TcpStream {
         loop {
             self.ready(interest).await?;
             match operation() {
-                // The operation may need more than is available: let other tasks run first.
+                // The operation may need more than is available: so let other tasks run first.
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => tokio::task::yield_now().await,
                 result => return result,
             }
@@ -106,7 +106,7 @@ impl TcpStream {
     /// Reads into several buffers without waiting.
     ///
     /// # Errors
-    /// The same as [`try_read`](Self::try_read).
+    /// The errors of [`try_read`](Self::try_read).
     pub fn try_read_vectored(&self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
         self.handle.attempt(|connection| read_vectored(connection, bufs))
     }
@@ -114,7 +114,7 @@ impl TcpStream {
     /// Reads into the spare capacity of `buf` without waiting.
     ///
     /// # Errors
-    /// The same as [`try_read`](Self::try_read).
+    /// The errors of [`try_read`](Self::try_read).
     pub fn try_read_buf<B: BufMut>(&self, buf: &mut B) -> io::Result<usize> {
         let max = buf.remaining_mut().min(GROWTH);
         let data = self.handle.attempt(|connection| connection.read(max))?;
@@ -134,7 +134,7 @@ impl TcpStream {
     /// Writes several buffers without waiting.
     ///
     /// # Errors
-    /// The same as [`try_write`](Self::try_write).
+    /// The errors of [`try_write`](Self::try_write).
     pub fn try_write_vectored(&self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
         self.handle.attempt(|connection| write_vectored(connection, bufs))
     }
@@ -143,7 +143,7 @@ impl TcpStream {
     /// [`write_bytes`](Self::write_bytes), large pieces are kept by reference.
     ///
     /// # Errors
-    /// The same as [`try_write`](Self::try_write).
+    /// The errors of [`try_write`](Self::try_write).
     pub fn try_write_bytes(&self, data: &mut impl Buf) -> io::Result<usize> {
         self.handle.attempt(|connection| connection.writer().write_bytes(data))
     }
@@ -153,7 +153,7 @@ impl TcpStream {
     /// Cancel safety: this method is cancel safe.
     ///
     /// # Errors
-    /// The same as `read`.
+    /// The errors of `read`.
     pub async fn peek(&self, buf: &mut [u8]) -> io::Result<usize> {
         let limit = buf.len().min(COPY_LIMIT);
         self.async_io(Interest::READABLE, || self.handle.attempt(|connection| peek(connection, &mut buf[..limit])))
@@ -163,7 +163,7 @@ impl TcpStream {
     /// Polls for data without removing it, like [`peek`](Self::peek). If several tasks poll, the last one is woken.
     ///
     /// # Errors
-    /// The same as `read`.
+    /// The errors of `read`.
     pub fn poll_peek(&self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<usize>> {
         let act = |connection: &mut Connection| peek(connection, room(connection, buf));
         let seen = ready!(self.handle.poll(cx, Wait::Read, act))?;

@@ -14,7 +14,8 @@ use tokio::io::{AsyncBufRead, AsyncRead, AsyncWrite, Interest, ReadBuf, Ready};
 use super::TcpStream;
 use crate::waiters::Wait;
 
-/// The read half of a borrowed stream, from [`TcpStream::split`]. Its `AsyncBufRead` shows received data without a copy.
+/// The read half of a borrowed stream, from [`TcpStream::split`]. Its `AsyncBufRead` gives access to received data
+/// without a copy.
 pub struct ReadHalf<'a> {
     stream: TcpStream,
     buffered: Buffered,
@@ -27,8 +28,8 @@ pub struct WriteHalf<'a> {
     borrowed: PhantomData<&'a TcpStream>,
 }
 
-/// The read half of a stream, from [`TcpStream::into_split`]. Its `AsyncBufRead` shows received data without a copy, so
-/// that `tokio::io::copy_buf` copies it once less than `copy`.
+/// The read half of a stream, from [`TcpStream::into_split`]. Its `AsyncBufRead` gives access to received data without
+/// a copy, so `tokio::io::copy_buf` makes one copy less than `copy`.
 pub struct OwnedReadHalf {
     stream: TcpStream,
     buffered: Buffered,
@@ -41,14 +42,14 @@ pub struct OwnedWriteHalf {
     end_on_drop: bool,
 }
 
-/// The error for an attempt to reunite halves of different streams; it contains both halves.
+/// Error for an attempt to reunite halves of different streams; it contains both halves.
 #[derive(Debug, thiserror::Error)]
 #[error("tried to reunite halves that are not from the same stream")]
 #[expect(clippy::exhaustive_structs, reason = "both halves are given back, as by tokio's error")]
 pub struct ReuniteError(pub OwnedReadHalf, pub OwnedWriteHalf);
 
-/// Data that a read half has shown to its reader, as a reference to a receive buffer. Until the reader consumes it, it is
-/// unread data of the connection, which counts towards the limits of memory. Dropping it loses nothing.
+/// Data that a read half has returned to its reader as a reference to a receive buffer. Until the reader consumes it,
+/// it is unread data of the connection and counts towards the memory limits. Dropping it loses no data.
 #[derive(Default)]
 struct Buffered {
     data: Bytes,
@@ -58,7 +59,7 @@ struct Buffered {
 
 impl Buffered {
     fn poll_fill(&mut self, stream: &TcpStream, cx: &mut Context<'_>) -> Poll<io::Result<&[u8]>> {
-        // The half may have been read otherwise since.
+        // The half may have been read in another way since then.
         self.data = Bytes::new();
         let front = stream.handle.poll(cx, Wait::Read, |connection| connection.reader().front());
         (self.start, self.data) = ready!(front)?;
@@ -105,7 +106,7 @@ impl TcpStream {
     }
 }
 
-/// Methods of a half that are those of the stream with the same names.
+/// Methods of a half that call the stream's methods of the same names.
 macro_rules! delegate {
     ($(fn $name:ident($half:ident: $receiver:ty $(, $arg:ident: $type:ty)*) -> $out:ty;)*) => {$(
         #[doc = concat!("See [`TcpStream::", stringify!($name), "`].")]
@@ -127,7 +128,7 @@ macro_rules! delegate {
     )*};
 }
 
-/// What both kinds of read halves have.
+/// Methods and traits of both kinds of read halves.
 macro_rules! read_half {
     ($half:ty) => {
         impl $half {
@@ -151,7 +152,7 @@ macro_rules! read_half {
             /// See [`TcpStream::try_read_buf`].
             ///
             /// # Errors
-            /// The same as [`TcpStream::try_read_buf`].
+            /// The errors of [`TcpStream::try_read_buf`].
             pub fn try_read_buf<B: BufMut>(&self, buf: &mut B) -> io::Result<usize> {
                 self.stream.try_read_buf(buf)
             }
@@ -179,14 +180,14 @@ macro_rules! read_half {
     };
 }
 
-/// What both kinds of write halves have.
+/// Methods and traits of both kinds of write halves.
 macro_rules! write_half {
     ($half:ty) => {
         impl $half {
             /// See [`TcpStream::write_bytes`]. It is not cancel safe.
             ///
             /// # Errors
-            /// The same as [`TcpStream::write_bytes`].
+            /// The errors of [`TcpStream::write_bytes`].
             pub async fn write_bytes(&mut self, data: impl Buf) -> io::Result<()> {
                 self.stream.write_bytes(data).await
             }
@@ -232,7 +233,7 @@ macro_rules! write_half {
     };
 }
 
-/// What all halves have.
+/// Methods and traits of all halves.
 macro_rules! half {
     ($half:ty) => {
         impl $half {

@@ -1,6 +1,6 @@
 //! Timers of all sockets of a runtime on one timerfd.
 //!
-//! A timerfd per socket would double what a client connection costs in descriptors and kernel timers. Instead, one
+//! A timerfd per socket would double the number of descriptors and kernel timers per client connection. Instead, one
 //! task per runtime waits for the timerfd and wakes the drivers whose deadlines have passed
 //! (`docs/decisions/0032-what-a-client-connection-costs.md`).
 
@@ -49,7 +49,7 @@ struct Alarm {
 
 #[derive(Debug)]
 struct Hub {
-    /// Absent if the system has no timerfd.
+    /// The timerfd; absent if the system does not support it.
     fd: Option<Fd>,
     deadlines: Mutex<Deadlines>,
 }
@@ -71,7 +71,7 @@ struct Deadlines {
 #[derive(Clone, Copy, Debug)]
 struct Armed {
     at: Time,
-    /// Whether this was in the future when it was set.
+    /// Whether the time was in the future when it was set.
     is_wait: bool,
 }
 
@@ -80,7 +80,7 @@ struct Wait {
     hub: Arc<Hub>,
     runtime: Id,
     wakers: Vec<Waker>,
-    /// The timer in place of the timerfd, once that has failed.
+    /// The timer that replaces the timerfd after it has failed.
     sleep: Option<Pin<Box<Sleep>>>,
 }
 
@@ -188,8 +188,8 @@ impl Hub {
 }
 
 impl Deadlines {
-    /// Sets the timerfd if it would fire too late. If it would fire too early it is left as it is, which costs less
-    /// than setting it again. Returns the waker of the hub's task if that has to set its own timer.
+    /// Sets the timerfd if it would fire too late. If it would fire too early, it is left unchanged, which costs less
+    /// than setting it again. Returns the waker of the hub's task if the task has to set its own timer.
     fn set_timer(&mut self, hub: &Hub) -> Option<Waker> {
         let next = self.wheel.next()?;
         let at = next - self.lead.get();
@@ -251,7 +251,7 @@ impl Future for Wait {
 }
 
 impl Wait {
-    /// Ready when a deadline may have passed: with `true` if the timer has fired.
+    /// Ready when a deadline may have passed; the value is `true` if the timer has fired.
     fn poll_timer(&mut self, cx: &mut Context<'_>) -> Poll<Result<bool, ()>> {
         let mut deadlines = self.hub.deadlines.lock();
         if !deadlines.task.as_ref().is_some_and(|task| task.will_wake(cx.waker())) {
@@ -262,7 +262,7 @@ impl Wait {
         match &self.hub.fd {
             Some(fd) if !is_coarse => {
                 let Some(expired) = ready!(fd.poll_expired(cx)) else { return Poll::Ready(Err(())) };
-                // After an error, the loop goes on with the other timer.
+                // After an error, the loop continues with tokio's timer.
                 Poll::Ready(Ok(expired.unwrap_or_else(|error| {
                     self.hub.deadlines.lock().fail(&error);
                     false

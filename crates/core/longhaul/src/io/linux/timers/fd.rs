@@ -29,7 +29,7 @@ impl Fd {
         self.0.get_ref().arm(Some(at.as_nanos().max(1)))
     }
 
-    /// Ready with whether the timerfd has expired, or with `None` when the runtime shuts down.
+    /// Returns whether the timerfd has expired, or `None` when the runtime shuts down.
     pub(super) fn poll_expired(&self, cx: &mut Context<'_>) -> Poll<Option<io::Result<bool>>> {
         let Ok(mut guard) = ready!(self.0.poll_read_ready(cx)) else { return Poll::Ready(None) };
         let expired = self.0.get_ref().drain();

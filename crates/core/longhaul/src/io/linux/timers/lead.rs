@@ -1,17 +1,17 @@
-//! How long before a deadline the timerfd has to expire.
+//! Lead time by which the timerfd expires before a deadline.
 
 use longhaul_units::Span;
 
-/// Maximum lead, above what a wake-up takes on a machine that is not busy.
+/// Maximum lead, longer than a wake-up takes on a machine that is not busy.
 const MOST: Span = Span::from_micros(50);
-/// Number of waits after which the least lateness of those before them is forgotten.
+/// Number of waits after which the minimum lateness of earlier waits is discarded.
 const WAITS: u8 = 16;
 
-/// Estimate of how late every wait ends: the kernel's wake-up and the runtime's turn take their time even on an idle
-/// machine (`docs/decisions/0052-timers-expire-early.md`).
+/// Estimate of the lateness that all waits share: the kernel's wake-up and the runtime's scheduling take time even on
+/// an idle machine (`docs/decisions/0052-timers-expire-early.md`).
 ///
-/// The timerfd expires by this time before a deadline. It is the least lateness of the last 16 to 32 waits, so that the
-/// task is rarely woken before the deadline, in which case it waits once more.
+/// The timerfd expires this long before a deadline. The lead is the minimum lateness of the last 16 to 32 waits, so
+/// that the task is rarely woken before the deadline, in which case it waits once more.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Lead {
     before: Span,
@@ -28,7 +28,7 @@ impl Lead {
         self.before.min(self.least).min(MOST)
     }
 
-    /// Records that a wait ended `late` after the timerfd was to expire.
+    /// Records that a wait ended `late` after the time for which the timerfd was set.
     pub(super) fn waited(&mut self, late: Span) {
         (self.least, self.waits) = (self.least.min(late), self.waits + 1);
         if self.waits == WAITS {
