@@ -26,7 +26,6 @@ const RUNS: u32 = 2;
 /// Number of runs of the sequences found by the search.
 const FINAL_RUNS: u32 = 7;
 
-/// Goal of the adversary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Goal {
     /// A low goodput of one of two flows, in percent of half of the link.
@@ -37,7 +36,6 @@ pub(crate) enum Goal {
     Queue,
 }
 
-/// A request for a search.
 #[derive(Debug)]
 pub(crate) struct Request {
     pub(crate) victim: String,

@@ -30,7 +30,6 @@ pub(crate) struct Card {
     /// The statistic, or `None` for the number of rows that are not reproduced.
     pub(crate) value: Option<Expression>,
     pub(crate) at: Chosen,
-    /// The axis of the controllers.
     pub(crate) controller: usize,
     pub(crate) each: Option<usize>,
     pub(crate) count: Option<usize>,
@@ -38,7 +37,6 @@ pub(crate) struct Card {
     pub(crate) bar: Option<Bar>,
 }
 
-/// A line of the card.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Line {
     pub(crate) title: String,

@@ -185,7 +185,6 @@ impl Tally {
         self.reproduced + self.undecided + self.not_reproduced
     }
 
-    /// Returns the number of all rows.
     pub(crate) const fn all(&self) -> usize {
         self.measured() + self.not_reproducible + self.incomplete
     }

@@ -1,5 +1,4 @@
-//! Common parts of the router-assisted controllers: when to stop following routers, and the plain TCP that replaces
-//! them.
+//! Common parts of the router-assisted controllers: when to stop following routers, and plain TCP as their replacement.
 
 use core::fmt;
 

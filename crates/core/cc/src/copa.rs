@@ -203,7 +203,6 @@ impl Copa {
         }
     }
 
-    /// Measures the delays of an ACK.
     pub(crate) fn measure(&mut self, event: &Ack<'_>, path: &Path) {
         self.mss = path.mss;
         if let Some(sample) = event.rtt {

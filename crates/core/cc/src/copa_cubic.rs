@@ -107,11 +107,9 @@ struct Sparse {
 #[derive(Clone, Copy, Debug)]
 enum Mode {
     Start,
-    /// Copa.
     Cruise,
     /// No algorithm: the window is reduced for a trial.
     Trial(Trial),
-    /// CUBIC.
     Compete(Competition),
 }
 

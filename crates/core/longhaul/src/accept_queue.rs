@@ -50,8 +50,8 @@ impl AcceptQueue {
             return Poll::Ready(Err(kind.into()));
         }
         if let Some(shard) = queue.shards.pop_front() {
-            // A future that is polled without having been woken no longer waits: the next connection goes to another
-            // future.
+            // A future that is polled without having been woken no longer waits: another future gets the next
+            // connection.
             let former = key.and_then(|key| queue.tasks.forget(key));
             drop(queue);
             drop(former);

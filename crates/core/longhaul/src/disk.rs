@@ -34,7 +34,6 @@ pub(crate) struct Output {
     flushed_at: Time,
 }
 
-/// A file that the thread writes to.
 #[derive(Debug)]
 struct DiskFile {
     path: PathBuf,

@@ -41,7 +41,6 @@ pub(crate) struct Driver {
     lingers: Option<Place>,
 }
 
-/// A limited number of places.
 struct Places {
     taken: AtomicUsize,
     most: usize,
@@ -131,8 +130,7 @@ impl Driver {
         again
     }
 
-    /// Fetches pending ICMP errors. They do not make the socket readable, and only the next call would fail because of
-    /// them.
+    /// Fetches pending ICMP errors. They do not make the socket readable, and only the next call fails because of them.
     fn poll_errors(&mut self, cx: &mut Context<'_>) {
         let shared = Arc::clone(&self.shared);
         while self.receiver.poll_error(cx).is_ready() {

@@ -44,7 +44,6 @@ impl Part {
         Grid { heads, lines: self.lines.iter().map(|line| (label(line), cells(line))).collect() }
     }
 
-    /// Returns the heading.
     pub(crate) fn heading(&self) -> String {
         format!("{} ({}, {} runs per cell)", self.title, self.part, self.runs)
     }

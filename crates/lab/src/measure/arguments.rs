@@ -34,7 +34,6 @@ pub(crate) enum Parameter {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Quantile {
-    /// The arithmetic mean.
     Mean,
     /// The quantile at this fraction, from 0 to 1.
     Share(f64),

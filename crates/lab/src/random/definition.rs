@@ -69,7 +69,6 @@ fn worst(part: &str, request: &Request, number: usize, controller: &str) -> Stri
         .replace("<controller>", controller)
 }
 
-/// Returns a scenario as a choice on its axis.
 fn choice(scenario: &Scenario, runs: u32) -> String {
     let variables = variables(scenario, runs).into_iter().map(|(name, value)| format!("{name} = {value:?}"));
     format!("    {{ {} }},\n", variables.collect::<Vec<_>>().join(", "))

@@ -12,7 +12,6 @@ use super::draw::Scenario;
 /// Maximum number of cells of an experiment.
 const MOST_CELLS: u64 = 10_000;
 
-/// A set of scenarios.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Set {
     name: &'static str,
@@ -33,7 +32,6 @@ const SETS: [Set; 5] = [
 ];
 
 impl Set {
-    /// Returns the scenario of a seed.
     pub(super) fn draw(self, seed: u64) -> Scenario {
         if self.changes { Scenario::draw_changing(seed) } else { Scenario::draw(seed) }
     }

@@ -103,7 +103,6 @@ pub(crate) struct Kept {
     /// BLAKE3 hash, in hexadecimal, of everything that the runs depend on: the text without comments and
     /// the fields that only later steps use.
     pub(crate) blake3: String,
-    /// The first seed.
     #[serde(default = "first", skip_serializing_if = "is_first")]
     pub(crate) first: u64,
     /// Runs per cell, with seeds from the first one on.
@@ -136,7 +135,6 @@ impl Kept {
         Self { program: both(&self.program, &other.program), first, runs, ..self.clone() }
     }
 
-    /// Returns the last seed.
     pub(crate) fn last(&self) -> u64 {
         self.first + u64::from(self.runs) - 1
     }

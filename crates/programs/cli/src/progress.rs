@@ -212,7 +212,6 @@ pub(crate) struct Progress {
     peer: String,
     /// Name of the current file.
     name: String,
-    /// Number of finished files.
     files: u64,
     /// Number of bytes over earlier connections, and over all connections.
     before: u64,
@@ -234,7 +233,6 @@ impl Progress {
         self.total = Some(total);
     }
 
-    /// Sets the name of the current file.
     pub(crate) fn file(&mut self, name: String) {
         self.name = name;
     }

@@ -238,7 +238,6 @@ impl Canvas {
         Self { around, x, y, left, right, top, bottom, wide, head, names, turn, y_label, marks }
     }
 
-    /// Returns the width of the picture.
     pub(crate) fn width(&self) -> f64 {
         self.wide
     }

@@ -171,7 +171,6 @@ impl Faults {
         }
     }
 
-    /// Returns the phase of the cycle at a time.
     fn phase(&self, at: Time) -> Phase {
         let period = self.cycle.iter().fold(0, |sum: u64, phase| sum.saturating_add(phase.lasts.as_nanos()));
         let mut within = at.as_nanos().checked_rem(period).unwrap_or(0);

@@ -1,5 +1,4 @@
-//! H-TCP (Leith, Shorten): the increase grows with the time since the last congestion, and the decrease with the
-//! queue.
+//! H-TCP (Leith, Shorten): the increase grows with the time since congestion, and the decrease with the queue.
 
 use longhaul_cc::compose::{
     AvoidanceStep, CongestionAvoidance, CongestionEvent, ECN_BETA, Handoff, Stage, StageEvent, Target, Window, additive,
@@ -57,8 +56,7 @@ longhaul_cc::options! {
     }
 }
 
-/// Returns the increase in segments per round trip, `since` after the last congestion event, before it is adjusted to
-/// the decrease.
+/// Returns the increase in segments per round trip, `since` after the last congestion event, before the adjustment.
 fn increase(since: Span) -> f64 {
     let late = (since - DELTA_LOW).as_secs_f64();
     1.0 + 10.0 * late + (late / 2.0) * (late / 2.0)

@@ -13,8 +13,7 @@ pub(crate) const RTT0: OptionSpec =
 pub(crate) const MAX_GAIN: OptionSpec =
     OptionSpec::float("max-gain", 1.0, 1000.0, 8.0, "maximum increase per segment acknowledged, segments");
 
-/// Registry entry. For controlled environments only, because it takes the bandwidth of `rho^2` NewReno flows with the
-/// same RTT.
+/// Registry entry. For controlled environments only, because it takes the bandwidth of `rho^2` NewReno flows.
 pub(crate) static ENTRY: Entry = Entry::avoidance("hybla", |values| Box::new(Hybla::from_values(values)))
     .described(
         "NewReno with the increase of a flow whose RTT is 25 ms",
@@ -46,8 +45,7 @@ impl Rho {
         Self { reference: Span::from_millis(millis), least: Span::MAX, value: 1.0 }
     }
 
-    /// Updates the minimum RTT. SRTT is unsuitable, because it hardly decreases if other flows maintain a standing
-    /// queue.
+    /// Updates the minimum RTT. SRTT is unsuitable, because it hardly decreases if other flows keep a queue.
     pub(crate) fn observe(&mut self, path: &Path) {
         if let Some(rtt) = path.min_rtt.filter(|rtt| *rtt < self.least) {
             let reference = self.reference.max(Span::from_nanos(1)).as_secs_f64();

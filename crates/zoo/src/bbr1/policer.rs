@@ -58,8 +58,7 @@ impl Policer {
     fn watch(&mut self, sample: &Sample, lost: f64, round: bool, lossy: bool) {
         let delivered = sample.total_delivered.as_f64();
         let fresh = Interval { since: sample.now, delivered, lost, rounds: 0 };
-        // Data delivered before the first loss used tokens that the bucket had accumulated and does not reflect the
-        // rate.
+        // Data delivered before the first loss used accumulated tokens and does not reflect the rate.
         let Some(mut interval) = self.interval.or(lossy.then_some(fresh)) else { return };
         interval.rounds += u32::from(round);
         if sample.app_limited || interval.rounds > MAX_INTERVAL_ROUNDS {

@@ -76,7 +76,6 @@ impl RoundRate {
         self.twice
     }
 
-    /// Processes an ACK at `now` for `delivered` bytes, with an RTT of `rtt`.
     pub(crate) fn on_ack(&mut self, now: Time, delivered: Bytes, rtt: Option<Span>) {
         let Some(sample) = self.sampler.on_ack(now, delivered, rtt) else { return };
         let Some((first, second)) = self.averages.filter(|_| !self.rises) else {

@@ -93,8 +93,7 @@ impl RapidStart {
         }
     }
 
-    /// Returns whether the window may triple: there has been no congestion, and the RTTs of the last round trip show no
-    /// queue.
+    /// Returns whether the window may triple: there has been no congestion, and the last round trip shows no queue.
     fn triples(&self, path: &Path) -> bool {
         let (Some(floor), Some(least)) = (self.floor.value(), path.min_rtt) else {
             return false;

@@ -36,8 +36,7 @@ pub(crate) static ENTRY: Entry = Entry::slow_start("search", |values| Box::new(S
 longhaul_cc::options! {
     /// Change of the window when SEARCH ends slow start.
     pub(crate) enum Exit {
-        /// The window decreases by half of the bytes delivered, down to those delivered in the last initial round
-        /// trip.
+        /// The window decreases by half of the bytes delivered, but not below those of the last initial round trip.
         Drain = "drain",
         /// The window does not change.
         Plain = "plain",

@@ -92,8 +92,7 @@ struct Flight {
 }
 
 impl Flight {
-    /// Creates a flight of at most `limit` bytes over a round trip of `rtt`, in place of an initial window of `initial`
-    /// bytes.
+    /// Creates a flight of at most `limit` bytes over a round trip of `rtt`, instead of a window of `initial` bytes.
     fn new(limit: Bytes, rtt: Span, initial: f64) -> Self {
         Self { limit, rtt, initial, ..Self::default() }
     }
@@ -136,7 +135,6 @@ impl Flight {
         window.cwnd = self.sent.as_f64().max(self.initial);
     }
 
-    /// Returns whether the whole flight is delivered.
     fn is_delivered(&self) -> bool {
         self.delivered >= self.sent
     }

@@ -15,7 +15,6 @@ pub(super) struct Velocity {
 }
 
 impl Velocity {
-    /// Velocity 1 with a window of `cwnd`.
     pub(super) const fn new(cwnd: f64) -> Self {
         Self { value: 1.0, up: true, same: 0, before: cwnd }
     }

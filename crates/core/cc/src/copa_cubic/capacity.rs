@@ -5,7 +5,6 @@ use longhaul_units::{Span, Time};
 use crate::estimate::{Neighbours, Newest};
 use crate::{Ack, AckedSegment};
 
-/// Number of gaps that are kept.
 const GAPS: usize = 64;
 /// Number of newest gaps that determine the capacity by themselves if most of them agree, so that a change of the
 /// link's rate is followed within a few round trips,

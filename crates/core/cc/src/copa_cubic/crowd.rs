@@ -9,7 +9,6 @@ use super::CopaCubic;
 /// window also applies to flows that keep less in the queue.
 const CROWD: Conditions = Conditions { losses: 0.05, lasting: 0.04, segments: 40.0, share: 0.6 };
 
-/// Conditions of a crowd.
 #[derive(Clone, Copy, Debug)]
 struct Conditions {
     losses: f64,

@@ -39,7 +39,6 @@ pub(super) struct Delay {
 #[derive(Clone, Copy, Debug)]
 struct Dip {
     window: f64,
-    /// RTT at the overflow.
     rtt: f64,
     /// RTT and bytes in flight at the newest ACK of the last round trip.
     last: (f64, f64),
@@ -103,7 +102,6 @@ impl Dips {
         self.peak = (0.0, 0.0);
     }
 
-    /// Begins a dip from a window of `window` bytes.
     pub(super) fn begin(&mut self, window: f64) {
         self.ended = None;
         let (queueing, rtt) = std::mem::take(&mut self.peak);

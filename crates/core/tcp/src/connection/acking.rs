@@ -49,7 +49,6 @@ impl Connection {
         self.after_window_change(segment.now, update);
     }
 
-    /// Processes the acknowledgments of a segment.
     fn process_acknowledgments(&mut self, segment: &Incoming<'_>, before: PriorState) {
         let (now, at, una_advanced) = (segment.now, segment.received_at(), before.una_advanced);
         // Read the arrival times that the peer reports, and update the scoreboard.

@@ -24,7 +24,6 @@ use crate::stopwatch::Stopwatch;
 pub(in crate::args) struct Order<'a> {
     /// The cells of each experiment.
     pub(in crate::args) cells: Vec<BTreeSet<usize>>,
-    /// The first seed.
     pub(in crate::args) first: u64,
     /// The number of runs per cell of each experiment, with seeds from the first one on.
     pub(in crate::args) runs: Vec<u32>,

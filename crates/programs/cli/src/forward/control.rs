@@ -48,7 +48,6 @@ pub(crate) struct Place(PathBuf);
 /// Properties on which the forwarder and a process that hands over a connection must agree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Terms {
-    /// Key of the gateway.
     pub(crate) gateway: Fingerprint,
     /// Digest of the options of the connections, or `-` if they have their defaults.
     pub(crate) options: String,
@@ -133,7 +132,6 @@ async fn serve(mut stream: UnixStream, pool: &Pool, terms: &Terms) -> io::Result
     Ok(())
 }
 
-/// Receives the target and the files.
 async fn receive(stream: &UnixStream) -> io::Result<(Target, [OwnedFd; 2])> {
     let (mut line, mut files) = (Vec::new(), Vec::new());
     while line.last() != Some(&b'\n') && line.len() < MAX_LINE {
@@ -168,7 +166,6 @@ pub(super) async fn tell(owner: &UnixStream, ended: &Result<Ended, String>) {
     }
 }
 
-/// A running forwarder.
 #[derive(Debug)]
 pub(crate) struct Forwarder {
     stream: UnixStream,

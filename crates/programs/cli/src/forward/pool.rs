@@ -78,7 +78,6 @@ pub(crate) struct Pool {
     tunnels: AtomicUsize,
     building: AtomicUsize,
     outage: Mutex<Outage>,
-    /// Whether the program ends.
     is_over: AtomicBool,
     /// Number of consecutive tunnels, up to the latest, that ended soon and carried nothing.
     useless: AtomicU32,

@@ -99,7 +99,6 @@ async fn hear(stream: &mut TcpStream, ticket: &Ticket) -> io::Result<(Hello, Opt
     }
 }
 
-/// Refuses a client with a reason.
 pub(crate) async fn refuse(mut control: TcpStream, reason: String, patience: Duration) {
     if !matches!(timeout(patience, tell(&mut control, reason)).await, Ok(Ok(()))) {
         control.abort();

@@ -125,7 +125,6 @@ impl Reader {
         self.base = self.last.clone();
     }
 
-    /// Ends the interval and returns it.
     pub(crate) fn interval(&mut self) -> StreamInterval {
         let now = self.meter.with(|gauge| Gauge { rtts: Rtts::default(), ..gauge.clone() });
         let last = std::mem::replace(&mut self.last, now);

@@ -30,7 +30,6 @@ impl Report {
 /// Results of a stream at both ends.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pair<'a> {
-    /// Whether this end sends.
     pub(super) sends: bool,
     pub(super) sender: &'a StreamResult,
     pub(super) receiver: &'a StreamResult,

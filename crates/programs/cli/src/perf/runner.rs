@@ -122,7 +122,6 @@ fn passed_on(ended: Result<Result<()>, JoinError>) -> Result<()> {
 }
 
 impl Half<'_> {
-    /// Starts the task of a stream.
     fn begin(&mut self, number: usize, stream: Stream) {
         // The index among the streams on which the other end sends.
         let place = self.readers.iter().take(number).filter(|reader| !reader.sender).count();

@@ -68,7 +68,6 @@ impl Plot {
         }
     }
 
-    /// Adds a sample of the connection.
     pub(crate) fn sample(&mut self, stream: &TcpStream) {
         if let Ok(info) = stream.info() {
             self.add(info);

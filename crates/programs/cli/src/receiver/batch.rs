@@ -64,7 +64,6 @@ impl<T: Transport> Peer<'_, T> {
         if batch.entries.is_empty() { self.next_header().await } else { Ok(Next::Batch(batch)) }
     }
 
-    /// Reads the header of the next entry.
     pub(super) async fn next_header(&mut self) -> Result<Next, ProtocolError> {
         let mut first = [0];
         if self.read(&mut first).await? == 0 {

@@ -52,7 +52,6 @@ impl Place {
         Log::read(file, self.version.as_bytes(), Boot::default())
     }
 
-    /// Starts anew.
     pub(super) fn create(&self) -> io::Result<Log> {
         if let Some(directory) = self.path.parent() {
             create_private(directory)?;

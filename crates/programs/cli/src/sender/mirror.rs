@@ -26,7 +26,6 @@ const COPIES: u64 = 64;
 
 /// Entries that only the receiver has.
 pub(crate) struct Listed {
-    /// Hash of the list.
     digest: blake3::Hasher,
     pub(crate) files: u64,
     pub(crate) directories: u64,

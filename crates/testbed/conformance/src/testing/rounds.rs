@@ -20,7 +20,6 @@ pub struct Rounds<L> {
     pub now: Time,
     /// Round-trip time of the following ACKs.
     pub rtt: Span,
-    /// End of the current round.
     round_end: Time,
     /// Window at the start of the round: the amount in flight when the segments acknowledged in it were sent.
     round_window: f64,

@@ -33,7 +33,6 @@ pub(crate) struct Bins {
     kept: [Count; KEPT],
     /// Number of the last complete bin. Bin zero ends at the first ACK.
     pub(super) last: u64,
-    /// End of the current bin.
     end: Time,
     length: Span,
     first_rtt: Span,

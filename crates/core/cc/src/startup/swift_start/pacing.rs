@@ -56,7 +56,6 @@ impl Departures {
         u64::try_from(owed).unwrap_or(u64::MAX)
     }
 
-    /// Returns the segments of the first `instants` instants.
     fn segments(&self, instants: u64) -> u64 {
         let len = self.pattern.len().max(1) as u64;
         let cycle: u64 = self.pattern.iter().sum();
