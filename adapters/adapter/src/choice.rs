@@ -39,9 +39,9 @@ pub enum ChoiceError {
     /// The controller requires a feature that the stack lacks.
     #[error("{stack} does not offer what is needed: {source}")]
     Need {
-        /// The stack.
+        /// Name of the stack.
         stack: &'static str,
-        /// The need.
+        /// The missing feature.
         source: NeedError,
     },
     /// The controller is for controlled environments only (RFC 8085, section 3.1).

@@ -52,7 +52,7 @@ pub(crate) struct Line {
 pub(crate) struct Column {
     pub(crate) controller: String,
     pub(crate) value: Option<f64>,
-    /// Its 95 % interval, unless there is only one run.
+    /// 95 % interval of the value, unless there is only one run.
     pub(crate) interval: Option<[f64; 2]>,
     /// The value minus that of the first controller.
     pub(crate) difference: Option<f64>,

@@ -62,7 +62,7 @@ impl<'a> Source<'a> {
         table.fill(&self.measured, at).map_err(|what| anyhow!(what))
     }
 
-    /// Returns a table by the text of its mark after the name of the experiment.
+    /// Returns the table that `mark` selects, which is the text of the mark after the experiment's name.
     fn marked(&self, mark: &str, old: &str) -> Result<String> {
         let mut parts = mark.split(';').map(str::trim);
         let id = parts.next().unwrap_or_default();

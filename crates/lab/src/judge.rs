@@ -39,7 +39,7 @@ pub struct Judged {
     pub margins: Vec<[f64; 2]>,
     /// The text of the rule.
     pub rule: String,
-    /// The result.
+    /// Result of applying the rule.
     pub verdict: Verdict,
     /// The reason or note of the row, and the number of runs skipped because they have no value.
     pub reason: String,

@@ -20,7 +20,7 @@ pub struct Origin {
     pub modified: bool,
     /// The BLAKE3 hash of the executable.
     pub executable: String,
-    /// The compiler.
+    /// Compiler version with which the program was built.
     pub compiler: String,
     /// Target triple for which the program was compiled.
     pub target: String,
@@ -28,7 +28,7 @@ pub struct Origin {
     pub host: String,
     /// The start of the execution, in UTC.
     pub date: String,
-    /// The command line.
+    /// Command line of the run.
     pub command: Vec<String>,
     /// The seeds of the runs, per experiment.
     pub seeds: Vec<String>,

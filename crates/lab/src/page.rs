@@ -18,13 +18,13 @@ use crate::table::Grid;
 /// An experiment on the page.
 #[derive(Clone, Copy, Debug)]
 pub struct Section<'a> {
-    /// The experiment.
+    /// Experiment of this section.
     pub experiment: &'a Experiment,
-    /// Its judged rows.
+    /// Judged rows of the experiment.
     pub rows: &'a [Judged],
-    /// Its pictures, as returned by [`plot::draw`]. Files other than SVG are ignored.
+    /// Pictures of the experiment, as returned by [`plot::draw`]. Files other than SVG are ignored.
     pub pictures: &'a [(String, String)],
-    /// Its tables to show, with their headings.
+    /// Tables of the experiment to show, with their headings.
     pub tables: &'a [(&'a str, Grid)],
     /// Number of existing runs. If it is less than `runs`, rows are not judged.
     pub ended: usize,

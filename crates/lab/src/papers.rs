@@ -5,13 +5,13 @@
 pub struct Paper {
     /// The `source` of its experiments, without table, figure or section.
     pub name: &'static str,
-    /// Its title.
+    /// Title of the paper.
     pub title: &'static str,
-    /// Its authors.
+    /// Authors of the paper.
     pub authors: &'static str,
     /// The year of its publication.
     pub year: u16,
-    /// Its main claims.
+    /// Main claims of the paper.
     pub claims: &'static [MainClaim],
 }
 

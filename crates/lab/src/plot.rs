@@ -103,7 +103,7 @@ pub struct Grid {
 /// An axis of a grid.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Side {
-    /// Its name.
+    /// Name of the axis.
     pub axis: String,
     /// Names of the choices on the axis.
     pub names: Vec<String>,

@@ -27,8 +27,8 @@ pub(crate) struct Point {
     pub(crate) simulated: f64,
     pub(crate) took: f64,
     pub(crate) processor: f64,
-    /// Simulated flow seconds of all of them per processor second of one. Other load on the computer does not affect
-    /// it.
+    /// Simulated flow seconds of all concurrent runs per processor second of one run. The value does not depend on other
+    /// load on the computer.
     pub(crate) speed: f64,
 }
 

@@ -201,14 +201,14 @@ pub enum NetworkHeader {
     },
     /// RCP: the desired rate and the sender's RTT.
     Rcp {
-        /// The desired rate.
+        /// Rate that the sender wishes to reach.
         rate: Rate,
         /// The RTT estimate that routers average.
         rtt: Span,
     },
     /// XCP: throughput, RTT and the desired change.
     Xcp {
-        /// The current throughput.
+        /// Current throughput of the sender.
         throughput: Rate,
         /// The current RTT.
         rtt: Span,
@@ -260,7 +260,7 @@ pub enum StartupOutcome {
 pub struct Estimate {
     /// Name in kebab-case, the paper's if it has one: `be`, `re`, `level`, `start-gap`.
     pub name: &'static str,
-    /// The estimate.
+    /// Value of the estimate.
     pub value: Quantity,
 }
 
@@ -270,7 +270,7 @@ pub struct Estimate {
 pub enum Quantity {
     /// A rate, payload bytes only.
     Rate(Rate),
-    /// A window.
+    /// Window in bytes.
     Bytes(Bytes),
     /// A duration.
     Span(Span),

@@ -31,7 +31,7 @@ pub enum SegmentKind {
 pub struct Sent {
     /// Time of sending.
     pub now: Time,
-    /// The transmission.
+    /// Identifier of the transmission.
     pub tx: TxId,
     /// Payload bytes.
     pub bytes: Bytes,
@@ -61,7 +61,7 @@ impl Sent {
 pub struct Ack<'a> {
     /// Time of processing; never decreases.
     pub now: Time,
-    /// Time of reception by the kernel, on the same clock. To be used only for RTT, dispersion and one-way delay.
+    /// Time of reception by the kernel, on the same clock. Use it only for RTT, dispersion and one-way delay.
     pub rx_time: Option<Time>,
     /// Whether receive offload merged this ACK with others, so that `rx_time` is that of the batch.
     pub coalesced: bool,
@@ -134,7 +134,7 @@ impl Ack<'_> {
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct AckedSegment {
-    /// Its newest transmission.
+    /// Newest transmission of the segment.
     pub tx: TxId,
     /// When that transmission was sent.
     pub sent_at: Time,

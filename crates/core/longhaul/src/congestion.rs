@@ -207,7 +207,7 @@ impl CongestionAlgorithm {
 
 /// Error for a congestion controller for controlled environments only that was not explicitly allowed.
 ///
-/// It is the inner error of the [`std::io::Error`] that connecting or listening then returns.
+/// This is the inner error of the [`std::io::Error`] that connecting or listening then returns.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "congestion controller `{name}` is not safe on a network shared with others; \

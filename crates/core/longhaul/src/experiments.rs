@@ -60,7 +60,7 @@ impl TcpSocket {
 /// Experiments.
 impl TcpStream {
     /// Shares the congestion windows of other connections to the same host with this connection, which receives `bytes`
-    /// of them (ensemble sharing; RFC 9040, section 7). With the controller `bbr`, it takes the place of the initial
+    /// of them (ensemble sharing; RFC 9040, section 7). With the controller `bbr`, the share replaces the initial
     /// window if it is larger and the connection is still in its first start-up. Other controllers, and connections
     /// with data in flight, ignore it.
     ///

@@ -72,7 +72,7 @@ snapshot! {
         pub rttvar: Duration = info.rttvar.into(),
         /// The slow-start threshold; `None` if none is set.
         pub snd_ssthresh_segments: Option<u64> = info.ssthresh.map(|bytes| segments(bytes, info.mss)),
-        /// The congestion window.
+        /// Congestion window in segments.
         pub snd_cwnd_segments: u64 = segments(info.cwnd, info.mss),
         /// The current size of the receive buffer, which auto-tuning adjusts.
         pub rcv_space_bytes: u64 = info.recv_buffer.0,
@@ -126,7 +126,7 @@ snapshot! {
         /// Reason why the start-up scheme was abandoned, if it was. The connection then started as it would have
         /// without the scheme.
         pub startup_given_up: Option<&'static str> = given_up(info.startup),
-        /// The congestion window.
+        /// Congestion window in bytes.
         pub snd_cwnd_bytes: u64 = info.cwnd.0,
         /// The slow-start threshold; `None` if none is set.
         pub snd_ssthresh_bytes: Option<u64> = info.ssthresh.map(|bytes| bytes.0),

@@ -107,7 +107,7 @@ pub(crate) struct State {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Receiving {
-    /// Not at all, because of a pause.
+    /// No receiving, because of a pause.
     Paused,
     /// When the runtime reports the socket as readable.
     WhenReady,

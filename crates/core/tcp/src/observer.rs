@@ -58,9 +58,9 @@ pub enum ConnectionEvent<'a> {
     ParametersSet(Parameters),
     /// The state has changed. `old` is `None` if the observer was installed after the handshake.
     StateChanged {
-        /// The former state.
+        /// State before the change; `None` if unknown.
         old: Option<State>,
-        /// The current state.
+        /// State after the change.
         new: State,
     },
     /// The application has released the connection, which is then closed in an orderly way.
@@ -68,7 +68,7 @@ pub enum ConnectionEvent<'a> {
     /// A segment was sent: handed to the caller of [`poll_transmit`](crate::Connection::poll_transmit).
     /// [`Detail::Segments`].
     SegmentSent {
-        /// The segment.
+        /// Header and lengths of the segment.
         segment: SegmentRecord<'a>,
         /// Whether all of its sequence space had been sent before.
         retransmission: bool,
@@ -95,7 +95,7 @@ pub enum ConnectionEvent<'a> {
     SegmentLost {
         /// Sequence number of its first octet.
         sequence: u32,
-        /// Its sequence space in bytes.
+        /// Sequence space of the segment in bytes.
         bytes: u64,
         /// The detector that marked it.
         trigger: LossTrigger,
@@ -115,9 +115,9 @@ pub enum ConnectionEvent<'a> {
     /// A timer was armed or moved. Only [retransmission](TimerKind::Retransmission) and
     /// [tail loss probe](TimerKind::TailLossProbe) timers. [`Detail::Segments`].
     TimerSet {
-        /// The timer.
+        /// Kind of the timer.
         timer: TimerKind,
-        /// Its deadline.
+        /// Deadline of the timer.
         at: Time,
     },
     /// A timer was stopped before it expired. Only [retransmission](TimerKind::Retransmission) and
@@ -130,9 +130,9 @@ pub enum ConnectionEvent<'a> {
     MetricsUpdated(Metrics),
     /// The congestion controller has entered another phase.
     PhaseChanged {
-        /// The former phase.
+        /// Name of the phase before the change.
         old: &'static str,
-        /// The current phase.
+        /// Name of the phase after the change.
         new: &'static str,
     },
     /// Path MTU discovery has changed the packet size (RFC 8899).
@@ -144,9 +144,9 @@ pub enum ConnectionEvent<'a> {
     },
     /// The verification of ECN has changed state (RFC 3168, section 20.2).
     EcnStateChanged {
-        /// The former state.
+        /// State before the change.
         old: EcnState,
-        /// The current state.
+        /// State after the change.
         new: EcnState,
     },
     /// The host reports an error of the path.
@@ -158,7 +158,7 @@ pub enum ConnectionEvent<'a> {
 /// Segment as transmitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SegmentRecord<'a> {
-    /// The header.
+    /// Header of the segment.
     pub header: &'a Header,
     /// Length of the header on the wire in bytes.
     pub header_len: usize,
@@ -173,11 +173,11 @@ named! {
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     #[non_exhaustive]
     pub enum Rejection {
-        /// Its timestamp is old or missing (PAWS; RFC 7323, section 5.3).
+        /// The timestamp of the segment is old or missing (PAWS; RFC 7323, section 5.3).
         Timestamp = "timestamp",
-        /// It lies outside the receive window (RFC 9293, section 3.10.7.4).
+        /// The segment lies outside the receive window (RFC 9293, section 3.10.7.4).
         OutsideWindow = "outside_window",
-        /// It acknowledges data that was never sent, or too old data (RFC 5961, section 5.2).
+        /// The segment acknowledges data that was never sent, or too old data (RFC 5961, section 5.2).
         Acknowledgment = "acknowledgment",
         /// No memory was available for its data.
         NoMemory = "no_memory",

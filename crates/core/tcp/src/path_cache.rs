@@ -101,9 +101,9 @@ pub(crate) struct Learnt<T> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Taken {
     Nothing,
-    /// It was impossible and has been removed.
+    /// The saved path was implausible and has been removed.
     Damaged,
-    /// It was too old and has been removed.
+    /// The saved path was too old and has been removed.
     TooOld,
     /// The saved path. It is not available to other connections until it is [returned](PathCache::give_back).
     CheckedOut(Learnt<SavedPath>),
@@ -264,8 +264,8 @@ impl Entries {
 }
 
 impl Rtt {
-    /// Merges the stored values with new ones. They determine a timeout before the first sample, for which too long a
-    /// value is better than too short, so they increase at once and decrease with the gain of RFC 6298, 1/8.
+    /// Merges the stored values with new ones. They determine the timeout before the first sample, which should rather
+    /// be too long than too short. Therefore they increase at once and decrease with the gain of RFC 6298, 1/8.
     fn after(self, new: Self) -> Self {
         let towards = |old: Span, new: Span| if new >= old { new } else { old - (old - new) / 8 };
         Self { srtt: towards(self.srtt, new.srtt), rttvar: towards(self.rttvar, new.rttvar) }

@@ -50,7 +50,7 @@ pub(crate) struct Limits {
 /// Receive buffer that contains in-order data.
 #[derive(Clone, Copy, Debug)]
 struct Pin {
-    /// Its address, which is unique while the data is kept.
+    /// Address of the buffer, which is unique while the data is kept.
     buffer: usize,
     end: u64,
     bytes: usize,

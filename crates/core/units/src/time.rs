@@ -18,7 +18,7 @@ pub struct Time(Count);
 pub struct Span(Count);
 
 impl Time {
-    /// The epoch.
+    /// Origin of the clock.
     pub const ZERO: Self = Self(Count::ZERO);
     /// The latest point in time, which stands for "never".
     pub const MAX: Self = Self(Count::MAX);

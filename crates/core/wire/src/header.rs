@@ -38,7 +38,7 @@ impl Header {
 /// Segment: a header and the data after it in the datagram.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Segment<'a> {
-    /// The parsed header.
+    /// Header of the datagram.
     pub header: Header,
     /// The data, which may be empty.
     pub payload: &'a [u8],

@@ -86,7 +86,7 @@ pub enum Feedback {
     Denied,
     /// Quick-Start Response (RFC 4782, section 4.2).
     QuickStart {
-        /// The approved rate.
+        /// Rate that the routers approved.
         rate: QuickStartRate,
         /// The nonce as received; the sender checks it with [`QuickStartNonce::approves`].
         nonce: QuickStartNonce,

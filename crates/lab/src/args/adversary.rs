@@ -14,7 +14,7 @@ pub(super) struct Adversary {
     /// Congestion controller of the flow that shares the link; the default is the same.
     #[arg(long, value_name = "NAME")]
     against: Option<String>,
-    /// What is sought.
+    /// Goal of the search.
     #[arg(long, value_enum, default_value_t = Goal::Share)]
     goal: Goal,
     /// Maximum extra delay of a round trip, as a part of its propagation time.

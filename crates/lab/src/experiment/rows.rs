@@ -42,7 +42,7 @@ pub struct Judged {
     pub statistic: Statistic,
     /// Whether runs without a value are skipped.
     pub skip_missing: bool,
-    /// The rule.
+    /// Rule that our result has to satisfy.
     pub rule: Rule,
     /// The text of the rule.
     pub rule_text: String,

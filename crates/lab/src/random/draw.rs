@@ -139,7 +139,7 @@ pub(crate) enum Competition {
 /// Traffic without congestion control.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Traffic {
-    /// Its rate in percent of the link's.
+    /// Rate in percent of the link's rate.
     pub(crate) percent: u64,
     /// Whether packets arrive as a Poisson process, rather than at a constant rate.
     pub(crate) is_poisson: bool,

@@ -15,7 +15,7 @@ const MOST_CELLS: u64 = 10_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Set {
     name: &'static str,
-    /// Its seeds; `None` for all.
+    /// Seeds of the set; `None` stands for all.
     pub(super) seeds: Option<Seeds>,
     /// Whether its scenarios are changing paths.
     changes: bool,

@@ -32,7 +32,7 @@ static NUMBER: AtomicU32 = AtomicU32::new(0);
 pub(super) struct Demo {
     program: PathBuf,
     congestion: String,
-    /// Number of bytes to fetch. The server generates them, and the pipe has this name.
+    /// Number of bytes to fetch. The server generates them, and the pipe is named after this number.
     bytes: u64,
     folder: PathBuf,
     server: Cell<Option<SocketAddr>>,

@@ -36,9 +36,9 @@ pub struct Around {
 /// An entry of the legend.
 #[derive(Clone, Debug)]
 pub struct Key {
-    /// Its symbol.
+    /// Symbol of the entry.
     pub look: Look,
-    /// Its text.
+    /// Text of the entry.
     pub name: String,
 }
 
@@ -76,7 +76,7 @@ pub enum Axis {
         low: f64,
         /// Value at its end.
         high: f64,
-        /// Whether it is logarithmic.
+        /// Whether the axis is logarithmic.
         is_log: bool,
         /// Values with a tick, and their texts.
         ticks: Vec<(f64, String)>,
@@ -140,7 +140,7 @@ pub struct Wish<'a> {
     pub unit: &'a str,
     /// Whether the axis is logarithmic.
     pub is_log: bool,
-    /// Whether it contains zero.
+    /// Whether the axis has to include zero.
     pub zero: bool,
     /// Approximate number of ticks.
     pub about: usize,

@@ -9,7 +9,7 @@ pub struct Scale {
     pub low: f64,
     /// Value at `to`.
     pub high: f64,
-    /// Whether it is logarithmic.
+    /// Whether the axis is logarithmic.
     pub is_log: bool,
     /// Coordinate of `low`.
     pub from: f64,

@@ -11,7 +11,7 @@ use longhaul_cc::{Detection, EcnMark, Granted, NetworkHeaderKind, SendLimit};
 pub enum Operation {
     /// The sender sends up to this many segments, as the window allows; retransmissions first.
     Send {
-        /// The maximum.
+        /// Maximum number of segments.
         segments: u32,
     },
     /// The sender fills the window.

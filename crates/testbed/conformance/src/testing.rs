@@ -25,11 +25,11 @@ pub fn segments(n: u64) -> Bytes {
 /// A sender with the counters of a transport. The test calls its methods in the order of the events.
 #[derive(Debug)]
 pub struct Sender {
-    /// The controller.
+    /// Controller under test.
     pub controller: Box<dyn Controller>,
     /// The path reported to the controller.
     pub path: Path,
-    /// The current time.
+    /// Current time of the test.
     pub now: Time,
     /// RTT of the next ACKs.
     pub rtt: Span,

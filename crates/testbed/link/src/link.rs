@@ -28,7 +28,7 @@ pub struct Link<T, H = ()> {
     queue: Queue<T>,
     transmitter: Transmitter,
     medium: Medium<T>,
-    /// The hook.
+    /// Hook that observes or replaces packets.
     pub hook: H,
     router: Option<Box<OutputRouter>>,
     stats: LinkStats,

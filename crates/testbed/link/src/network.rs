@@ -23,9 +23,9 @@ pub enum NetworkError {
     Link {
         /// The number of the link, from 0.
         number: usize,
-        /// The sending node.
+        /// Node at which the link begins.
         from: u32,
-        /// The receiving node.
+        /// Node at which the link ends.
         to: u32,
         /// The reason why it is invalid.
         error: ConfigError,
@@ -35,9 +35,9 @@ pub enum NetworkError {
     NoNode {
         /// The number of the link, from 0.
         number: usize,
-        /// The sending node.
+        /// Node at which the link begins.
         from: u32,
-        /// The receiving node.
+        /// Node at which the link ends.
         to: u32,
         /// The number of nodes.
         nodes: usize,
@@ -47,11 +47,11 @@ pub enum NetworkError {
 /// A packet that has reached its destination.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delivery<T> {
-    /// The arrival time.
+    /// Time at which the packet arrives.
     pub at: Time,
     /// The destination, [`Packet::to`].
     pub node: u32,
-    /// The packet.
+    /// Packet that has arrived.
     pub packet: Packet<T>,
 }
 

@@ -78,7 +78,7 @@ pub struct Packet<T> {
     pub corrupted: bool,
     /// Time at which it entered its current or last queue. Written by links.
     pub enqueued: Time,
-    /// The payload.
+    /// Contents of the packet.
     pub payload: T,
 }
 

@@ -12,7 +12,7 @@ pub struct Scenario {
     pub name: &'static str,
     /// Description in one line.
     pub title: &'static str,
-    /// Its options.
+    /// Options of the link.
     options: &'static str,
     /// Whether it alternates between the satellites of [`LEO`] every 15 s.
     alternates: bool,

@@ -27,7 +27,7 @@ named! {
         Outage = "outage",
         /// Larger than the path MTU.
         TooLong = "too long",
-        /// Its TTL expired.
+        /// The packet's TTL has expired.
         TtlExpired = "ttl expired",
     }
 }

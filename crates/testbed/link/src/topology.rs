@@ -28,9 +28,9 @@ impl Duplex {
 /// A unidirectional link between two nodes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Edge {
-    /// The sending node.
+    /// Node at which the link begins.
     pub from: u32,
-    /// The receiving node.
+    /// Node at which the link ends.
     pub to: u32,
     /// The configuration of the link.
     pub config: LinkConfig,
@@ -112,7 +112,7 @@ impl Topology {
 /// A dumbbell: hosts on both sides of one shared link.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Dumbbell {
-    /// The graph.
+    /// Nodes and links of the dumbbell.
     pub topology: Topology,
     /// The hosts on the left.
     pub left: Vec<u32>,
@@ -138,7 +138,7 @@ pub fn dumbbell(
 /// Routers in a row, with hosts whose paths each cross some of the links in between.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
-    /// The graph.
+    /// Nodes and links of the row.
     pub topology: Topology,
     /// The hosts on the left.
     pub left: Vec<u32>,
@@ -174,7 +174,7 @@ pub fn row(
 /// Links in a row with a host at each end.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Chain {
-    /// The graph.
+    /// Nodes and links of the chain.
     pub topology: Topology,
     /// The hosts at the ends.
     pub ends: (u32, u32),

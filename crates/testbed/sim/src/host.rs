@@ -25,7 +25,7 @@ pub struct Host {
     pub endpoint: Endpoint,
     /// UDP address of the endpoint.
     pub address: SocketAddr,
-    /// The applications.
+    /// Applications that run on the host.
     pub sessions: Vec<Session>,
     /// Offset of this host's clock from the simulation's time.
     pub clock_ahead: Span,

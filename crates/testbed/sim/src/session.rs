@@ -14,11 +14,11 @@ static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 /// Follows its [`Plan`] and records its progress.
 #[derive(Debug)]
 pub struct Session {
-    /// The connection.
+    /// Connection of the session.
     pub id: ConnId,
     /// Whether it opened the connection.
     pub is_client: bool,
-    /// Its behaviour.
+    /// Plan of the application.
     pub plan: Plan,
     /// The stream that it writes.
     pub writes: Pattern,

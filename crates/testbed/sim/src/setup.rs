@@ -13,8 +13,8 @@ use longhaul_units::Span;
 /// Configuration of a host.
 #[derive(Clone, Debug)]
 pub struct HostSetup {
-    /// Its address. Connections use the ports after this one as their source. The first connection of a host that
-    /// does not listen uses this port itself.
+    /// Address of the host. Connections use the ports after this one as their source. The first connection of a host
+    /// that does not listen uses this port itself.
     pub address: SocketAddr,
     /// Settings of its endpoint.
     pub endpoint: EndpointConfig,
@@ -32,7 +32,7 @@ pub struct HostSetup {
     /// (interrupt moderation). Receive offload merges consecutive packets of a flow. With `None`, each packet is
     /// delivered on arrival.
     pub receive_hold: Option<Span>,
-    /// Whether it accepts connections.
+    /// Whether the host accepts connections.
     pub listens: bool,
 }
 
@@ -70,9 +70,9 @@ pub enum SetupError {
     /// Two hosts have the same IP address.
     #[error("the hosts at nodes {first} and {second} have the same IP address; give each its own")]
     SameAddress {
-        /// The first node.
+        /// Node of the first host.
         first: usize,
-        /// The second node.
+        /// Node of the second host.
         second: usize,
     },
     /// A host had to open more concurrent connections than it has ports, which remain in use until TIME-WAIT is over.

@@ -226,7 +226,7 @@ impl Composed {
     }
 
     /// Keeps the fraction `share` (0 to 1) of FlightSize or the window, whichever is smaller, on a mark (RFC 8511,
-    /// section 3). With `None`, congestion avoidance chooses the decrease. To be called before the handshake.
+    /// section 3). With `None`, congestion avoidance chooses the decrease. Call it before the handshake.
     #[must_use]
     pub const fn keeping_at_marks(mut self, share: Option<f64>) -> Self {
         self.mark_share = share;

@@ -31,7 +31,7 @@ impl Restart {
         }
     }
 
-    /// Processes an advance of SND.UNA by `cumulative`. To be called after the ACK's losses were reported.
+    /// Processes an advance of SND.UNA by `cumulative`. Call it after the ACK's losses were reported.
     pub(super) fn on_ack(&mut self, cumulative: Bytes, delivered: Bytes) {
         if delivered > Bytes::ZERO {
             self.leaving = false;

@@ -101,7 +101,7 @@ pub enum StageEvent {
         now: Time,
         /// The previous segment size.
         old: Bytes,
-        /// The window.
+        /// Current window.
         window: Window,
     },
 }

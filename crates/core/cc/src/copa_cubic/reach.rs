@@ -31,7 +31,7 @@ const QUEUE: f64 = 0.125;
 
 #[derive(Clone, Copy, Debug)]
 struct Round {
-    /// Bytes.
+    /// Window in bytes.
     window: f64,
     /// Bytes per second.
     rate: f64,

@@ -19,7 +19,7 @@ named! {
         SlowStart = "slow-start",
         /// A congestion-avoidance algorithm.
         Avoidance = "avoidance",
-        /// A loss classifier.
+        /// Loss classifier, which identifies the cause of losses.
         Loss = "loss",
         /// A loss-recovery scheme.
         Recovery = "recovery",
@@ -64,13 +64,13 @@ pub(crate) enum Make {
 /// An algorithm in the registry. Unless declared otherwise, it has no options and is for controlled environments only.
 #[non_exhaustive]
 pub struct Entry {
-    /// Its name, `[a-z0-9-]+`, unique in its slot.
+    /// Name, `[a-z0-9-]+`, unique in the entry's slot.
     pub name: &'static str,
     /// Description of the algorithm, as a clause.
     pub summary: &'static str,
     /// The source that describes it.
     pub reference: &'static str,
-    /// Its options in the order of printing, normally the `OPTIONS` of its config struct.
+    /// Options in the order of printing, normally the `OPTIONS` of the entry's config struct.
     pub options: &'static [OptionSpec],
     /// The compositions with it that the conformance suite runs.
     pub tested: &'static [&'static str],
@@ -200,7 +200,7 @@ impl Entry {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Profile {
-    /// Its name, `[a-z0-9-]+`.
+    /// Name of the profile, `[a-z0-9-]+`.
     pub name: &'static str,
     /// The composition in the long form; omitted slots have their defaults.
     pub spec: &'static str,

@@ -8,27 +8,27 @@ use super::Slot;
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum OptionKind {
-    /// A whole number.
+    /// Integer option.
     Int {
-        /// The minimum.
+        /// Smallest allowed value.
         min: u64,
-        /// The maximum.
+        /// Largest allowed value.
         max: u64,
-        /// The default.
+        /// Default value.
         default: u64,
     },
-    /// A finite number.
+    /// Option with a finite floating-point value.
     Float {
-        /// The minimum.
+        /// Smallest allowed value.
         min: f64,
-        /// The maximum.
+        /// Largest allowed value.
         max: f64,
-        /// The default.
+        /// Default value.
         default: f64,
     },
     /// `on` or `off`.
     Flag {
-        /// The default.
+        /// Default value.
         default: bool,
     },
     /// One of these words, `[a-z0-9-]+`; the first is the default.
@@ -42,10 +42,10 @@ pub enum OptionKind {
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct OptionSpec {
-    /// Its name, `[a-z0-9-]+`.
+    /// Name of the option, `[a-z0-9-]+`.
     pub name: &'static str,
     pub(crate) kind: OptionKind,
-    /// Its help text, with its unit.
+    /// Help text with the unit of the option.
     pub what: &'static str,
     /// The constraints between it and other options and parts.
     pub rules: &'static [Rule],
@@ -129,13 +129,13 @@ impl OptionSpec {
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Value {
-    /// A whole number.
+    /// Value of an integer option.
     Int(u64),
-    /// A finite number.
+    /// Value of a floating-point option.
     Float(f64),
-    /// A switch.
+    /// Value of a flag.
     Flag(bool),
-    /// A word.
+    /// Chosen word.
     Choice(&'static str),
 }
 

@@ -15,19 +15,19 @@ pub enum RegisterError {
     /// The name does not consist of lower-case letters, digits and hyphens.
     #[error("`{name}` is no name: it has to consist of lower-case letters, digits and hyphens")]
     BadName {
-        /// The name.
+        /// The invalid name.
         name: &'static str,
     },
     /// The name is already in use.
     #[error("the name `{name}` is taken")]
     Taken {
-        /// The name.
+        /// The name in use.
         name: &'static str,
     },
     /// The composition of a profile is not valid.
     #[error("the profile `{name}` means nothing: {error}")]
     Profile {
-        /// The profile.
+        /// Name of the profile.
         name: &'static str,
         /// The error in its composition.
         error: Box<SpecError>,

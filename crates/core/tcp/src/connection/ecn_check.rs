@@ -24,7 +24,7 @@ const MAX_DROPPED: u8 = 3;
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct EcnCheck {
-    /// Reasons for a test since the peer last echoed one of our marks.
+    /// Number of reasons for a test since the peer last echoed one of our marks.
     reasons: u32,
     /// Round trips since the last one that counted as a reason.
     rounds: u32,

@@ -151,7 +151,7 @@ pub(super) struct Claims {
     pub(super) is_swapped: bool,
     /// The ACK answers a segment of an extension.
     pub(super) is_answer: bool,
-    /// That segment filled a hole.
+    /// Whether the segment filled a hole.
     pub(super) fills_hole: bool,
     pub(super) event: Option<PathEvent>,
 }

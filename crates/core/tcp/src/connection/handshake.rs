@@ -48,7 +48,7 @@ pub(super) struct Handshake {
     max_header_len: usize,
     /// The time at which the host first reported that the peer is unreachable or does not listen.
     refused_at: Option<Time>,
-    /// Whether the next SYN is sent because of that report.
+    /// Whether the next SYN is sent because the host reported a refusal.
     is_refusal_check: bool,
 }
 

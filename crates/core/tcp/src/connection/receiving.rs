@@ -8,7 +8,7 @@ use crate::add;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Text {
-    /// It lies outside the window or the stream.
+    /// The segment lies outside the window or the stream.
     Outside,
     Refused,
     Taken {

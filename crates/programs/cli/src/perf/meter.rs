@@ -142,7 +142,7 @@ impl Reader {
         self.meter.with(|gauge| gauge.bytes > self.last.bytes)
     }
 
-    /// Excludes everything up to the end of the last interval from the result. To be called right after
+    /// Excludes everything up to the end of the last interval from the result. Call it right after
     /// [`interval`](Self::interval).
     pub(crate) fn omit(&mut self) {
         self.meter.with(|gauge| {

@@ -75,9 +75,9 @@ pub enum Protocol {
 /// Sender of the data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Direction {
-    /// The client.
+    /// The client sends.
     Forward,
-    /// The server.
+    /// The server sends.
     Reverse,
     /// Both ends.
     Both,

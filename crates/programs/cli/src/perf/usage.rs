@@ -18,7 +18,7 @@ pub(crate) struct Reading {
 /// Processor use between two readings, in percent of one processor, as in iperf3.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Cpu {
-    /// Use in user and kernel mode.
+    /// CPU use in user and kernel mode, in percent.
     pub total: f64,
     /// Use in user mode.
     pub user: f64,

@@ -48,11 +48,11 @@ pub(crate) struct Transfer {
     pub(super) acked: Buckets,
     /// Payload received, including duplicates.
     pub(super) received: Buckets,
-    /// In milliseconds.
+    /// Latest RTT in milliseconds.
     pub(super) latest_rtt: Points,
-    /// In milliseconds.
+    /// Smoothed RTT in milliseconds.
     pub(super) smoothed_rtt: Points,
-    /// In bytes, like all fields below.
+    /// Congestion window in bytes; the fields below are also in bytes.
     pub(super) cwnd: Points,
     pub(super) in_flight: Points,
     /// Cumulative bytes marked lost.

@@ -17,7 +17,7 @@ const NAMES: usize = 40;
 
 /// Counts the outcomes of files.
 pub(super) struct Tally {
-    /// The receiver.
+    /// Name or address of the receiver.
     to: String,
     pub(super) total: Total,
     /// Name of the only file or directory that is sent, if there is only one.

@@ -29,7 +29,7 @@ pub enum Error {
     /// The measurement could not begin or continue for another reason.
     #[error("{reason}")]
     Failed {
-        /// The reason.
+        /// Reason for the failure.
         reason: String,
         /// Error of the operating system or the connection.
         source: Option<io::Error>,

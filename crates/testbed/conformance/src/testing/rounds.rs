@@ -10,13 +10,13 @@ use longhaul_cc::{Ack, Path, RateSample, RttSample};
 /// A flow of one congestion-avoidance algorithm, without a transport.
 #[derive(Debug)]
 pub struct Rounds<L> {
-    /// The algorithm.
+    /// Algorithm under test.
     pub algorithm: L,
-    /// Its window.
+    /// Window of the flow.
     pub window: Window,
     /// The path reported to the algorithm.
     pub path: Path,
-    /// The current time.
+    /// Current time of the test.
     pub now: Time,
     /// Round-trip time of the following ACKs.
     pub rtt: Span,

@@ -31,7 +31,7 @@ pub struct Pipe {
     pub resolution: Span,
     /// Rate and RTT of the second half, if they change.
     pub later: Option<(Rate, Span)>,
-    /// What the transport lacks.
+    /// Features that the transport lacks.
     pub poverty: Poverty,
 }
 

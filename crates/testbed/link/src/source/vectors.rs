@@ -15,7 +15,7 @@ pub enum Side {
 /// Application data unit: what one side writes at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Adu {
-    /// The sending side.
+    /// Side from which the traffic is sent.
     pub from: Side,
     /// Wait since the last unit that this side sent.
     pub after_send: Span,

@@ -10,9 +10,9 @@ use crate::packet::Parcel;
 /// Packets of a [`Source`] that are sent from one host to another and discarded there.
 #[derive(Clone, Debug)]
 pub struct Traffic {
-    /// The sending node.
+    /// Node that sends the traffic.
     pub from: usize,
-    /// The receiving node.
+    /// Node that receives the traffic.
     pub to: usize,
     /// Flow number of its packets.
     pub flow: u32,

@@ -46,7 +46,7 @@ crate::options! {
     }
 }
 
-/// What arrival times have shown.
+/// Measurements based on the receiver's arrival times.
 ///
 /// The estimate follows further gaps while slow start approaches it. While congestion avoidance has the window and
 /// there is no loss, the gaps of each round trip are compared with those of the first one. If the path has become

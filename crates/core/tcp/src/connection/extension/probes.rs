@@ -196,7 +196,7 @@ impl Probes {
     fn take(&mut self, index: usize) -> Option<ProbeRecord> {
         let copied = self.flight.remove(index)?;
         if index < self.counted_lost {
-            // It was already counted as lost, so the late answer is not reported.
+            // The probe was already counted as lost, so the late answer is not reported.
             self.counted_lost -= 1;
             return Some(copied);
         }
