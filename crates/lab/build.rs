@@ -13,7 +13,7 @@ fn main() {
 
     let (mut commit, mut is_modified) = (String::new(), false);
     let git = |arguments: &[&str]| output("git", &[&["-C", &here], arguments].concat());
-    // A copy in the directory of a package may be within another repository.
+    // A copy of the package may be in a directory of another repository.
     let top = git(&["rev-parse", "--show-toplevel"]).unwrap_or_default();
     let is_own = fs::canonicalize(Path::new(&top).join("crates/lab")).ok() == fs::canonicalize(&here).ok();
     if is_own && !top.is_empty() {

@@ -68,7 +68,7 @@ pub struct Driver {
     next_tx: u64,
     /// Newest acknowledged transmission of an earlier ACK.
     settled: u64,
-    /// Since when nothing is in flight.
+    /// Time since which nothing has been in flight.
     idle_since: Option<Time>,
     /// Number of the first transmission after the last congestion event, until it or a later one is acknowledged.
     recovery: Option<u64>,
@@ -76,7 +76,7 @@ pub struct Driver {
     /// Whether the last congestion event may still turn out to be spurious, and whether it was a timeout.
     undoable: Option<bool>,
     congestion_seen: bool,
-    /// When the last response to a mark began.
+    /// Time at which the last response to a mark began.
     marked_at: Option<Time>,
     batch: Batch,
     lost: Vec<LostSegment>,

@@ -72,7 +72,8 @@ pub(crate) struct BbrV1 {
     min_rtt_at: Time,
     policer: Policer,
     extra_acked: Buckets,
-    /// First round of a recovery: only as much is sent as is delivered (packet conservation).
+    /// Whether this is the first round of a recovery, in which only as much is sent as is delivered (packet
+    /// conservation).
     conserving: bool,
     total_lost: f64,
 }

@@ -60,7 +60,7 @@ pub struct Base {
     /// `C.cwnd` and `C.InitialCwnd`, bytes.
     pub cwnd: f64,
     pub initial_cwnd: f64,
-    /// `BBR.full_bw_reached`: the pipe has been full once.
+    /// `BBR.full_bw_reached`: whether the pipe has been full once.
     pub filled: bool,
     pipe: FullPipe,
     /// Rounds so far, whether the current ACK begins one, and the total of delivered bytes when it began. A round ends

@@ -29,13 +29,13 @@ pub trait Controller: CloneController + Debug + Send + Sync {
     /// `swift-start(gamma=4)+westwood`.
     fn name(&self) -> String;
 
-    /// Returns what the controller requires and prefers; the answer is constant.
+    /// Returns the features that the controller requires and prefers. The result is constant.
     fn needs(&self) -> Needs {
         Needs::default()
     }
 
-    /// Receives what was granted, once the peer's options are known. A controller that can work without a required need
-    /// falls back here. The default implementation fails if a required need is missing.
+    /// Receives the granted features when the peer's options are known. A controller that can work without a required
+    /// need falls back here. The default implementation fails if a required need is missing.
     ///
     /// # Errors
     /// Returns an error if a required need is missing and there is no fallback; the connection then fails.

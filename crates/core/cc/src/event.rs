@@ -136,7 +136,7 @@ impl Ack<'_> {
 pub struct AckedSegment {
     /// Newest transmission of the segment.
     pub tx: TxId,
-    /// When that transmission was sent.
+    /// Time at which that transmission was sent.
     pub sent_at: Time,
     /// Payload bytes.
     pub bytes: Bytes,
@@ -144,7 +144,7 @@ pub struct AckedSegment {
     pub kind: SegmentKind,
     /// [`Control::tag`](crate::Control::tag) when it was sent.
     pub tag: u16,
-    /// When the peer's kernel received it, by the peer's clock, if the peer reports arrival times.
+    /// Time at which the peer's kernel received the segment, by the peer's clock, if the peer reports arrival times.
     pub arrival: Option<Time>,
     /// Whether the peer's receive offload merged it with others, so that `arrival` is that of the batch.
     pub arrival_coalesced: bool,
@@ -164,7 +164,7 @@ impl AckedSegment {
 pub struct LostSegment {
     /// The transmission that was lost.
     pub tx: TxId,
-    /// When it was sent.
+    /// Time at which the segment was sent.
     pub sent_at: Time,
     /// Payload bytes.
     pub bytes: Bytes,
@@ -190,7 +190,7 @@ impl LostSegment {
 pub struct RttSample {
     /// The round-trip time, from the kernel's receive timestamp if there is one.
     pub rtt: Span,
-    /// When the sampled segment was sent.
+    /// Time at which the sampled segment was sent.
     pub sent_at: Time,
 }
 
@@ -350,7 +350,7 @@ pub enum PathEvent {
     /// Data that the [RC3 low-priority loop](crate::ProbeKind::FromTail) sent has arrived. It is not a part of the
     /// data that an [`Ack`] delivers. If the same ACK also causes an [`Ack`] event, this one is reported first.
     Ahead {
-        /// When the ACK was received.
+        /// Time at which the ACK was received.
         at: Time,
         /// Payload bytes.
         bytes: Bytes,

@@ -27,8 +27,8 @@ use longhaul_units::{Bytes, Rate, Span, Time};
 use crate::Pace;
 use lateness::Lateness;
 
-/// A quantum is what the rate releases in this time, within the two bounds below. Linux's TCP determines its offload
-/// batches in a similar way, by what the pacing rate sends in about 1 ms; a quarter of that keeps a batch below the
+/// A quantum is the amount that the rate releases in this time, within the two bounds below. Linux's TCP determines its
+/// offload batches in a similar way, from the amount sent in about 1 ms; a quarter of that keeps a batch below the
 /// buffers of shallow bottlenecks.
 const QUANTUM_SPAN: Span = Span::from_micros(250);
 /// Two full-sized segments trigger an immediate acknowledgment (RFC 9293, section 3.8.6.3).
@@ -56,7 +56,7 @@ pub struct Pacer {
     updated: Time,
     /// Present while a sender waits, until it is allowed to send.
     due: Option<Due>,
-    /// Until this time, credit beyond one quantum, which was left at the end of a wait, stays valid.
+    /// Time until which credit beyond one quantum, left at the end of a wait, remains valid.
     carry_until: Option<Time>,
 }
 

@@ -183,7 +183,7 @@ fn write_all(queue: &Receiver<Message>) {
                 let last = std::mem::take(&mut *LAST.lock());
                 last.iter().for_each(|(file, data)| file.write(data));
                 for done in barriers.drain(..) {
-                    // The waiting thread may have given up.
+                    // The waiting thread may have timed out.
                     let _ = done.send(());
                 }
                 let Ok(message) = queue.recv() else { return };

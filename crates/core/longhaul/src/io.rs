@@ -64,8 +64,8 @@ impl UdpBackend {
     }
 }
 
-/// Whether the tests of this repository run over `quinn-udp`: `.ci/run` runs those of sockets twice. No other build reads
-/// the environment.
+/// Returns whether the tests of this repository run over `quinn-udp`: `.ci/run` runs those of sockets twice. No other
+/// build reads the environment.
 fn tests_want_quinn() -> bool {
     cfg!(feature = "_internals") && std::env::var_os("LONGHAUL_UDP").is_some_and(|name| name == "quinn")
 }

@@ -73,7 +73,7 @@ pub(crate) struct State {
     /// Earliest time of the next send after the kernel had no memory.
     resume_at: Option<Time>,
     pub(crate) read_at: Option<Time>,
-    /// When the socket closes although connections are in TIME-WAIT.
+    /// Time at which the socket closes even if connections are in TIME-WAIT.
     pub(crate) lingers_until: Option<Time>,
     armed: Option<Time>,
     /// Number of handles held by the application: streams, listeners and connectors.

@@ -322,7 +322,7 @@ impl Connection {
         }
     }
 
-    /// Closes both directions on behalf of an application that is gone. Queued data is still sent.
+    /// Closes both directions on behalf of an application that has ended. Queued data is still sent.
     pub fn orphan(&mut self) {
         self.life.orphaned = true;
         self.observers.report(self.timers.now, || ConnectionEvent::Released);

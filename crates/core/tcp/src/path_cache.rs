@@ -45,7 +45,7 @@ pub struct PathMetrics {
     pub rttvar: Span,
     /// Window and rate that the path delivered: the starting point of Careful Resume (RFC 9959) and Fast Start.
     pub saved: Option<SavedPath>,
-    /// The path drops packets that are marked as ECN-capable (ECT), while others pass.
+    /// Whether the path drops packets that are marked as ECN-capable (ECT) and forwards others.
     pub drops_ect: bool,
 }
 

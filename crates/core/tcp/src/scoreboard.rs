@@ -224,7 +224,7 @@ impl Scoreboard {
     }
 
     /// Returns the lowest record in flight that starts at or after `offset` and has a SACKed record above it. Lost
-    /// records are skipped one by one, because callers ask only when no segment waits for retransmission.
+    /// records are skipped one at a time, because callers ask only when no segment waits for retransmission.
     pub(crate) fn next_in_doubt(&self, offset: u64) -> Option<u64> {
         let mut at = self.index_at_or_after(offset);
         while let Some(index) = self.sacked.next::<false>(at, self.sacked_top) {

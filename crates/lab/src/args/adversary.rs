@@ -17,7 +17,7 @@ pub(super) struct Adversary {
     /// Goal of the search.
     #[arg(long, value_enum, default_value_t = Goal::Share)]
     goal: Goal,
-    /// Maximum extra delay of a round trip, as a part of its propagation time.
+    /// Maximum extra delay of a round trip, as a fraction of its propagation time.
     #[arg(long, value_name = "PART", default_value_t = 0.5)]
     delay: f64,
     /// Maximum mean loss of data packets.

@@ -17,7 +17,7 @@ pub(super) struct Report {
     /// reproduced are listed in not-reproduced.md.
     dir: PathBuf,
     /// Document in which the part between `<!-- results -->` and `<!-- end of results -->` is replaced by the numbers
-    /// of rows per paper, and of rows per experiment that are not reproduced.
+    /// of rows per paper, and of the rows per experiment that are not reproduced.
     #[arg(long, value_name = "FILE")]
     findings: Option<PathBuf>,
     /// Folder of documents. Tables of the experiments in DIR, between `<!-- table: EXPERIMENT TABLE -->` and

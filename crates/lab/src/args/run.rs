@@ -65,10 +65,10 @@ pub(super) struct Run {
     /// Make only this part of all runs, for `merge`: 2/5 is the second of five.
     #[arg(long, value_name = "I/N", requires = "out")]
     shard: Option<Shard>,
-    /// As --shard, counting from 0 as array jobs do: 1/5 is the second of five.
+    /// Like --shard, but counted from 0 as in array jobs: 1/5 is the second of five.
     #[arg(long, value_name = "I/N", requires = "out", conflicts_with = "shard", value_parser = Shard::from_index)]
     shard_index: Option<Shard>,
-    /// Make only this of the runs, as `longhaul-lab jobs` prints it, for `merge`; can be repeated.
+    /// Make only this run, in the format of `longhaul-lab jobs`, for `merge`; can be repeated.
     #[arg(long = "run", value_name = "EXPERIMENT:CELL:SEED", requires = "out", value_parser = jobs::chosen)]
     #[arg(conflicts_with_all = ["all", "random", "shard", "shard_index", "at", "real"])]
     chosen: Vec<Chosen>,

@@ -31,10 +31,10 @@ pub(super) struct Scorecard {
     /// Congestion controllers, separated by commas; can be repeated. The others are compared with the first one.
     #[arg(short = 'C', long = "controller", value_name = "NAME,...", required = true)]
     controllers: Vec<String>,
-    /// Only this part: `random`, or an experiment or file with `[[card]]` sections; can be repeated.
+    /// Run only this part: `random`, or an experiment or file with `[[card]]` sections; can be repeated.
     #[arg(long = "part", value_name = "NAME")]
     parts: Vec<String>,
-    /// The random scenarios: a set, as of `run --random`, and seeds; can be repeated.
+    /// Random scenarios: a set of `run --random` and its seeds; can be repeated.
     #[arg(long, value_name = "SET[:A..B]", default_values = SCENARIOS)]
     scenarios: Vec<String>,
     /// Runs per cell, instead of the number of each part.
@@ -52,7 +52,7 @@ pub(super) struct Scorecard {
     /// Folder for the results and the page, `scorecard.md`. Existing runs are not repeated.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Take the runs of all controllers but the first from this folder of an earlier scorecard, as far as it has them.
+    /// Take the runs of all controllers but the first from this folder of an earlier scorecard, if it contains them.
     #[arg(long, value_name = "DIR")]
     base: Option<PathBuf>,
     /// Remove existing results of these experiments from the folder first.

@@ -8,7 +8,7 @@ use serde::de::{SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use toml::Spanned;
 
-/// A string, with its position in the file. Numbers and booleans are stored as strings, too: `1448`, `false`. It may
+/// A string, with its position in the file. Numbers and booleans are also stored as strings: `1448`, `false`. It may
 /// contain variables of the axes: `"--rate {rate}"`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Text(Spanned<String>);

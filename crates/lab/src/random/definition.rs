@@ -229,7 +229,7 @@ fn percent(ppm: u64) -> f64 {
     ppm as f64 / 1e4
 }
 
-/// Returns the receive window in bytes: twice what the path and its queue can hold.
+/// Returns the receive window in bytes: twice the capacity of the path and its queue.
 fn window(scenario: &Scenario) -> u64 {
     let rates = scenario.steps.iter().map(|step| step.rate);
     let rtts = scenario.steps.iter().map(|step| step.rtt);

@@ -149,7 +149,7 @@ impl Folder {
     }
 }
 
-/// The name of a part that consists of runs chosen one by one.
+/// Name of a part that consists of individually chosen runs.
 pub(crate) const CHOSEN: &str = "chosen";
 
 /// Results that an execution accepts.

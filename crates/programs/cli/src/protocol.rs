@@ -64,8 +64,8 @@ pub const MAGIC: [u8; 8] = *b"longhau\x03";
 pub const HASH_LEN: usize = blake3::OUT_LEN;
 /// Maximum length of a chunk in bytes.
 pub const MAX_CHUNK: usize = 256 << 10;
-/// Size in bytes of the largest file for which the sender does not ask what the receiver has: asking would take longer
-/// than sending the contents.
+/// Size in bytes of the largest file for which the sender does not ask for the receiver's data: asking would take
+/// longer than sending the contents.
 pub const MAX_UNASKED: u64 = 2 << 20;
 
 /// Types of the sender's messages, from here on.

@@ -218,7 +218,7 @@ impl<T: Transport> Sender<T> {
                     (None, None) => {}
                 },
                 _ = ticks.tick() => {
-                    // The state of an outage is observed, too.
+                    // The state during an outage is also observed.
                     observe(&self.transport);
                     progress.file(state.name.to_string());
                     // Unacknowledged data may still be in the buffers of this machine.

@@ -124,7 +124,7 @@ fn spawn(
         drop(namespace);
         match spawned {
             Ok(mut child) => {
-                // Ignore errors, because the receiver may be gone.
+                // Ignore errors, because the receiver may have ended.
                 let _ = started.send(Ok(child.id()));
                 let _ = ended.send(child.wait());
             }

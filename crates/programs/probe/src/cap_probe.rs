@@ -34,7 +34,7 @@ options! {
         /// Largest size to which packets may grow in bytes.
         largest: u32 = 1400;
         least: u32 = 40;
-        /// Number of trains after which a run gives up.
+        /// Number of trains after which a run fails.
         most: u32 = 100;
         /// Relative change of the packet size after a run that gave up.
         step: f64 = 0.2;
@@ -214,7 +214,7 @@ impl CapProbeMethod {
         self.kind = 1 - self.kind;
     }
 
-    /// Ends a run that did not converge. Later runs of this kind use another packet size.
+    /// Ends a run that did not converge. Later runs of the same kind use another packet size.
     fn fail(&mut self) {
         let silent = self.run.samples() == 0;
         let best = self.latest.map(|latest| latest.rate.value.time_for(Bytes::from(self.size())));

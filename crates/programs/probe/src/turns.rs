@@ -38,7 +38,7 @@ pub(crate) trait Session {
     fn estimate(&self) -> Estimate;
 }
 
-/// A method that sends its trains one by one, and ends when no train is answered or its time is over.
+/// A method that sends one train at a time, and ends when no train is answered or its time is over.
 #[derive(Clone, Debug)]
 pub(crate) struct Turns<S> {
     session: S,

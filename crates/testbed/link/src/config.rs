@@ -156,9 +156,9 @@ pub struct Mtu {
 /// Fields of the IP header that the sending node clears in every packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Bleaching {
-    /// The ECN field becomes Not-ECT.
+    /// Whether to reset the ECN field to Not-ECT.
     pub ecn: bool,
-    /// The DiffServ codepoint becomes the default.
+    /// Whether to reset the DiffServ codepoint to the default.
     pub dscp: bool,
 }
 

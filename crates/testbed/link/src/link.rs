@@ -39,7 +39,7 @@ pub struct Link<T, H = ()> {
     seed: u64,
     number: u64,
     now: Time,
-    /// When the transmission of the next waiting packet begins.
+    /// Time at which the transmission of the next waiting packet begins.
     begins: Option<Time>,
 }
 

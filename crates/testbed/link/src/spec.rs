@@ -1,6 +1,6 @@
 //! Links described as text: `--rate 20mbit --rtt 500ms --queue 1bdp --loss-down 0.1%`.
 //!
-//! [`LinkOptions`] takes options one by one, independently of how the program reads its command line, and builds a
+//! [`LinkOptions`] takes one option at a time, independently of how the program reads its command line, and builds a
 //! [`Path`] from them. An option that ends in `-up` or `-down` applies to that direction, and a plain option to both;
 //! the more specific one takes precedence. Errors state the problem and what to write instead.
 

@@ -142,7 +142,7 @@ impl Pace {
 #[derive(Debug)]
 struct Constant {
     rate: u64,
-    /// When the last packet was sent, rounded down to a nanosecond.
+    /// Time at which the last packet was sent, rounded down to a nanosecond.
     free: Time,
     /// The remainder of that time, in units of 1/`rate` ns.
     fraction: u64,

@@ -143,7 +143,7 @@ impl Plan {
         Self { send: rounds * response, turn, ..Self::sink() }
     }
 
-    /// Reads to the end of the peer's stream, then writes `bytes` and closes; the peer is half-closed meanwhile.
+    /// Reads to the end of the peer's stream, then writes `bytes` and closes; the peer is half-closed during this time.
     pub const fn reply_at_end(bytes: u64) -> Self {
         Self { send: bytes, begin: Begin::AfterEnd, close: Close::AfterWriting, ..Self::sink() }
     }

@@ -38,17 +38,17 @@ pub struct Session {
     pub released: bool,
     /// Flow number in the packets of its connection, in both directions; 0 if it was accepted without a plan.
     pub flow: u32,
-    /// When it was opened or accepted, by its host's clock.
+    /// Time at which the connection was opened or accepted, by its host's clock.
     pub opened_at: Time,
-    /// When its connection was established.
+    /// Time at which the connection was established.
     pub established_at: Option<Time>,
-    /// When it last read any bytes.
+    /// Time at which the application last read data.
     pub read_at: Option<Time>,
-    /// When it released the connection.
+    /// Time at which the application released the connection.
     pub released_at: Option<Time>,
     /// State of the connection when it was released. `None` for sessions of a [client population](crate::Sim::add_population).
     pub last: Option<Box<Info>>,
-    /// When it wants to act next if nothing happens before.
+    /// Time of the application's next action if nothing happens before.
     pub(crate) wakes: Option<Time>,
     /// Whether its connection has had an event that it has not handled yet.
     pub(crate) called: bool,

@@ -140,8 +140,8 @@ impl Setup {
         self
     }
 
-    /// Uses this congestion control on every host. If it is router-assisted, all links that have a rate get routers
-    /// of its kind, and the hosts are configured to trust the routers' answers.
+    /// Uses this congestion control on every host. If it is router-assisted, all links that have a rate get matching
+    /// routers, and the hosts are configured to trust the routers' answers.
     #[must_use]
     pub fn under(mut self, congestion: &Congestion) -> Self {
         let needs = congestion.build(&BuildParams::default()).needs();

@@ -13,7 +13,7 @@ use crate::packet::Packet;
 pub enum Sighting {
     /// Sent by this host.
     Sent(usize),
-    /// Injected by an attacker, on its way to this host.
+    /// Injected by an attacker and addressed to this host.
     Injected(usize),
     /// About to be received by this host.
     Received(usize),

@@ -29,7 +29,7 @@ pub struct Sample {
     pub lost: f64,
     pub app_limited: bool,
     pub rtt: Option<Span>,
-    /// C.is_cwnd_limited.
+    /// `C.is_cwnd_limited`.
     pub cwnd_limited: bool,
 }
 

@@ -286,7 +286,8 @@ impl Composed {
         }
     }
 
-    /// Records what an ACK delivered, which may increase the window once SND.UNA advances (RFC 5681, section 3.1).
+    /// Records the data that an ACK delivered, which may increase the window once SND.UNA advances (RFC 5681, section
+    /// 3.1).
     ///
     /// A duplicate ACK with only SACK blocks does not increase the window: each of the first two allows one segment
     /// because it lowers the pipe (RFC 3042; RFC 6675, section 5). Outside of recovery, the bytes that they delivered

@@ -83,7 +83,7 @@ pub enum StageEvent {
     SavedPath(SavedPath),
     /// Data that the [RC3 low-priority loop](crate::ProbeKind::FromTail) sent has arrived.
     Ahead {
-        /// When the ACK was received.
+        /// Time at which the ACK was received.
         at: Time,
         /// Payload bytes.
         bytes: Bytes,

@@ -43,12 +43,12 @@ struct Round {
 }
 
 impl Round {
-    /// Whether the path holds the raised window, after `before`, without a queue.
+    /// Returns whether the path holds the raised window, after `before`, without a queue.
     fn is_held(&self, before: &Self) -> bool {
         self.rate >= before.rate * (1.0 + FOLLOWS * (RAISE - 1.0)) && !self.is_queued(before)
     }
 
-    /// Whether more waits or is lost than in `before`.
+    /// Returns whether more is queued or lost than in `before`.
     fn is_queued(&self, before: &Self) -> bool {
         self.rtt > before.rtt * (1.0 + STAYS * (RAISE - 1.0)) || self.losses > before.losses + LOSSES
     }

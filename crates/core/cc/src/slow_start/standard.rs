@@ -23,7 +23,7 @@ crate::options! {
     pub struct StandardSlowStart {
         /// Initial window in segments.
         initial_segments: u32 = IW_OPTION,
-        /// Limit of what one ACK counts for.
+        /// Limit on the bytes that one ACK counts for.
         limit: AckLimit [AckLimit::rfc3465] = L_OPTION,
     }
 }

@@ -217,7 +217,7 @@ pub struct SwiftStart {
     transport_paces: bool,
     /// Estimate from a pair of ACKs.
     estimate: Option<PairEstimate>,
-    /// Whether the receiver's arrival times are used instead, and what they show.
+    /// Whether to measure by arrival times.
     by_arrivals: bool,
     arrivals: Arrivals,
     /// Whether it allows for pauses of the application.

@@ -35,7 +35,7 @@ const FULL_SIZE: usize = 536;
 
 #[derive(Debug, Default)]
 pub(super) struct AckSchedule {
-    /// An ACK must be sent, with the next data segment or alone.
+    /// Whether an ACK must be sent, with the next data segment or alone.
     pub(super) due: bool,
     /// Full-sized segments and segments of any size since the last ACK, and SACK blocks changed by them.
     unacked_full: u32,
@@ -49,13 +49,13 @@ pub(super) struct AckSchedule {
     /// our own settings may request them.
     requested_every: u32,
     requested_left: u32,
-    /// The next data segment triggers an immediate ACK.
+    /// Whether the next data segment triggers an immediate ACK.
     pub(super) immediate: bool,
     /// A duplicate to be reported by D-SACK (RFC 2883).
     pub(super) dsack: Option<(u64, u64)>,
     /// TSval of the segment that triggers the next ACK, if the ACK has to echo it.
     pub(super) probe_echo: Option<u32>,
-    /// CE was received and the peer has not sent CWR yet (RFC 3168, section 6.1.3).
+    /// Whether CE was received and the peer has not sent CWR yet (RFC 3168, section 6.1.3).
     pub(super) echo_congestion: bool,
     /// The largest segment received, which defines "full-sized" (RFC 9293, section 3.8.6.3).
     peer_segment: usize,

@@ -47,7 +47,7 @@ pub(super) struct Origin {
     mss: Bytes,
     /// Whether the controller has other parameters than those for an unknown path.
     is_altered: bool,
-    /// When the connection was established, and what was granted to the controller.
+    /// Time at which the connection was established, and the features granted to the controller.
     pub(super) established: Option<(Time, Granted)>,
     /// The path at the time when the last `SendControl` was dropped.
     path: Option<Box<Path>>,
@@ -252,7 +252,7 @@ impl SendControl {
         }
     }
 
-    /// Returns what the controller needs, required or not.
+    /// Returns the features that the controller requires or prefers.
     pub(super) fn wants(&self) -> Demands {
         let needs = self.controller.needs();
         needs.required.union(needs.preferred)
@@ -282,7 +282,7 @@ impl SendControl {
             }
             None => (ceiling != Rate::MAX).then_some(Pace::new(ceiling)),
         };
-        // A limit that the application has set is kept on short paths, too.
+        // A limit that the application has set is also kept on short paths.
         if let (Some(pace), Some(burst)) = (pace.as_mut().filter(|pace| pace.rate < ceiling), pacing.burst()) {
             pace.quantum.get_or_insert(Pacer::default_quantum(pace.rate, mss).max(burst));
         }

@@ -37,8 +37,8 @@ pub(super) struct EcnCheck {
     next_flight: u64,
     /// Number of flights since the last ECN-capable segment arrived of which only retransmissions have arrived.
     dropped: u8,
-    /// ECN was not agreed on after all: a SYN or SYN-ACK without ECN setup was sent, or an earlier connection has found
-    /// that the path drops ECN-capable segments.
+    /// Whether ECN is not used after all: a SYN or SYN-ACK without ECN setup was sent, or an earlier connection has
+    /// found that the path drops ECN-capable segments.
     pub(super) is_off: bool,
 }
 

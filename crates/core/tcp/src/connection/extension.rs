@@ -142,14 +142,14 @@ pub(super) struct AckFacts<'a> {
 /// Parts of an ACK that concern extensions.
 #[derive(Debug, Default)]
 pub(super) struct Claims {
-    /// The ACK was, or may have been, triggered by something other than data within the window, so it is not a
+    /// Whether the ACK was, or may have been, triggered by something other than data within the window, so it is not a
     /// duplicate ACK.
     pub(super) has_own_cause: bool,
-    /// The D-SACK does not indicate a spurious retransmission.
+    /// Whether the D-SACK does not indicate a spurious retransmission.
     pub(super) owns_dsack: bool,
-    /// The D-SACK is for data that the sender itself has reordered.
+    /// Whether the D-SACK is for data that the sender itself has reordered.
     pub(super) is_swapped: bool,
-    /// The ACK answers a segment of an extension.
+    /// Whether the ACK answers a segment of an extension.
     pub(super) is_answer: bool,
     /// Whether the segment filled a hole.
     pub(super) fills_hole: bool,

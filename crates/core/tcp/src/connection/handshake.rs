@@ -35,9 +35,9 @@ pub(super) struct Handshake {
     due: bool,
     /// Number of retransmissions by timer.
     retries: u32,
-    /// The SYN was sent more than once, for any reason, or its send time is unknown.
+    /// Whether the SYN was sent more than once, for any reason, or its send time is unknown.
     pub(super) repeated: bool,
-    /// The peer has answered the SYN, though not with a SYN-ACK: the path does not drop such SYNs.
+    /// Whether the peer has answered the SYN, though not with a SYN-ACK: the path does not drop such SYNs.
     arrived: bool,
     sent_at: Time,
     stamp: u32,
@@ -258,7 +258,7 @@ impl Engine<'_> {
             (true, Some(detection)) => detection,
             (true, None) => Detection::RackTlp,
         };
-        // Grant what the controller needs and both sides support.
+        // Grant the features that the controller needs and both sides support.
         let mut granted = Granted::basic();
         granted.detection = self.loss.detection;
         granted.segments = wants.segments;

@@ -318,8 +318,8 @@ impl Connection {
     }
 
     /// Handles a train as [`handle_next`](Self::handle_next) handles its segments; `header` is that of the first.
-    /// Returns `false` without a change if the segments have to be handled one by one because something else needs to
-    /// be checked, or if an ACK may be due after one of them.
+    /// Returns `false` without a change if the segments have to be handled one at a time because something else needs
+    /// to be checked, or if an ACK may be due after one of them.
     ///
     /// The preceding segment has shown that the connection accepts data, and has woken the reader.
     pub(crate) fn handle_train(&mut self, now: Time, meta: &SegmentMeta, header: &Header, train: &Train<'_>) -> bool {

@@ -80,12 +80,12 @@ pub(super) struct Lifecycle {
     pub(super) handshake: Option<Box<Handshake>>,
     pub(super) reset: Option<Box<Header>>,
     pub(super) created_at: Time,
-    /// The application dropped the connection: nothing will be read.
+    /// Whether the application dropped the connection, so that nothing will be read.
     pub(super) orphaned: bool,
     /// Whether data from the peer is discarded: a RST is sent once the queued data is acknowledged.
     pub(super) resets: bool,
     pub(super) pressure: Pressure,
-    /// When memory was last freed because the connection was idle.
+    /// Time at which memory was last freed because the connection was idle.
     pub(super) rested_at: Time,
 }
 

@@ -12,12 +12,12 @@ pub(super) const R1: u32 = 3;
 
 /// Delay before the first probe after a report of a closed port, and minimum waiting time for each answer.
 const PORT_PROBE_DELAY: Span = Span::from_millis(100);
-/// Number of consecutive refused probes after which the peer is considered gone.
+/// Number of consecutive refused probes after which the peer is considered dead.
 const PORT_PROBES: u32 = 3;
 
 #[derive(Debug)]
 pub(super) struct Liveness {
-    /// When the last acceptable segment arrived.
+    /// Time at which the last acceptable segment arrived.
     pub(super) last_heard: Time,
     /// Keep-alive probes sent since then.
     keep_alive_probes: u32,
@@ -64,7 +64,7 @@ impl Liveness {
     }
 
     /// Handles the keep-alive timer (RFC 9293, section 3.8.4). Returns whether to send a probe, or that the peer is
-    /// gone. Outstanding data serves as a probe, with its own timer.
+    /// dead. Outstanding data serves as a probe, with its own timer.
     pub(super) fn on_keep_alive(
         &mut self,
         now: Time,
@@ -124,7 +124,7 @@ impl Liveness {
     }
 
     /// Handles the end of the waiting time for a probe's answer, where `base_rto` is the next waiting time. Returns
-    /// whether to send another probe, or that the peer is gone.
+    /// whether to send another probe, or that the peer is dead.
     pub(super) fn on_probe_timeout(
         &mut self,
         now: Time,

@@ -124,7 +124,7 @@ impl Observers {
         observation.observers.push(observer);
     }
 
-    /// Reports what has changed: phase, packet size and ECN; with full detail also timers and metrics.
+    /// Reports changes of phase, packet size and ECN, and with full detail also of timers and metrics.
     fn compare(&mut self, now: Time, metrics: Metrics, plpmtu: u16, ecn: EcnState, timers: &Timers) {
         let timers = TRACKED.map(|(timer, _)| timers.get(timer));
         let Some(observation) = &mut self.0 else { return };
@@ -210,8 +210,7 @@ impl Watch<'_> {
         self.observers.report(self.timers.now, || ConnectionEvent::StateChanged { old: Some(old), new });
     }
 
-    /// Reports what has changed since the last call. Called after each segment, timer and transmission, if there are
-    /// observers.
+    /// Reports changes since the last call. Called after each segment, timer and transmission, if there are observers.
     #[cold]
     #[inline(never)]
     pub(super) fn report_changes(&mut self) {

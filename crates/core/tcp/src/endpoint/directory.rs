@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use super::prehashed::Prehashed;
 use crate::keys::Keys;
 
-/// Number of parts, each with its lock. A lock is held for one lookup, and no other lock is taken meanwhile.
+/// Number of parts, each with its lock. A lock is held for one lookup, and no other lock is taken during that time.
 const PARTS: usize = 16;
 
 /// Endpoint numbers by a keyed hash of the address pair, or of the number of a connection that can move. A collision of

@@ -17,7 +17,7 @@ pub(crate) enum Told<'a> {
     },
 }
 
-/// At least two segments from the head of the scoreboard on.
+/// At least two segments at the head of the scoreboard.
 pub(super) struct Run {
     pub(super) last: u64,
     pub(super) bytes: u64,

@@ -30,8 +30,8 @@ struct CellRun {
 
 impl SendBuffer {
     /// Appends the slices of a batch's `segments` to `out`, after their headers have been written into the gaps
-    /// reserved for them, as far as they exist. `headers` contains all headers, one after the other. Returns the total
-    /// length, without data that was acknowledged in the meantime.
+    /// reserved for them, as far as they exist. `headers` contains all headers in order. Returns the total length,
+    /// without data that was acknowledged in the meantime.
     pub(crate) fn frames<'a>(
         &'a mut self,
         headers: &'a [u8],

@@ -15,13 +15,13 @@ pub(in crate::args) struct Jobs {
     /// Names of experiments, or files.
     #[arg(required_unless_present = "all")]
     ids: Vec<String>,
-    /// All included experiments that have rows and run in virtual time.
+    /// Select all included experiments that have rows and run in virtual time.
     #[arg(long, conflicts_with = "ids")]
     all: bool,
     /// Runs per cell, or their seeds: A..B, both included.
     #[arg(long, value_name = "N|A..B")]
     seeds: Option<String>,
-    /// Fewer runs: `quick-runs` of the experiment.
+    /// Select fewer runs: `quick-runs` of the experiment.
     #[arg(long, conflicts_with = "seeds")]
     quick: bool,
     /// Print one JSON object per run.

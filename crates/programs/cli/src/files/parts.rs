@@ -98,7 +98,7 @@ pub(crate) enum Found {
     Part(Leftover),
 }
 
-/// The right to receive a file, given up when dropped.
+/// The right to receive a file, released on drop.
 pub(crate) struct Claim {
     staging: Arc<Staging>,
     version: Description,

@@ -45,7 +45,7 @@ impl Permits {
     /// Returns whether `target`, whose name was resolved to `address`, is permitted.
     ///
     /// Loopback, link-local, unspecified, multicast and broadcast addresses are permitted only by a rule that names
-    /// such addresses, so that whoever controls a name cannot direct it to the gateway itself.
+    /// such addresses, so that the owner of a name cannot direct it to the gateway itself.
     pub(crate) fn permits(&self, target: &Target, address: SocketAddr) -> bool {
         self.0.iter().any(|rule| rule.ports.contains(&target.port()) && rule.matches(target, address.ip()))
     }

@@ -95,7 +95,7 @@ impl Run {
         slope(&self.samples.iter().map(point).collect::<Vec<_>>()).unwrap_or(0.0)
     }
 
-    /// Whether more dispersions are shorter than `best` than longer. Larger packets are less compressed.
+    /// Returns whether more dispersions are shorter than `best` than longer. Larger packets are less compressed.
     pub(super) fn is_compressed(&self, best: Span) -> bool {
         let count = |is: &dyn Fn(Span) -> bool| self.samples.iter().filter(|sample| is(sample.dispersion)).count();
         let (short, long) = (best.mul_f64(1.0 - EQUAL), best.mul_f64(1.0 + EQUAL));

@@ -95,8 +95,8 @@ pub(super) fn last_of_bursts(piece: &[Arrived], least: Span, whole: bool) -> Vec
     piece.iter().zip(nexts).filter(|(packet, next)| apart(packet, *next)).map(|(packet, _)| *packet).collect()
 }
 
-/// Whether interrupts are coalesced: most packets arrive within a quarter of the gap after the previous packet, which
-/// Pathrate counts as back to back.
+/// Returns whether interrupts are coalesced: most packets arrive within a quarter of the gap after the previous packet,
+/// which Pathrate counts as back to back.
 fn is_coalesced(piece: &[Arrived], gap: Span, rule: &StreamRule) -> bool {
     let close = piece
         .windows(2)
@@ -188,7 +188,7 @@ pub(super) fn stream_trend(packets: &[Option<Arrived>], (gap, per_byte): (Span, 
     }
 }
 
-/// Whether the mirrored points have the trend [`Trend::Increasing`].
+/// Returns whether the mirrored points have the trend [`Trend::Increasing`].
 fn falls(points: &[f64], rule: &StreamRule) -> bool {
     let mirrored: Vec<f64> = points.iter().map(|point| -point).collect();
     judge(pct(&mirrored), pdt(&mirrored), rule) == Trend::Increasing
@@ -236,7 +236,7 @@ pub(super) enum Verdict {
     Again,
 }
 
-/// Whether the losses of the streams so far decide, so that the rest of the fleet is not needed.
+/// Returns whether the losses of the streams so far decide, so that the rest of the fleet is not needed.
 pub(super) fn aborts(streams: &[Stream], rule: &FleetRule) -> bool {
     let lossy = streams.iter().filter(|stream| stream.loss > rule.high_loss);
     let grows = |stream: &Stream| !matches!(stream.trend, Trend::NonIncreasing | Trend::Decreasing);

@@ -80,7 +80,8 @@ impl Search {
         self.high().map_or(0.0, |high| of(&self.above, high)).min(of(&self.below, self.low()))
     }
 
-    /// Whether the range, or its part outside the grey rates, is within the resolution, and both ends are confirmed.
+    /// Returns whether the range, or its part outside the grey rates, is within the resolution, and both ends are
+    /// confirmed.
     pub(super) fn converged(&self) -> bool {
         self.is_narrow() && self.unconfirmed().is_none()
     }

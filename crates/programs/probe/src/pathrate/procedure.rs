@@ -217,7 +217,7 @@ impl Procedure {
         }
     }
 
-    /// Whether a stage has its samples, or has sent twice as many trains.
+    /// Returns whether a stage has its samples, or has sent twice as many trains.
     fn enough(&self, samples: usize, wanted: u32) -> bool {
         samples >= wanted as usize || self.tries >= wanted.saturating_mul(2)
     }

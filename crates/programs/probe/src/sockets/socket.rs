@@ -279,7 +279,7 @@ fn extended(io: &UdpSocket) -> io::Result<Io> {
     io.try_clone()
 }
 
-/// Whether an error means the loss of this or of an earlier packet.
+/// Returns whether an error means the loss of this or of an earlier packet.
 pub(super) fn is_a_loss(error: &io::Error) -> bool {
     #[cfg(target_os = "linux")]
     {

@@ -289,7 +289,7 @@ impl Meter {
         self.watch.follow(elapsed, &estimate, info.segs_out, progress);
     }
 
-    /// Whether no full segment has arrived within [`STUCK`]. Smaller ones may have arrived.
+    /// Returns whether no full segment has arrived within [`STUCK`]. Smaller ones may have arrived.
     fn is_stuck(&self, limit: Span) -> bool {
         let nothing = |info: &TcpInfo| {
             let delivered = info.delivered_bytes.saturating_sub(self.began_delivered);

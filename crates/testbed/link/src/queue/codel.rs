@@ -12,7 +12,7 @@ const RESUME_INTERVALS: u64 = 16;
 #[derive(Debug, Default)]
 pub(crate) struct CoDel {
     config: CoDelConfig,
-    /// When the sojourn time will have been above target for an interval; `None` while it is below.
+    /// Time at which the sojourn time will have been above target for an interval; `None` while it is below.
     above_from: Option<Time>,
     dropping: bool,
     /// Whether the last packet was dropped on schedule; the packet behind it decides whether dropping continues.

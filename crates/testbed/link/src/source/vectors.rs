@@ -35,9 +35,9 @@ impl Adu {
 /// A connection, as the sequence of units that its two ends exchange.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ConnectionVector {
-    /// When it is opened.
+    /// Time at which the connection is opened.
     pub start: Time,
-    /// The units, one after the other, from either side.
+    /// The units in order, from either side.
     pub adus: Vec<Adu>,
 }
 

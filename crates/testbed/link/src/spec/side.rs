@@ -18,7 +18,7 @@ use crate::trace::Trace;
 /// Default for the longest time that a reordered packet is held back.
 const PATIENCE: Span = Span::from_millis(100);
 
-/// The least MTU of an IP link (RFC 791).
+/// Minimum MTU of an IP link (RFC 791).
 const LEAST_MTU: u32 = 68;
 
 /// Maximum queue limit in bandwidth-delay products, far above any useful one.

@@ -15,9 +15,9 @@ pub struct PopulationId(u32);
 /// A request and its response, or the part that took place: an epoch of the a-b-t model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Epoch {
-    /// When the first byte of the request was written on the established connection.
+    /// Time at which the first byte of the request was written on the established connection.
     pub began: Time,
-    /// When the last byte of the response was read.
+    /// Time at which the last byte of the response was read.
     pub ended: Option<Time>,
     /// Bytes of the response.
     pub response: u64,

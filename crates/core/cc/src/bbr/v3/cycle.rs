@@ -28,7 +28,7 @@ pub(super) enum AckPhase {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Cycle {
     pub(super) ack_phase: AckPhase,
-    /// `BBR.is_bw_probe_sample`: losses belong to data that a probe sent.
+    /// `BBR.is_bw_probe_sample`: whether losses belong to data that a probe sent.
     pub(super) is_sample: bool,
     up_acked: f64,
     acked_per_increase: f64,

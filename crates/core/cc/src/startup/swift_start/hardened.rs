@@ -1,4 +1,4 @@
-//! Arrival times that the receiver reports: what the hardened Swift Start measures in and after the start.
+//! Measurements of the hardened Swift Start by reported arrival times, during and after the start.
 
 use longhaul_units::{Bytes, Rate, Span, Time};
 

@@ -71,9 +71,9 @@ pub(super) struct Attribution {
 /// Whether the transmission acknowledged by an ACK is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ambiguity {
-    /// The ACK may belong to an earlier transmission, or the segment may have overtaken others.
+    /// Whether the ACK may belong to an earlier transmission, or the segment may have overtaken others.
     pub(super) is_ambiguous: bool,
-    /// A probe's copy may have been delivered instead.
+    /// Whether a probe's copy may have been delivered instead.
     pub(super) is_copy: bool,
     pub(super) is_asked: bool,
 }

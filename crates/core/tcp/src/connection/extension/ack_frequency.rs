@@ -30,7 +30,7 @@ pub(super) struct AckRequests {
     /// The time of the last request, and the number of data segments sent by then.
     requested_at: Option<Time>,
     requested_after: u64,
-    /// The request has to be repeated, because the peer does not appear to honour it.
+    /// Whether the request has to be repeated, because the peer does not appear to honour it.
     again: bool,
     end_announcements: u8,
     info: AckRateInfo,

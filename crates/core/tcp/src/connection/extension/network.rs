@@ -45,7 +45,7 @@ pub(super) struct Network {
     /// The time at which it was sent, and the end of the data that it was sent on.
     asked_at: Option<Time>,
     asked_end: u64,
-    /// The peer returned an impossible nonce or rate.
+    /// Whether the peer returned an impossible nonce or rate.
     is_distrusted: bool,
     /// The report to be sent: the approved rate, with the nonce of the request.
     report: Option<(QuickStartRate, QuickStartNonce)>,
@@ -56,9 +56,9 @@ pub(super) struct Network {
     for_peer: Option<Feedback>,
     /// The answer to be reported to the controller.
     answer: Option<NetworkFeedback>,
-    /// Our SYN-ACK has carried the answers to the peer's SYN.
+    /// Whether our SYN-ACK has carried the answers to the peer's SYN.
     is_answered_by_syn_ack: bool,
-    /// The handshake is complete, and a missing answer to its request was noted.
+    /// Whether the handshake is complete and a missing answer to its request was noted.
     is_settled: bool,
     info: NetworkInfo,
 }
@@ -78,7 +78,7 @@ fn micros(span: Span) -> u32 {
 /// Router feedback that our SYN or SYN-ACK may request.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::connection) struct SynRequest {
-    /// The controller wants a kind of router feedback.
+    /// Whether the controller requests a kind of router feedback.
     pub(in crate::connection) is_wanted: bool,
     /// The kind of feedback, if the application vouches for the routers.
     pub(in crate::connection) kind: Option<NetworkHeaderKind>,

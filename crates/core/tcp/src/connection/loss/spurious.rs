@@ -44,7 +44,7 @@ enum Eifel {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Frto {
     before: TxId,
-    /// SND.UNA has advanced once since the timeout.
+    /// Whether SND.UNA has advanced once since the timeout.
     second_step: bool,
 }
 

@@ -18,9 +18,9 @@ const BLIND_PROBE_TIMEOUT: Span = Span::from_secs(1);
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct TailLossProbe {
     pub(super) in_flight: Option<InFlight>,
-    /// No RTT sample was taken since the last probe (RFC 8985, section 7.3).
+    /// Whether no RTT sample was taken since the last probe (RFC 8985, section 7.3).
     pub(crate) waits_for_sample: bool,
-    /// A probe has retransmitted a segment that was lost.
+    /// Whether a probe has retransmitted a segment that was lost.
     pub(super) was_needed: bool,
 }
 

@@ -45,7 +45,7 @@ fn input() -> (oneshot::Receiver<String>, oneshot::Receiver<()>) {
 
 fn tell(line: &Line) {
     if let Ok(text) = serde_json::to_string(line) {
-        // If ssh has ended, the receiver of the message is gone.
+        // If ssh has ended, the message has no receiver.
         let _ = output::write(&format!("{MARK}{text}\n"));
     }
 }
