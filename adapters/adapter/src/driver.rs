@@ -44,7 +44,7 @@ pub struct Lost {
     pub sent_at: Time,
     /// Total size of the lost packets in bytes.
     pub bytes: u64,
-    /// Whether this is persistent congestion (RFC 9002, section 7.6).
+    /// Whether the loss counts as persistent congestion (RFC 9002, section 7.6).
     pub persistent: bool,
 }
 

@@ -21,7 +21,8 @@ pub(crate) use sequence::Sequence;
 const RTT: u64 = 40_000;
 /// Duration of a run in milliseconds. Values are taken from its second half.
 const DURATION: u64 = 24_000;
-/// Number of runs per sequence in the search, with seeds from 1 on, so that a sequence is not fitted to a single seed.
+/// Number of runs per sequence in the search, with seeds starting at 1, so that a sequence is not fitted to a single
+/// seed.
 const RUNS: u32 = 2;
 /// Number of runs of the sequences found by the search.
 const FINAL_RUNS: u32 = 7;

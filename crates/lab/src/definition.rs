@@ -195,7 +195,7 @@ pub enum Statistic {
 }
 
 impl Statistic {
-    /// Returns whether it measures spread instead of a value.
+    /// Returns whether the metric measures spread instead of a value.
     #[must_use]
     pub fn is_deviation(self) -> bool {
         self == Self::Deviation

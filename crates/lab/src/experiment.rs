@@ -33,9 +33,9 @@ pub(crate) use traffic::{TrafficSetup, WorkloadSetup};
 /// A valid experiment.
 #[derive(Clone, Debug)]
 pub struct Experiment {
-    /// The text of its file, with all choices.
+    /// Text of the experiment's file, with all choices.
     pub(crate) text: String,
-    /// The contents of its file.
+    /// Contents of the experiment's file.
     pub definition: Definition,
     /// The cells, one per combination of choices.
     pub cells: Vec<Cell>,
@@ -89,7 +89,7 @@ pub(crate) struct FlowSetup {
     pub(crate) messages: Option<(u64, Span)>,
     pub(crate) after: Option<usize>,
     pub(crate) hosts: Option<usize>,
-    /// Whether their hosts start with cached metrics of a connection that filled the path.
+    /// Whether the flows' hosts start with cached metrics of a connection that filled the path.
     pub(crate) knows_path: bool,
     pub(crate) arrival_times: bool,
     pub(crate) receive_hold: Span,
@@ -163,7 +163,7 @@ impl Experiment {
         Ok(Self { text: text.to_owned(), definition, cells, setups, relatives, rows, plots, tables, cards })
     }
 
-    /// Returns its name, which is also that of its folder of results.
+    /// Returns the name of the experiment, which is also that of its folder of results.
     pub fn id(&self) -> &str {
         self.definition.id.get_ref()
     }

@@ -9,7 +9,7 @@ pub struct Paper {
     pub title: &'static str,
     /// Authors of the paper.
     pub authors: &'static str,
-    /// The year of its publication.
+    /// Year of publication.
     pub year: u16,
     /// Main claims of the paper.
     pub claims: &'static [MainClaim],

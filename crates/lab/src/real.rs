@@ -47,7 +47,7 @@ pub(crate) struct Effort {
     pub(crate) processor_seconds: f64,
     /// Processor seconds of both ends of all flows, which share a thread.
     pub(crate) ends_processor_seconds: f64,
-    /// Bytes that the receiving applications read, of all flows together.
+    /// Total number of bytes that the receiving applications of all flows read.
     pub(crate) read_bytes: u64,
     /// Peak memory of the process in bytes, or `None` if the system does not report it.
     pub(crate) memory_bytes: Option<u64>,

@@ -69,12 +69,12 @@ impl What {
         matches!(self, Self::Segments | Self::Resent | Self::Acks | Self::Rtt | Self::RttBeforeLoss | Self::Drops)
     }
 
-    /// Returns whether it is recorded from the packets at the sender's host.
+    /// Returns whether the series is recorded from the packets at the sender's host.
     pub(crate) const fn is_of_packets(self) -> bool {
         matches!(self, Self::Segments | Self::Resent | Self::Acks)
     }
 
-    /// Returns whether it is recorded from the sender after each event.
+    /// Returns whether the series is recorded from the sender after each event.
     pub(crate) const fn is_of_sender_events(self) -> bool {
         matches!(self, Self::Rtt | Self::RttBeforeLoss)
     }

@@ -58,7 +58,7 @@ longhaul_cc::options! {
 #[derive(Clone, Copy, Debug)]
 struct Train {
     sent_at: Option<Time>,
-    /// Arrival times of its first and last ACK.
+    /// Arrival times of the train's first and last ACK.
     first: Time,
     last: Time,
     /// Bytes delivered since the first and since the last ACK.

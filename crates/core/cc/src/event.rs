@@ -89,7 +89,7 @@ pub struct Ack<'a> {
     pub ecn_echo: bool,
     /// Bytes in flight before this ACK.
     pub prior_in_flight: Bytes,
-    /// Bytes in flight after this ACK and the losses it revealed.
+    /// Bytes in flight after this ACK and the losses that it revealed.
     pub in_flight: Bytes,
     /// SND.NXT - SND.UNA before this ACK (RFC 5681's FlightSize), without limited-transmit data.
     pub flight_size: Bytes,
@@ -140,7 +140,7 @@ pub struct AckedSegment {
     pub sent_at: Time,
     /// Payload bytes.
     pub bytes: Bytes,
-    /// Kind of that transmission.
+    /// Kind of the transmission.
     pub kind: SegmentKind,
     /// [`Control::tag`](crate::Control::tag) when it was sent.
     pub tag: u16,
@@ -218,7 +218,7 @@ pub struct RateSample {
     pub prior_delivered: Bytes,
     /// Bytes in flight when the sampled segment was sent.
     pub tx_in_flight: Bytes,
-    /// Bytes newly marked lost since it was sent.
+    /// Bytes newly marked lost since the sampled segment was sent.
     pub lost: Bytes,
 }
 

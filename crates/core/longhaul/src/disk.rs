@@ -15,7 +15,7 @@ use crate::sync::Mutex;
 
 /// Data is passed to the thread once this many bytes have been collected.
 const CHUNK: usize = 64 << 10;
-/// Maximum number of chunks queued for the disk by all files together: 16 MiB.
+/// Maximum number of chunks queued for the disk by all files: 16 MiB.
 const QUEUE: usize = 256;
 /// Maximum wait at the end for queued data to be written, so that a stalled disk does not stall the program.
 const PATIENCE: Duration = Duration::from_secs(5);

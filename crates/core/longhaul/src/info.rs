@@ -149,7 +149,7 @@ snapshot! {
         /// Number of segments sent with CE to test whether the peer echoes it, after losses made this doubtful (RFC
         /// 3168, section 20.2).
         pub echoes_asked: u64 = info.echoes_asked,
-        /// Number of such segments that arrived but were not echoed. After two, all segments are sent as not
+        /// Number of segments sent with CE that arrived but were not echoed. After two, all segments are sent as not
         /// ECN-capable.
         pub echoes_missing: u64 = info.echoes_missing,
         /// Retransmission timeouts.
@@ -170,7 +170,7 @@ snapshot! {
         /// The latest ICMP or local error reported for the path (RFC 9293, section 3.9.2.2). A single report does not
         /// end an established connection. It serialises to its [name](HostError::name).
         pub host_error: Option<HostError> = info.host_error,
-        /// Number of such errors reported.
+        /// Number of ICMP and local errors reported for the path.
         pub host_errors: u64 = info.host_errors,
         /// Whether at least three consecutive retransmissions have gone unanswered, so that the path is in doubt
         /// (threshold R1 of RFC 9293, section 3.8.3).

@@ -41,7 +41,7 @@ impl Shards {
 
 impl Setup {
     /// Opens the sockets of a listener or connector, of which `first` is already bound, each with its own endpoint,
-    /// without starting the drivers. The limits apply to all sockets together.
+    /// without starting the drivers. The limits apply to the total of all sockets.
     pub(crate) fn open_shards(&self, first: UdpSocket, role: Role) -> io::Result<Vec<Arc<Shared>>> {
         self.check()?;
         let sockets = bind_shards(first, self.shards, role)?;

@@ -26,7 +26,7 @@ pub struct Batch {
     pub ecn: Ecn,
     /// The DiffServ codepoint (DSCP) of all segments.
     pub dscp: u8,
-    /// UDP payload in bytes of all segments together.
+    /// Total UDP payload of all segments in bytes.
     pub len: usize,
 }
 

@@ -199,7 +199,7 @@ pub struct EndpointConfig {
     /// Maximum number of connections opened by one peer address, which is one IPv4 address or one IPv6 /64 prefix;
     /// further SYNs from it are dropped.
     pub max_per_address: usize,
-    /// Maximum memory, in bytes, of all connections together, including the receive buffers that contain unread data.
+    /// Maximum memory, in bytes, of all connections in total, including the receive buffers that contain unread data.
     /// Above it, receive windows stop growing and SYNs are dropped. The default is 4 GiB, or 1 GiB with a 32-bit
     /// address space.
     pub max_memory: usize,

@@ -12,7 +12,7 @@
 //!   [`abort`](Connection::abort), and those of a [`Reader`] and a [`Writer`].
 //! * Outputs, polled after every input: [`poll_transmit`](Connection::poll_transmit) until [nothing](Due) follows, then
 //!   [`poll_event`](Connection::poll_event) until it returns `None`, then [`poll_timeout`](Connection::poll_timeout).
-//! * A view of its [`Status`].
+//! * View of the endpoint's [`Status`].
 //!
 //! `now` must not decrease; an earlier value is treated as the latest one seen. The connection does not read a clock,
 //! does not allocate per packet on the common path, and does not panic on any input from a peer.

@@ -70,7 +70,7 @@ pub enum ConnectionEvent<'a> {
     SegmentSent {
         /// Header and lengths of the segment.
         segment: SegmentRecord<'a>,
-        /// Whether all of its sequence space had been sent before.
+        /// Whether all of the segment's sequence space had been sent before.
         retransmission: bool,
     },
     /// A segment was received and is processed next. [`Detail::Segments`].
@@ -93,7 +93,7 @@ pub enum ConnectionEvent<'a> {
     },
     /// A segment in flight was marked lost. [`Detail::Segments`].
     SegmentLost {
-        /// Sequence number of its first octet.
+        /// Sequence number of the first octet of the segment.
         sequence: u32,
         /// Sequence space of the segment in bytes.
         bytes: u64,
@@ -179,7 +179,7 @@ named! {
         OutsideWindow = "outside_window",
         /// The segment acknowledges data that was never sent, or too old data (RFC 5961, section 5.2).
         Acknowledgment = "acknowledgment",
-        /// No memory was available for its data.
+        /// No memory was available for the segment's data.
         NoMemory = "no_memory",
     }
 }

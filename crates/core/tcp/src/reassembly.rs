@@ -18,8 +18,8 @@ use piece::StreamPart;
 /// In-order data shorter than this is copied into blocks, so that a peer that sends single bytes does not pin a receive
 /// buffer with each byte.
 const GATHER_BELOW: usize = 512;
-/// Size of such a block. The first block is smaller, and no block is kept once all data is read, because most
-/// connections of a server are idle.
+/// Size of a block of gathered pieces. The first block is smaller, and no block is kept once all data is read, because
+/// most connections of a server are idle.
 const GATHER_BLOCK: usize = 2 << 10;
 /// Out-of-order data shorter than this is copied: it may be kept for a long time, and a slice pins the whole receive
 /// buffer it belongs to. If every second segment is lost, slices would pin twice the window.

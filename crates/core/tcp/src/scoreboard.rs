@@ -159,7 +159,7 @@ pub(crate) struct Scoreboard {
     lost_hint: u64,
     /// One past the highest record ever SACKed.
     pub(crate) sacked_top: u64,
-    /// Transmissions up to this time can have been answered by now.
+    /// Latest time at which a transmission can have been sent to be answered by now.
     pub(crate) horizon: Time,
 }
 
@@ -173,7 +173,7 @@ impl Scoreboard {
         Self::from_kept(&Self::UNUSED)
     }
 
-    /// Returns whether it is empty, and stores the values to keep in that case.
+    /// Returns whether the scoreboard is empty, and stores the values to keep in that case.
     pub(crate) fn rest(&mut self, kept: &mut (u64, u64)) -> bool {
         *kept = (self.next_tx, self.head);
         self.is_empty()

@@ -19,7 +19,7 @@ pub struct Row {
     pub id: String,
     /// Claim of the source, in one sentence; empty if it is not stated.
     pub claim: String,
-    /// Whether it is a claim of the source.
+    /// Whether the row is a claim of the source.
     pub kind: Kind,
     /// Criteria for judging it, if it is reproducible.
     pub judged: Option<Judged>,

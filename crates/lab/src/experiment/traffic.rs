@@ -30,7 +30,7 @@ pub(crate) struct TrafficSetup {
     pub(crate) rate: Rate,
     /// Size of an IP packet in bytes.
     pub(crate) packet: u32,
-    /// Whether they are sent in the direction of the flows' data, and whether in the opposite direction.
+    /// Whether packets are sent in the direction of the flows' data, and whether in the opposite direction.
     pub(crate) ways: [bool; 2],
     pub(crate) hops: Range<usize>,
     /// Number of the random stream, unless it is a separate one.

@@ -18,11 +18,11 @@ struct Kind {
     factor: f64,
     /// Base RTT after a handover in microseconds, uniform.
     rtt: (u64, u64),
-    /// Maximum of the jitter in tenths of a millisecond, uniform from 0 on.
+    /// Maximum of the jitter in tenths of a millisecond, uniformly distributed from 0.
     jitter: u64,
     /// Duration of the queue at the first rate in milliseconds.
     queue: (f64, f64),
-    /// Maximum of the silence at handovers in milliseconds, uniform from 0 on.
+    /// Maximum of the silence at handovers in milliseconds, uniformly distributed from 0.
     silence: u64,
     /// Probability of losses.
     losses: f64,

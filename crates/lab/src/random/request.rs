@@ -17,7 +17,7 @@ pub(crate) struct Set {
     name: &'static str,
     /// Seeds of the set; `None` stands for all.
     pub(super) seeds: Option<Seeds>,
-    /// Whether its scenarios are changing paths.
+    /// Whether the scenarios of the set are changing paths.
     changes: bool,
 }
 

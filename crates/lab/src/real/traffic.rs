@@ -29,7 +29,7 @@ static ZEROS: [u8; MOST] = [0; MOST];
 /// Cross traffic of one name with a rate above 0.
 pub(super) struct CrossTraffic {
     setup: TrafficSetup,
-    /// The first of its two random streams.
+    /// The first of the two random streams.
     stream: u64,
     left: UdpSocket,
     right: UdpSocket,

@@ -148,7 +148,7 @@ struct All {
     goals: Vec<Goal>,
     /// Whether cross traffic continues after all flows have ended.
     goes_on: bool,
-    /// Notified when a flow ends, which may be the last one.
+    /// Notified when a flow ends, so that the end of the last flow is noticed.
     over: Notify,
     /// Notified when a flow has been read to its end, for flows that wait for it.
     ended: Notify,

@@ -25,9 +25,9 @@ use crate::probing;
 use crate::series::What;
 use crate::watching::Watcher;
 
-/// Random streams from here on belong to the experiment; lower ones belong to links.
+/// Random streams from here upwards belong to the experiment; lower ones belong to links.
 const STREAMS: u64 = 1 << 63;
-/// Random streams of cross traffic: one per source and direction, from here on.
+/// Random streams of cross traffic: one per source and direction, from here upwards.
 pub(crate) const TRAFFIC_STREAMS: u64 = STREAMS + (1 << 32);
 
 impl World {

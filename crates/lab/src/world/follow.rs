@@ -17,7 +17,7 @@ use crate::series::What;
 pub(super) struct Goal {
     pub(super) flows: Range<usize>,
     pub(super) bytes: u64,
-    /// Seconds from the first start of these flows until it is reached.
+    /// Seconds from the first start of these flows until the number of bytes is reached.
     pub(super) reached: Option<f64>,
     /// Numbers of data packets offered to the first shared link, and dropped, until the goal is reached.
     pub(super) data: [u64; 2],

@@ -98,7 +98,7 @@ impl Hook<Parcel> for DropHook {
 #[derive(Debug, Default)]
 pub(super) struct Sequences {
     node: usize,
-    /// The connection is the first one opened after this time.
+    /// Time after which the first opened connection is the one observed.
     since: Time,
     /// Port of the connection, sequence number of its SYN, and the highest offsets sent and acknowledged.
     port: Option<u16>,

@@ -68,7 +68,7 @@ pub const MAX_CHUNK: usize = 256 << 10;
 /// longer than sending the contents.
 pub const MAX_UNASKED: u64 = 2 << 20;
 
-/// Types of the sender's messages, from here on.
+/// Types of the sender's messages.
 pub(crate) const FILE: u8 = 1;
 pub(crate) const START: u8 = 2;
 /// Proves by a hash that the sender has the same file.

@@ -55,8 +55,8 @@ pub(crate) struct Sent {
 }
 
 impl Sent {
-    /// Creates the report of a file of `bytes` bytes. The receiver had `resumed` of them before; the transfer of the
-    /// rest took `took`. `before` and `after` are states of the connection.
+    /// Creates the report of a file of `bytes` bytes. The receiver had `resumed` bytes before; the transfer of the rest
+    /// took `took`. `before` and `after` are states of the connection.
     pub(crate) fn new(
         file: String,
         (bytes, resumed): (u64, u64),

@@ -72,9 +72,9 @@ pub enum Look {
 pub enum Axis {
     /// An axis with numbers.
     Numbers {
-        /// Value at its start.
+        /// Value at the start of the axis.
         low: f64,
-        /// Value at its end.
+        /// Value at the end of the axis.
         high: f64,
         /// Whether the axis is logarithmic.
         is_log: bool,

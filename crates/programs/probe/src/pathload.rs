@@ -50,7 +50,7 @@ options! {
         resolution: f64 = 0.02;
         /// Resolution of grey rates, chi, relative to the rate of the first train.
         grey_resolution: f64 = 0.05;
-        /// Upper bound of that resolution in bytes per second.
+        /// Upper bound of the resolution in bytes per second.
         grey_most: f64 = 1.5e6;
         /// Number of fleets that must confirm an end of the range.
         verdicts: u32 = 2;

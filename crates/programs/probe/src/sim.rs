@@ -18,7 +18,7 @@ pub struct ReceiverClock {
     pub offset: Span,
     /// Drift in parts per million: positive if the clock is fast, negative if it is slow.
     pub skew_ppm: f64,
-    /// Resolution: readings are multiples of this.
+    /// Clock resolution: readings are multiples of this.
     pub tick: Span,
 }
 

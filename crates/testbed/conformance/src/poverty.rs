@@ -26,9 +26,9 @@ pub enum Poverty {
     Timeouts,
     /// Retransmissions are reported as new data.
     Kinds,
-    /// All of these except the missing pace.
+    /// All limitations except the missing pace.
     AllButPace,
-    /// All of these.
+    /// All limitations.
     All,
 }
 
@@ -45,7 +45,7 @@ impl Poverty {
         Self::All,
     ];
 
-    /// Returns whether this includes `one`.
+    /// Returns whether the limitations include `one`.
     pub(crate) fn lacks(self, one: Self) -> bool {
         self == one || self == Self::All || self == Self::AllButPace && one != Self::Pace
     }

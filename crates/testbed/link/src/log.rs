@@ -74,7 +74,7 @@ impl<W: fmt::Write> Log<W> {
         Self { opportunities: Opportunities::from(Time::ZERO, link), ..Self::new(out) }
     }
 
-    /// Logs the opportunities of another link from `now` on. Call it together with
+    /// Logs the opportunities of another link from `now` onwards. Call it together with
     /// [`Link::reconfigure`](crate::Link::reconfigure).
     pub fn reconfigure(&mut self, now: Time, link: &LinkConfig) {
         self.flush(now);

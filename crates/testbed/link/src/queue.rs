@@ -66,7 +66,7 @@ impl<T> Queue<T> {
         Self { kind, limit: config.limit }
     }
 
-    /// Sets the transmission time of a full-sized packet from now on.
+    /// Sets the transmission time of a full-sized packet for later packets.
     pub(crate) fn set_typical(&mut self, typical: Span) {
         if let Kind::Single(queue) = &mut self.kind {
             queue.set_typical(typical);

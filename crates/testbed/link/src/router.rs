@@ -50,7 +50,7 @@ impl RouterConfig {
 pub struct RouterStats {
     /// Requests of the router's kind that passed with a stamp, reduced or not.
     pub answered: u64,
-    /// The number of those that asked for more than the router granted.
+    /// Number of requests for more than the router granted.
     pub lowered: u64,
     /// Quick-Start requests denied.
     pub denied: u64,

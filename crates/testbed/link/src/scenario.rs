@@ -14,11 +14,11 @@ pub struct Scenario {
     pub title: &'static str,
     /// Options of the link.
     options: &'static str,
-    /// Whether it alternates between the satellites of [`LEO`] every 15 s.
+    /// Whether the link alternates between the satellites of [`LEO`] every 15 s.
     alternates: bool,
 }
 
-/// Number of LEO handovers: one hour of them.
+/// Number of LEO handovers in the schedule, which lasts one hour.
 const LEO_HANDOVERS: usize = 240;
 /// Rate and RTT up and down, over a near and a far satellite.
 const LEO: [[&str; 2]; 2] = [["20mbit,20ms", "100mbit,20ms"], ["8mbit,60ms", "40mbit,60ms"]];

@@ -17,7 +17,7 @@ named! {
         LowPriority = "low priority",
         /// Active queue management dropped it.
         Aqm = "aqm",
-        /// The policer had too few tokens for it.
+        /// The policer had too few tokens for the packet.
         Policed = "policed",
         /// Lost on the link.
         Lost = "lost",

@@ -144,7 +144,7 @@ struct Constant {
     rate: u64,
     /// Time at which the last packet was sent, rounded down to a nanosecond.
     free: Time,
-    /// The remainder of that time, in units of 1/`rate` ns.
+    /// Fraction of a nanosecond that `free` omits, in units of 1/`rate` ns.
     fraction: u64,
     /// Changes of the rate still to come, the next one last.
     steps: Vec<(Time, u64)>,

@@ -65,7 +65,7 @@ pub struct Plan {
     pub write_chunk: usize,
     /// Pause after each write.
     pub write_pause: Span,
-    /// When it starts to write.
+    /// Time or event at which the application starts to write.
     pub begin: Begin,
     /// Time after establishment at which it stops writing, regardless of how much it has written.
     pub stop_after: Option<Span>,
@@ -75,7 +75,7 @@ pub struct Plan {
     pub content: Content,
     /// Whether it takes turns with its peer.
     pub turn: Option<Turn>,
-    /// When it closes its side for writing.
+    /// Event at which the application closes its side for writing.
     pub close: Close,
     /// Maximum number of bytes per read.
     pub read_chunk: usize,
@@ -85,7 +85,7 @@ pub struct Plan {
     pub read_from: Time,
     /// Time at which it aborts the connection.
     pub abort_at: Option<Time>,
-    /// Whether it releases the connection after it has closed its side, although the peer may still send.
+    /// Whether the application releases the connection after it has closed its side, although the peer may still send.
     pub leave_early: bool,
 }
 

@@ -11,7 +11,7 @@ pub(crate) struct Script {
     next: usize,
     /// Total bytes of the units permitted so far.
     allowed: u64,
-    /// Time at which the last of those bytes was written.
+    /// Time at which the last of the expected bytes was written.
     sent_at: Time,
     /// Bytes read at the last call, and the time at which they arrived.
     read: u64,

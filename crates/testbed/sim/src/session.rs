@@ -16,7 +16,7 @@ static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 pub struct Session {
     /// Connection of the session.
     pub id: ConnId,
-    /// Whether it opened the connection.
+    /// Whether the application opened the connection.
     pub is_client: bool,
     /// Plan of the application.
     pub plan: Plan,
@@ -28,13 +28,13 @@ pub struct Session {
     pub written: u64,
     /// Bytes read so far.
     pub read: u64,
-    /// Whether it has read the end of the peer's stream.
+    /// Whether the application has read the end of the peer's stream.
     pub ended: bool,
     /// Whether all bytes read so far are those that the peer wrote.
     pub intact: bool,
     /// The error of the connection.
     pub error: Option<ConnectionError>,
-    /// Whether it has released the connection.
+    /// Whether the application has released the connection.
     pub released: bool,
     /// Flow number in the packets of its connection, in both directions; 0 if it was accepted without a plan.
     pub flow: u32,
@@ -50,7 +50,7 @@ pub struct Session {
     pub last: Option<Box<Info>>,
     /// Time of the application's next action if nothing happens before.
     pub(crate) wakes: Option<Time>,
-    /// Whether its connection has had an event that it has not handled yet.
+    /// Whether the connection has had an event that the application has not handled yet.
     pub(crate) called: bool,
     shut: bool,
     write_again: Time,
@@ -90,7 +90,7 @@ impl Session {
         }
     }
 
-    /// Returns whether it wrote everything, read to the end, and met no error.
+    /// Returns whether the application wrote everything, read to the end, and met no error.
     pub fn ended_well(&self) -> bool {
         self.intact && self.error.is_none() && self.written == self.plan.send && self.ended
     }

@@ -16,11 +16,11 @@ pub struct HostSetup {
     /// Address of the host. Connections use the ports after this one as their source. The first connection of a host
     /// that does not listen uses this port itself.
     pub address: SocketAddr,
-    /// Settings of its endpoint.
+    /// Settings of the host's endpoint.
     pub endpoint: EndpointConfig,
-    /// Settings of its connections, whether opened or accepted.
+    /// Settings of the host's connections, whether opened or accepted.
     pub config: Arc<Config>,
-    /// Reading of its clock at the start of the simulation.
+    /// Reading of the host's clock at the start of the simulation.
     pub clock_ahead: Span,
     /// Timer tick: its timers fire at multiples of this by its clock, like a kernel's tick of 0.5 ms, 1 ms or 15.6 ms.
     /// `None` means nanosecond precision.

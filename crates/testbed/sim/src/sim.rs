@@ -33,7 +33,7 @@ const ROUTER: u32 = u32::MAX;
 /// Identifier of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SessionId {
-    /// The node of its host.
+    /// Node of the host.
     pub host: usize,
     number: u32,
 }
@@ -101,7 +101,7 @@ pub struct Sim {
     any_expected: HashMap<u32, VecDeque<Role>>,
     waiting: usize,
     without_port: Option<usize>,
-    /// Where each planned session is: index of its host, and its index there.
+    /// Index of each planned session's host, and index of the session at this host.
     sessions: Vec<Option<(u32, u32)>>,
     flows: u32,
     traffic: Vec<Traffic>,
@@ -207,13 +207,14 @@ impl Sim {
         self.with_link(number, |link| link.catch_up(now));
     }
 
-    /// Replaces the configuration of a link from now on, except for that of its queue, like [`Link::reconfigure`].
+    /// Replaces the configuration of a link for later packets, except for that of its queue, like
+    /// [`Link::reconfigure`].
     pub fn reconfigure(&mut self, number: u32, config: LinkConfig) -> Result<(), ConfigError> {
         let now = self.now;
         self.with_link(number, |link| link.reconfigure(now, config))
     }
 
-    /// Sets the hook of a link from now on, in place of any other: a router, or a log.
+    /// Sets the hook of a link in place of any other: a router, or a log.
     pub fn set_hook(&mut self, number: u32, hook: impl Hook<Parcel> + 'static) {
         self.with_link(number, |link| link.hook = Some(Box::new(hook)));
     }
@@ -227,7 +228,7 @@ impl Sim {
         self.trace.value()
     }
 
-    /// Adds a tap that sees every packet from now on.
+    /// Adds a tap that sees every later packet.
     pub fn add_tap(&mut self, tap: impl Tap + 'static) {
         self.taps.push(Box::new(tap));
     }

@@ -14,7 +14,7 @@ struct Knot {
     at: Time,
     /// Total of bytes up to this time. It may wrap, because only differences are used.
     total: u64,
-    /// Send time of the newest of these bytes, if known.
+    /// Send time of the newest of the delivered bytes, if known.
     sent: Option<Time>,
 }
 

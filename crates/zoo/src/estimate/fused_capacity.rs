@@ -13,7 +13,7 @@ use pairs::Pairs;
 
 /// Number of minimum RTTs over which delivered data is measured to prove a rate of the path.
 const FLOOR_SPAN: u64 = 4;
-/// Window of that lower bound, in minimum RTTs.
+/// Window of the lower bound by the delivered rate, in minimum RTTs.
 const FLOOR_WINDOW: u64 = 8;
 /// Weight of agreeing pairs needed once as many pairs as CapProbe's were seen, because one or two may agree by
 /// chance.

@@ -12,7 +12,7 @@ const PATIENCE: f64 = 16.0;
 /// Duration in seconds that counts as one round trip on long paths, and the maximum count per round trip.
 const LONG_ROUND: f64 = 0.1;
 const MOST_ROUNDS: f64 = 8.0;
-/// Factor per round trip by which growth accelerates, and the maximum number of such round trips.
+/// Factor per round trip by which growth accelerates, and the maximum number of accelerated round trips.
 const FASTER: f64 = 1.25;
 const MOST_FASTER: f64 = 30.0;
 /// Minimum window increase per round trip in segments.

@@ -2,7 +2,7 @@
 
 /// Number of round trips without a nearly empty queue after which other flows are assumed to fill it (section 2.2).
 pub(super) const PATIENCE: u32 = 5;
-/// Increase of 1 / delta per round trip without a loss (section 2.2: as NewReno's window).
+/// Increase of 1 / delta per round trip without a loss (section 2.2: like NewReno's window).
 const RISE: f64 = 1.0;
 /// Fraction of 1 / delta kept at a loss.
 const KEEP: f64 = 0.5;

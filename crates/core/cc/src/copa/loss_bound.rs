@@ -121,7 +121,7 @@ enum State {
 /// The baseline of a test.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Question {
-    /// The window before and after it was reduced.
+    /// Window before and after the reduction.
     before: f64,
     lowered: f64,
     /// The loss rate before it was reduced, and the number of segments lost at a time.

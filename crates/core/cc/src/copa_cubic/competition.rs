@@ -8,7 +8,7 @@ use crate::{Ack, Episode};
 
 /// Share of the capacity above which the flow is alone,
 const ALONE: f64 = 0.92;
-/// and number of such round trips before the mode ends.
+/// and number of consecutive round trips above it before the mode ends.
 const ALONE_ROUNDS: u32 = 3;
 /// Number of round trips with an empty queue before the mode ends.
 const EMPTY_ROUNDS: u32 = 20;
@@ -59,7 +59,7 @@ pub(super) struct View {
     pub(super) is_empty: bool,
     /// Share of the capacity in the completed round trip.
     pub(super) share: Option<f64>,
-    /// The window, and the data in flight of all flows together, in segments.
+    /// The window, and the data in flight of all flows, in segments.
     pub(super) window: f64,
     pub(super) held: f64,
 }

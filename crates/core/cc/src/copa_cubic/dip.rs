@@ -18,8 +18,8 @@ const FALLEN: f64 = 0.8;
 /// 0.9 of it.
 const REDUCED: f64 = 0.3;
 const RESTORED: u32 = 3;
-/// Reduction of the other flows' windows at which they count as having yielded, the number of such dips required, and
-/// the maximum number of round trips between them.
+/// Reduction of the other flows' windows at which they count as having yielded, the required number of dips, and the
+/// maximum number of round trips between them.
 const GIVES_WAY: f64 = 0.1;
 const YIELDS: u32 = 3;
 const SOON: u32 = 20;

@@ -8,7 +8,7 @@ use super::acks::LONG;
 
 /// Number of round trips for which a long queue of the reverse path is trusted.
 const CREDIT: f64 = 20.0;
-/// Number of such round trips for which a round trip with a loss counts.
+/// Number of round trips as which one with a loss counts.
 const LOSSY: f64 = 5.0;
 /// Number of consecutive round trips without a long queue after which one is trusted again.
 const RESTORED: u32 = 200;
@@ -24,7 +24,7 @@ const BUSY_HOST: f64 = 0.05;
 /// Decides whether a long queue of the reverse path is trusted.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reverse {
-    /// Remaining round trips for which it is trusted.
+    /// Remaining round trips for which the queue is trusted.
     credit: f64,
     /// Number of consecutive round trips without a long queue.
     without: u32,

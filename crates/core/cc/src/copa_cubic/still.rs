@@ -7,7 +7,7 @@ use crate::estimate::WindowedMax;
 
 /// Number of round trips for which the RTT must be constant.
 const ROUNDS: u32 = 8;
-/// Fraction of the RTT by which it may vary in this time.
+/// Fraction of the RTT by which the delay may vary during these round trips.
 const VARIATION: f64 = 0.02;
 
 /// Share of the capacity below which a constant delay is not a queue of this flow.

@@ -72,11 +72,11 @@ pub struct Entry {
     pub reference: &'static str,
     /// Options in the order of printing, normally the `OPTIONS` of the entry's config struct.
     pub options: &'static [OptionSpec],
-    /// The compositions with it that the conformance suite runs.
+    /// Compositions with the algorithm that the conformance suite runs.
     pub tested: &'static [&'static str],
     /// Networks in which it may be used.
     pub safety: Safety,
-    /// Whether it may leave the window unchanged at a loss, or lower it to an estimate.
+    /// Whether the algorithm may leave the window unchanged at a loss, or reduce it to an estimate.
     pub keeps_at_losses: bool,
     /// Whether the window may increase by more than the delivered bytes.
     pub grows_beyond_acks: bool,

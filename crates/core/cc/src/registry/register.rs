@@ -29,7 +29,7 @@ pub enum RegisterError {
     Profile {
         /// Name of the profile.
         name: &'static str,
-        /// The error in its composition.
+        /// Error in the composition of the profile.
         error: Box<SpecError>,
     },
 }

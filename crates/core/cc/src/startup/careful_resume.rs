@@ -52,7 +52,7 @@ crate::options! {
 pub(crate) enum Phase {
     Normal,
     Reconnaissance,
-    /// The phase ends at this time at the latest.
+    /// Time at which the phase ends at the latest.
     Unvalidated(Time),
     Validating,
     SafeRetreat,

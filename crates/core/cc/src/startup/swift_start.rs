@@ -220,7 +220,7 @@ pub struct SwiftStart {
     /// Whether to measure by arrival times.
     by_arrivals: bool,
     arrivals: Arrivals,
-    /// Whether it allows for pauses of the application.
+    /// Whether the start allows for pauses of the application.
     pauses: bool,
 }
 

@@ -269,7 +269,7 @@ fn poll_room(
         return Poll::Ready(Writable::Yes);
     }
     if guard.ready().is_write_closed() {
-        // tokio has mistaken an error for the end of the write side, and reports the socket as writable from then on.
+        // tokio has mistaken an error for the end of the write side, and reports the socket as writable afterwards.
         return Poll::Ready(Writable::Unknown);
     }
     guard.clear_ready();

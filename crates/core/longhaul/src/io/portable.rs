@@ -222,7 +222,7 @@ impl super::Receiver for Receiver {
             return Poll::Ready(Writable::Yes);
         }
         // Readiness has been cleared: poll again to register the waker. If the socket is still reported writable, tokio
-        // has mistaken an error for the closing of the write side, and reports the socket as writable from then on.
+        // has mistaken an error for the closing of the write side, and reports the socket as writable afterwards.
         self.io.socket.poll_send_ready(cx).map(|_| Writable::Unknown)
     }
 

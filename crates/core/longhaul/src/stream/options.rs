@@ -87,9 +87,8 @@ impl TcpStream {
         self.handle.set(|config| config.user_timeout = timeout.map(Span::from))
     }
 
-    /// Enables the user timeout option from now on, as
-    /// [`Config::user_timeout_option`](crate::Config::user_timeout_option) does from the start: the
-    /// user timeout is announced to the peer, and the peer's is taken into account.
+    /// Enables the user timeout option , as [`Config::user_timeout_option`](crate::Config::user_timeout_option) does
+    /// from the start: the user timeout is announced to the peer, and the peer's is taken into account.
     #[doc = errors!(gone)]
     pub fn set_user_timeout_option(&self, enabled: bool) -> io::Result<()> {
         self.handle.set(|config| config.user_timeout_option = enabled)

@@ -192,7 +192,7 @@ impl Connection {
             Filled::InWindow => self.after_transmit(now, batch),
             Filled::Beside => {
                 self.stats.segments_out += batch.segments.len() as u64;
-                // The controller may plan more of them.
+                // The controller may plan more probes.
                 self.control_loop().refresh();
             }
         }

@@ -50,7 +50,7 @@ pub(super) struct Pmtu {
     pub(super) peer_mss: u16,
     pub(super) options: u16,
     base: u16,
-    /// MIN_PLPMTU: below the base, or equal to it.
+    /// MIN_PLPMTU, at most the base.
     least: u16,
     max: u16,
     ipv6: bool,
@@ -60,7 +60,7 @@ pub(super) struct Pmtu {
     pub(super) current: u16,
     /// Smallest probe size that was lost; greater than `max` if none was.
     refused: u16,
-    /// Number of its refusals, and the time of the last one.
+    /// Number of refusals by the peer, and the time of the last one.
     refusals: u8,
     refused_at: Time,
     probe: Option<Probe>,

@@ -15,7 +15,7 @@ pub(super) enum Text {
         /// Number of its bytes within the window, and its position.
         arrived: (usize, Place),
         is_readable: bool,
-        /// Whether it is in order, has no duplicate part, and fills no hole.
+        /// Whether the segment text is in order, has no duplicate part, and fills no hole.
         is_whole: bool,
     },
 }

@@ -119,7 +119,7 @@ pub(crate) struct Train<'a> {
     /// The part of the buffer from the first payload to the end of the last.
     pub(crate) part: &'a [u8],
     pub(crate) count: usize,
-    /// Bytes of each payload, and of the header before it.
+    /// Length of each payload in bytes, and of the header before each payload.
     pub(crate) payload: u16,
     pub(crate) header: u16,
 }

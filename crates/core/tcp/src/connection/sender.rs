@@ -321,7 +321,7 @@ impl Sender {
     fn unsent_limit(&self) -> u64 {
         match self.lowat {
             Some(bytes) => bytes.into(),
-            // Data to be sent ahead is sent soon.
+            // Data that will be sent ahead is sent soon.
             None if self.ahead.as_ref().is_some_and(|ahead| ahead.is_intended) => u64::MAX,
             // The peer may be waiting for this application to read, and it may do so only after its write has
             // succeeded.

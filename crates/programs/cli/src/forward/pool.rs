@@ -61,7 +61,7 @@ pub(crate) struct PoolConfig {
     /// Maximum time that a connection waits for a tunnel.
     pub(crate) patience: Duration,
     pub(crate) gateway: String,
-    /// Rate limits of all connections together.
+    /// Rate limits of all connections in total.
     pub(crate) limits: Limits,
     pub(crate) monitor: Arc<Monitor>,
 }
@@ -149,7 +149,7 @@ impl Pool {
         }
     }
 
-    /// Reports no failures from now on: the runtime ends sockets before the tasks that use them.
+    /// Stops reporting failures: the runtime ends sockets before the tasks that use them.
     pub(crate) fn end(&self) {
         self.is_over.store(true, Ordering::Relaxed);
     }
@@ -323,7 +323,7 @@ impl Pool {
 /// Time without a connection to the gateway, and its effects.
 #[derive(Debug, Default)]
 struct Outage {
-    /// Runs since a tunnel failed, or since the first attempt to open one, if none has been opened since.
+    /// Measures the time since a tunnel failed, or since the first attempt; `None` after a tunnel has been opened.
     since: Option<Stopwatch>,
     /// Whether the latest attempt to reach the gateway failed, and was reported.
     is_reported: bool,

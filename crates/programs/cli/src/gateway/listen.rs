@@ -29,7 +29,7 @@ enum Place {
 pub(crate) struct ListenPermits(Vec<ListenPermit>);
 
 impl ListenPermits {
-    /// Creates a set of rules. Without rules, ports from 1024 on are permitted on loopback addresses.
+    /// Creates a set of rules. Without rules, ports from 1024 upwards are permitted on loopback addresses.
     pub(crate) fn new(mut rules: Vec<ListenPermit>) -> Self {
         if rules.is_empty() {
             rules.push(ListenPermit { place: Place::Loopback, ports: UNPRIVILEGED..=u16::MAX });

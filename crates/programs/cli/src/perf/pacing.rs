@@ -12,7 +12,7 @@ use crate::report::Stopwatch;
 pub(crate) struct Departures {
     next: f64,
     gap: f64,
-    /// Datagrams per burst, and the number of those of the current burst that have departed.
+    /// Number of datagrams per burst, and of those sent in the current burst.
     burst: (u32, u32),
     random: Option<ChaCha8Rng>,
 }

@@ -4,7 +4,7 @@ use super::protocol::Params;
 use super::results::{Interval, Results, StreamResult, Sum};
 use super::session::Facts;
 
-/// A test, from its start on.
+/// A test since its start.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     pub(super) client: bool,

@@ -29,7 +29,7 @@ const KNOCKING: Duration = Duration::from_millis(100);
 const NONCE: usize = 32;
 /// Silence after which a receiver no longer waits for late datagrams once the sender has finished.
 const QUIET: Duration = Duration::from_millis(300);
-/// Maximum duration of that wait.
+/// Maximum duration of the wait for late datagrams.
 const STRAGGLING: Duration = Duration::from_secs(3);
 /// Size of the socket buffers in bytes: 40 ms at 800 Mbit/s.
 pub(crate) const SOCKET_BUFFER: usize = 4 << 20;

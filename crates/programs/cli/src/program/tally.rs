@@ -12,7 +12,7 @@ use crate::session::Outcome;
 
 /// Maximum number of skipped files that are listed. `--json` lists all of them.
 const MOST_LISTED: usize = 100;
-/// Maximum width of the column of names in that list.
+/// Maximum width of the column of names in the list of files.
 const NAMES: usize = 40;
 
 /// Counts the outcomes of files.

@@ -206,7 +206,7 @@ pub(super) struct Body {
     pace: Pace,
     /// Number of ticks spent waiting for the peer since it last made the minimum progress.
     waited: u32,
-    /// Number of bytes received at the time of that progress.
+    /// Number of bytes received when progress was last recorded.
     before: u64,
     /// Additional time while the sender hashes its copy: for the first progress, and for a continued part at any time.
     grace: Duration,

@@ -15,7 +15,7 @@ const LEAST: u64 = 4096;
 /// Message to a sender that exceeds a limit.
 pub(super) const EXCEEDED: &str = "it exceeds what the receiver accepts";
 
-/// Maximum number of bytes of all files together, and of the files of each peer. Clones share the same budget.
+/// Maximum total number of bytes of all files, and of the files of each peer. Clones share the same budget.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Budget {
     limit: Option<u64>,

@@ -292,7 +292,7 @@ fn data(metadata: &Metadata) -> Option<u64> {
     }
 }
 
-/// Files to be sent, and the number of those that are settled.
+/// Files to be sent, and the number of settled files.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     sources: Vec<(Arc<Source>, Known)>,

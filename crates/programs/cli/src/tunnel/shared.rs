@@ -33,7 +33,7 @@ impl<S> Side<S> {
         Watch(Arc::downgrade(&self.0))
     }
 
-    /// Takes the stream out of all its handles, whose operations fail from now on.
+    /// Takes the stream out of all its handles, whose operations fail afterwards.
     pub(super) fn into_inner(self) -> Option<S> {
         lock(&self.0).take()
     }

@@ -32,9 +32,9 @@ pub(super) struct Run {
     samples: Vec<Sample>,
     /// Number of trains that were answered or abandoned.
     pub(super) ended: u32,
-    /// Number of these trains with a lost packet.
+    /// Number of trains with a lost packet.
     pub(super) lost: u32,
-    /// Number of these trains whose first and last packet arrived at the same time.
+    /// Number of trains whose first and last packet arrived at the same time.
     pub(super) merged: u32,
 }
 

@@ -40,7 +40,7 @@ options! {
         narrow_part: f64 = 0.25;
         /// Width of a bin for equal rates in bytes per second.
         flat: f64 = 2.5e6;
-        /// Upper bound of that width relative to the median.
+        /// Upper bound of the mode's width relative to the median.
         flat_part: f64 = 0.25;
     }
 }

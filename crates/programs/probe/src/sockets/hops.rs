@@ -243,7 +243,7 @@ pub struct Hops {
 pub struct HopFound {
     /// Number of links to the hop.
     pub ttl: u8,
-    /// Address in its ICMP errors; `None` if it is silent.
+    /// Address in the hop's ICMP errors; `None` if the hop is silent.
     pub address: Option<String>,
     /// Packets sent to the hop.
     pub sent: u32,

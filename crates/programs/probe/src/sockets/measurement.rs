@@ -36,7 +36,7 @@ pub enum Note {
 pub struct Measurement {
     /// Address of the receiver.
     pub address: SocketAddr,
-    /// Methods to run against its reflector, in this order.
+    /// Methods to run against the reflector, in this order.
     pub methods: Vec<MethodKind>,
     /// Whether to run TCPProbe, a transfer of several seconds. It needs no reflector.
     pub transfer: bool,

@@ -34,7 +34,7 @@ struct Pending {
     id: u32,
     sent: Vec<Sent>,
     arrived: Vec<Option<Arrived>>,
-    /// Departure time of its last packet.
+    /// Departure time of the train's last packet.
     last: Time,
     /// Time of its latest answer, and its longest round trip.
     answers: Option<(Time, Span)>,

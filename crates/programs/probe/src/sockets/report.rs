@@ -34,7 +34,7 @@ pub struct Outcome {
     pub(super) delivery: Option<Rate>,
     /// Whether the peer reported arrival times, if the method is a transfer.
     pub(super) arrival_times: Option<bool>,
-    /// Properties of the path according to its packets.
+    /// Properties of the path according to the method's packets.
     pub path: Facts,
     pub(super) own: Own,
 }

@@ -52,7 +52,7 @@ const LEAST_PACKETS: u64 = 1000;
 const VAGUE: f64 = 0.3;
 /// Number of pairs for that bound: the number that CapProbe requires.
 const PAIRS: f64 = 40.0;
-/// Confidence in a converged estimate, apart from the share of usable pairs.
+/// Minimum confidence in a converged estimate; the share of usable pairs determines the rest.
 const CONVERGED: f64 = 0.5;
 /// Upper bound of the confidence in the spacing of acknowledgments, which the return path also changes.
 const SPACING: f64 = 0.4;
@@ -75,7 +75,7 @@ pub(super) struct Transfer {
     pub(super) address: SocketAddr,
     /// Time limit; the transfer takes at most [`LONGEST`] in any case.
     pub(super) limit: Span,
-    /// Whether the transfer continues after it has converged.
+    /// Whether the transfer continues after the estimate has converged.
     pub(super) whole: bool,
     /// Bytes of the largest IP packet that the path carries, if known.
     pub(super) largest: Option<u32>,

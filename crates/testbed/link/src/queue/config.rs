@@ -107,7 +107,7 @@ parameters! {
         alpha: f64 = 0.125, gain("PIE alpha");
         /// Gain of the change in delay, in 1/s.
         beta: f64 = 1.25, gain("PIE beta");
-        /// Below this probability, ECN-capable packets are marked; from it on, they are dropped.
+        /// Below this probability, ECN-capable packets are marked; otherwise they are dropped.
         mark_below: f64 = 0.1, share("PIE marking limit");
     }
 }

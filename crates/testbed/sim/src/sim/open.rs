@@ -48,8 +48,8 @@ impl Sim {
         ids
     }
 
-    /// Schedules a connection to be opened at a later time. The sessions exist from then on, unless the host [has no
-    /// port left](Self::lacks_port).
+    /// Schedules a connection to be opened at a later time. The sessions exist after that time, unless the host [has no port
+    /// left](Self::lacks_port).
     pub fn open_at(&mut self, at: Time, from: usize, to: usize, client: Plan, server: Plan) -> (SessionId, SessionId) {
         let (opening, ids) = self.plan_opening(from, to, (client, None), (server, None));
         self.waiting += 1;

@@ -13,7 +13,7 @@ use crate::qlog::{Qlog, SharedLog};
 impl Sim {
     /// Writes the events at one end of a connection to `out` as qlog (see [`longhaul_qlog`]): every segment, losses,
     /// windows and RTTs. Times are those of the simulation. If the connection is opened later, it is logged from its
-    /// first segment on; otherwise, from now on.
+    /// first segment; otherwise, from now on.
     ///
     /// Nothing is written until the handshake is complete or has failed. Runs with the same seed produce the same
     /// log, byte for byte. An error of `out` ends the log; [`Qlog::finish`] returns it.

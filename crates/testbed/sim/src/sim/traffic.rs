@@ -14,7 +14,7 @@ pub struct Traffic {
     pub from: usize,
     /// Node that receives the traffic.
     pub to: usize,
-    /// Flow number of its packets.
+    /// Flow number of the source's packets.
     pub flow: u32,
     /// Packets sent.
     pub sent: u64,

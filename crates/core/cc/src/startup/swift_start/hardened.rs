@@ -110,7 +110,7 @@ impl Arrivals {
         *self = Self { spacing: self.spacing.map(|_| Spacing::default()), follows: self.follows, ..Self::default() };
     }
 
-    /// Starts, to be followed after the start if `follows`.
+    /// Starts measuring; `follows` states whether to continue after the start.
     pub(super) fn begin(&mut self, follows: bool) {
         (self.follows, self.after) = (follows, After::default());
     }

@@ -128,7 +128,7 @@ impl RoundPlan {
 /// Component that spreads the departures.
 #[derive(Clone, Copy, Debug)]
 enum Spread {
-    /// The transport paces from this time on.
+    /// The transport paces after this time.
     Transport(Option<Time>),
     /// This module opens the window for each departure; the second field is the number of bytes for which it is open.
     Own(Departures, Bytes),

@@ -40,7 +40,7 @@ pub(super) struct Pairs {
     flight: Option<Flight>,
     is_retransmitted: bool,
     sample: Option<PairSample>,
-    /// End of the shorter segment after which a pair may be sent.
+    /// End of the short segment that separates the next pair from earlier data.
     separated: Option<u64>,
     second: Option<Second>,
     /// Ranges of the newest pairs. A D-SACK for one arrives when the next one or two are in flight.

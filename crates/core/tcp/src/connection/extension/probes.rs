@@ -97,7 +97,7 @@ impl Probes {
         self.plan.filter(|plan| self.sent < plan.segments)
     }
 
-    /// Returns the segment to copy next, with its plan, and when its probe is due.
+    /// Returns the segment to copy next, with its plan, and the time at which its probe is due.
     fn next(
         &mut self,
         now: Time,

@@ -38,7 +38,7 @@ struct Level {
     name: Vec<u8>,
     /// `None` if the receiver does not have it.
     directory: Option<File>,
-    /// Names in it that the sender has not named.
+    /// Names in the directory that the sender has not named.
     unnamed: BTreeSet<Vec<u8>>,
     /// Inodes of the entries that the sender has named.
     named: HashSet<u64>,
