@@ -53,7 +53,7 @@ pub(crate) struct Effort {
     pub(crate) memory_bytes: Option<u64>,
     /// 99th percentile of the lateness, in seconds, of the relay or of cross traffic, whichever is larger.
     pub(crate) lateness_seconds: f64,
-    /// Datagrams that sockets dropped outside the emulated link.
+    /// Number of datagrams that sockets dropped outside the emulated link.
     pub(crate) lost_datagrams: u64,
     /// Seconds for which a sender had data to send but was not scheduled; the maximum over the senders.
     pub(crate) starved_seconds: f64,

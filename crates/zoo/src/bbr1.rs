@@ -15,7 +15,7 @@ use self::policer::Policer;
 
 /// Pacing and window gain of Startup, 2/ln 2: the smallest gain that doubles the rate every round.
 const HIGH_GAIN: f64 = 2.885;
-/// Rounds for which a bandwidth sample is valid: a gain cycle of 8 and two more.
+/// Number of rounds for which a bandwidth sample is valid: a gain cycle of 8 and two more.
 const BW_ROUNDS: u64 = 10;
 
 const GAINS: [f64; 8] = [1.25, 0.75, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0];

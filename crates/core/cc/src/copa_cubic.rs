@@ -72,7 +72,7 @@ const RTT_MIN_LIFETIME: Span = Span::from_secs(30);
 /// Share of the capacity above which the flow counts as alone. In competition with flows that fill the queue, its share
 /// is smaller.
 const ALONE: f64 = 0.85;
-/// Segments that Copa keeps in the queue.
+/// Number of segments that Copa keeps in the queue.
 const KEPT: f64 = 2.0;
 /// Delay that hosts cause, in seconds.
 const HOST_DELAY: f64 = 0.0001;
@@ -99,7 +99,7 @@ const SPARSE: (Span, u32) = (Span::from_secs(1), 4);
 #[derive(Clone, Copy, Debug)]
 struct Sparse {
     since: Time,
-    /// Round trips that have begun.
+    /// Number of round trips that have begun.
     rounds: u32,
 }
 

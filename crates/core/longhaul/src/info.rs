@@ -62,7 +62,7 @@ snapshot! {
         pub rto: Duration = info.rto.into(),
         /// Payload of a full-sized segment.
         pub snd_mss_bytes: u32 = info.mss.into(),
-        /// Segments in flight.
+        /// Number of segments in flight.
         pub unacked_segments: u64 = info.unacked_segments,
         /// UDP payload that the path is known to carry (PLPMTU, RFC 8899).
         pub pmtu_bytes: u32 = info.plpmtu.into(),
@@ -86,9 +86,9 @@ snapshot! {
         pub bytes_acked: u64 = info.bytes_acked,
         /// New payload bytes received.
         pub bytes_received: u64 = info.bytes_received,
-        /// Segments sent.
+        /// Number of segments sent.
         pub segs_out: u64 = info.segments_out,
-        /// Segments received.
+        /// Number of segments received.
         pub segs_in: u64 = info.segments_in,
         /// Bytes written but not yet sent.
         pub notsent_bytes: u64 = info.unsent.0,
@@ -144,7 +144,7 @@ snapshot! {
         pub rcv_refused_bytes: u64 = info.bytes_refused,
         /// Bytes received in order but not yet read.
         pub unread_bytes: u64 = info.unread.0,
-        /// Segments received with the ECN codepoint CE (Congestion Experienced).
+        /// Number of segments received with the ECN codepoint CE (Congestion Experienced).
         pub received_ce: u64 = info.ce_in,
         /// Number of segments sent with CE to test whether the peer echoes it, after losses made this doubtful (RFC
         /// 3168, section 20.2).

@@ -7,7 +7,7 @@ use longhaul_wire::{CheshireCodec, Codec, Ecn, Header};
 
 /// UDP payload in bytes that one `sendmsg` may carry with segmentation offload.
 const MAX_BATCH_BYTES: usize = 65_507;
-/// Segments per `sendmsg` (Linux: UDP_MAX_SEGMENTS, which is 64 on older kernels).
+/// Number of segments per `sendmsg` (Linux: UDP_MAX_SEGMENTS, which is 64 on older kernels).
 pub(crate) const MAX_BATCH_SEGMENTS: usize = 64;
 
 /// Segments sent together: same destination, ECN codepoint and DSCP, and one size except for a shorter last segment.

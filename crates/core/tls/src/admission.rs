@@ -38,7 +38,7 @@ const REMEMBERED: usize = 1024;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "a caller sets both limits")]
 pub struct Limits {
-    /// Connections in total.
+    /// Number of connections in total.
     pub all: usize,
     /// Maximum number of connections per IPv4 address or IPv6 /64 prefix, the usual assignment to a host.
     pub per_address: usize,

@@ -101,7 +101,7 @@ pub(crate) struct Request {
     pub(super) set: Set,
     pub(super) seeds: Seeds,
     pub(super) controllers: Vec<String>,
-    /// Runs per scenario and controller. If there are several, flows start at random times.
+    /// Number of runs per scenario and controller. If there are several, flows start at random times.
     pub(super) runs: u32,
 }
 

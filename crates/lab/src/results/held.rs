@@ -105,7 +105,7 @@ pub(crate) struct Kept {
     pub(crate) blake3: String,
     #[serde(default = "first", skip_serializing_if = "is_first")]
     pub(crate) first: u64,
-    /// Runs per cell, with seeds from the first one on.
+    /// Number of runs per cell, with seeds starting at the first one.
     pub(crate) runs: u32,
 }
 

@@ -182,7 +182,7 @@ pub(crate) struct Stay {
     pub(crate) from: f64,
     /// End in seconds, if it has ended.
     pub(crate) to: Option<f64>,
-    /// Data segments sent, including retransmissions.
+    /// Number of data segments sent, including retransmissions.
     pub(crate) segments: u64,
     pub(crate) probes: u64,
     /// Latest congestion window in bytes.

@@ -77,7 +77,7 @@ pub(crate) struct FlowSample {
     pub(crate) sent_again: f64,
     /// Bytes of low-priority probes.
     pub(crate) probes: f64,
-    /// Data segments sent, including retransmissions.
+    /// Number of data segments sent, including retransmissions.
     pub(crate) segments: f64,
     /// Segments retransmitted.
     pub(crate) resent: f64,

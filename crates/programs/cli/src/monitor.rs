@@ -42,7 +42,7 @@ pub(crate) struct PoolState {
     /// Tunnels that carry a connection.
     pub(crate) busy: usize,
     pub(crate) building: usize,
-    /// Connections that wait for a tunnel.
+    /// Number of connections that wait for a tunnel.
     pub(crate) waiting: usize,
 }
 

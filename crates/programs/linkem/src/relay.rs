@@ -87,7 +87,7 @@ pub struct Counts {
     pub refused: u64,
     /// Datagrams dropped by a full receive buffer before the emulator read them.
     pub missed: u64,
-    /// Datagrams that passed the link and were then not accepted by the operating system.
+    /// Number of datagrams that passed the link and were then not accepted by the operating system.
     pub unsent: u64,
 }
 

@@ -30,9 +30,9 @@ use crate::options::options;
 options! {
     /// Constants of the method. Sizes are those of IP packets.
     pub(crate) struct PathloadConfig {
-        /// Packets per stream, K.
+        /// Number of packets per stream, K.
         packets: u32 = 100;
-        /// Streams per fleet, N.
+        /// Number of streams per fleet, N.
         streams: u32 = 12;
         largest: Bytes = Bytes(1500);
         smallest: Bytes = Bytes(200);

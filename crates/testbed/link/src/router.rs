@@ -48,13 +48,13 @@ impl RouterConfig {
 /// Counters of a router's answers to the requests it saw.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RouterStats {
-    /// Requests of the router's kind that passed with a stamp, reduced or not.
+    /// Number of requests of the router's kind that passed with a stamp, reduced or not.
     pub answered: u64,
     /// Number of requests for more than the router granted.
     pub lowered: u64,
     /// Quick-Start requests denied.
     pub denied: u64,
-    /// Requests of another kind, requests denied upstream, and reports, all of which pass unchanged.
+    /// Number of requests of another kind, of requests denied upstream, and of reports, all of which pass unchanged.
     pub passed: u64,
 }
 

@@ -49,7 +49,7 @@ pub struct ClassStats {
     pub offered: u64,
     /// Bytes offered to the link, without link overhead.
     pub offered_bytes: u64,
-    /// Packets that left the queue for the link.
+    /// Number of packets that left the queue for the link.
     pub sent: u64,
     /// Bytes that left the queue for the link, without link overhead.
     pub sent_bytes: u64,
@@ -95,13 +95,13 @@ impl ClassStats {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LinkStats {
     classes: Vec<ClassStats>,
-    /// Packets that arrived at the other end, duplicates included.
+    /// Number of packets that arrived at the other end, duplicates included.
     pub delivered: u64,
     /// Bytes that arrived at the other end, without link overhead.
     pub delivered_bytes: u64,
     /// Duplicates made by the link.
     pub duplicated: u64,
-    /// Packets that the link reordered deliberately.
+    /// Number of packets that the link reordered deliberately.
     pub reordered: u64,
     /// The maximum number of packets waiting.
     pub max_packets: u64,

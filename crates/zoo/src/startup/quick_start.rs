@@ -58,7 +58,7 @@ longhaul_cc::options! {
         sent: Bytes => Bytes::ZERO,
         delivered: Bytes => Bytes::ZERO,
         approved: f64 => 0.0,
-        /// Segments per ACK that the receiver is asked to use.
+        /// Number of segments per ACK that the receiver is asked to use.
         ratio: u8 => 0,
     }
 }

@@ -23,7 +23,7 @@ const LOSS_THRESHOLD: f64 = 0.02;
 const BETA: f64 = 0.7;
 /// Fraction of `inflight_longterm` left to other flows while not probing (`BBRHeadroom`).
 const HEADROOM: f64 = 0.15;
-/// Rounds for which an aggregation is valid (`BBRExtraAckedFilterLen`), and those before the pipe was full.
+/// Number of rounds for which an aggregation is valid (`BBRExtraAckedFilterLen`), and number before the pipe was full.
 const EXTRA_ACKED_ROUNDS: u64 = 10;
 const EXTRA_ACKED_ROUNDS_STARTUP: u64 = 1;
 

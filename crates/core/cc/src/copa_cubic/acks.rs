@@ -5,11 +5,11 @@
 /// Queueing delay of the reverse path above which fewer ACKs are requested: fraction of the RTT, and minimum in
 /// seconds.
 pub(super) const LONG: (f64, f64) = (0.125, 0.005);
-/// Segments per ACK of a receiver without a request (RFC 5681, section 4.2), and maximum.
+/// Number of segments per ACK of a receiver without a request (RFC 5681, section 4.2), and maximum.
 const RATIO: (u8, u8) = (2, 32);
 /// Minimum number of ACKs per window.
 const PER_WINDOW: f64 = 8.0;
-/// Round trips until a request shows an effect.
+/// Number of round trips until a request shows an effect.
 const RESPONSE_ROUNDS: u32 = 2;
 /// Number of round trips without a queue after which more ACKs are requested again: initial value and maximum.
 const PATIENCE: (u32, u32) = (50, 800);

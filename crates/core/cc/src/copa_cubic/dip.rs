@@ -49,7 +49,7 @@ struct Dip {
 #[derive(Clone, Copy, Debug)]
 struct Ended {
     others: f64,
-    /// Round trips that have begun since then.
+    /// Number of round trips that have begun since then.
     rounds: u32,
 }
 
@@ -60,7 +60,7 @@ pub(super) struct Dips {
     dip: Option<Dip>,
     /// The last dip, until it shows whether the other flows are `copa-cubic`.
     ended: Option<Ended>,
-    /// Round trips since the last dip began.
+    /// Number of round trips since the last dip began.
     since: u32,
     /// Whether the queue of the last overflow was longer than a CUBIC flow's decrease can remove.
     pub(super) was_long: bool,

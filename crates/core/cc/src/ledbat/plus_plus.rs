@@ -14,9 +14,9 @@ use crate::{Ack, Needs, Path};
 const BETA: f64 = 0.5;
 /// Window of a slowdown, and the minimum window in general, in segments (draft, section 4.4; RFC 6817: MIN_CWND).
 const LEAST_SEGMENTS: f64 = 2.0;
-/// Round trips between the end of the first slow start and the first slowdown (draft, section 4.4).
+/// Number of round trips between the end of the first slow start and the first slowdown (draft, section 4.4).
 const FIRST_ROUNDS: u64 = 2;
-/// Round trips for which a slowdown holds the minimum window (draft, section 4.4).
+/// Number of round trips for which a slowdown holds the minimum window (draft, section 4.4).
 const FROZEN_ROUNDS: u64 = 2;
 /// Time between two slowdowns, as a multiple of the duration of the last one, so that slowdowns take at most a tenth of
 /// the time (draft, section 4.4).

@@ -13,7 +13,7 @@ use crate::Batch;
 /// need these ACKs.
 pub(super) const INITIAL_ACKS: u32 = 128;
 
-/// Data segments for which an ACK frequency requested by the peer applies.
+/// Number of data segments for which an ACK frequency requested by the peer applies.
 pub(super) const ACK_REQUEST_SEGMENTS: u32 = 256;
 
 /// Minimum interval between challenge ACKs (RFC 5961, section 7). The limit is per connection, so that it reveals

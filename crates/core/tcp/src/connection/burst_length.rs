@@ -15,7 +15,7 @@ const TRIAL_PART: u64 = 10;
 /// segments.
 const ROUND_PART: u64 = 50;
 const ROUND_SEGMENTS: u64 = 4;
-/// Round trips until the next trial: initially, and after many failed trials.
+/// Number of round trips until the next trial: initially, and after many failed trials.
 const FIRST_WAIT: u32 = 4;
 const LONGEST_WAIT: u32 = 1024;
 
@@ -30,7 +30,7 @@ pub(super) struct BurstLength {
     /// Maximum length in use, and maximum of the next trial, in segments.
     proven: u64,
     ceiling: u64,
-    /// Segments that the pacing rate releases in the time during which they may be joined.
+    /// Number of segments that the pacing rate releases in the time during which they may be joined.
     wanted: u64,
     step: TrialStep,
     wait: u32,

@@ -26,11 +26,11 @@ const MAX_DROPPED: u8 = 3;
 pub(super) struct EcnCheck {
     /// Number of reasons for a test since the peer last echoed one of our marks.
     reasons: u32,
-    /// Round trips since the last one that counted as a reason.
+    /// Number of round trips since the last one that counted as a reason.
     rounds: u32,
     echoed: u32,
     asked: Option<EchoTest>,
-    /// Segments that were marked, and marks that were not echoed.
+    /// Number of segments that were marked, and of marks that were not echoed.
     pub(super) marked: u64,
     pub(super) missing: u64,
     /// Start offset of the next flight whose loss counts.

@@ -23,7 +23,7 @@ const REAL_TIME: &str = "it has `real-time = true`, and `run` without --real run
 pub(super) struct Real<'a> {
     pub(super) asked: &'a Run,
     pub(super) experiments: &'a [Experiment],
-    /// Runs per cell.
+    /// Number of runs per cell.
     pub(super) seeds: u32,
 }
 

@@ -25,7 +25,7 @@ use crate::tunnel::{self, Client, Ended, Local as _, Owner, Target, Tunnel};
 const BUILDING: usize = 2;
 /// Minimum time after which an unanswered attempt is joined by a second one.
 const HEDGE: Duration = Duration::from_secs(1);
-/// Round trips after which an unanswered attempt is joined by a second one. Opening a tunnel takes three.
+/// Number of round trips after which an unanswered attempt is joined by a second one. Opening a tunnel takes three.
 const HEDGE_ROUND_TRIPS: u32 = 4;
 /// Maximum number of connections that wait for a tunnel.
 const WAITING: usize = 1024;

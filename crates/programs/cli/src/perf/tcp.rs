@@ -92,7 +92,7 @@ pub(crate) struct Load {
     pub(crate) length: usize,
     /// Maximum rate in bit/s; 0 is unlimited.
     pub(crate) rate: u64,
-    /// Blocks per burst at the configured rate.
+    /// Number of blocks per burst at the configured rate.
     pub(crate) burst: u32,
 }
 

@@ -17,7 +17,7 @@ use super::{Note, Progress};
 const SIZE: u32 = 128;
 /// Largest TTL, the default of traceroute.
 const FURTHEST: u8 = 30;
-/// Packets sent to a hop that has not answered yet.
+/// Number of packets sent to a hop that has not answered yet.
 const TRIES: u32 = 3;
 /// Time for which an ICMP error is awaited.
 const PATIENCE: Span = Span::from_millis(500);
@@ -245,9 +245,9 @@ pub struct HopFound {
     pub ttl: u8,
     /// Address in the hop's ICMP errors; `None` if the hop is silent.
     pub address: Option<String>,
-    /// Packets sent to the hop.
+    /// Number of packets sent to the hop.
     pub sent: u32,
-    /// Packets that the hop answered.
+    /// Number of packets that the hop answered.
     pub answered: usize,
     /// Shortest round trip in microseconds.
     pub base_rtt_us: Option<f64>,

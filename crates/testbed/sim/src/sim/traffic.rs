@@ -16,11 +16,11 @@ pub struct Traffic {
     pub to: usize,
     /// Flow number of the source's packets.
     pub flow: u32,
-    /// Packets sent.
+    /// Number of packets sent.
     pub sent: u64,
     /// Bytes of IP packets sent.
     pub sent_bytes: u64,
-    /// Packets that arrived.
+    /// Number of packets that arrived.
     pub received: u64,
     /// Bytes of IP packets that arrived.
     pub received_bytes: u64,

@@ -5,7 +5,7 @@ use super::{Bbr, State};
 
 /// Number of lost ranges in a round that ends Startup, if the loss rate is also high (`BBRStartupFullLossCnt`).
 const FULL_LOSS_RANGES: u32 = 6;
-/// Rounds after which Drain ends even if there is a queue.
+/// Number of rounds after which Drain ends even if there is a queue.
 const DRAIN_ROUNDS: u64 = 3;
 
 impl Bbr {

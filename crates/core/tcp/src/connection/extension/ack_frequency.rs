@@ -25,7 +25,7 @@ const DEFAULT_RATIO: u8 = 2;
 #[derive(Debug, Default)]
 pub(super) struct AckRequests {
     initial_request: AckFrequency,
-    /// Segments per ACK requested from the peer; zero for none.
+    /// Number of segments per ACK requested from the peer; zero for none.
     requested: u8,
     /// The time of the last request, and the number of data segments sent by then.
     requested_at: Option<Time>,

@@ -49,7 +49,7 @@ pub(super) struct Probes {
     id: Option<u32>,
     /// Number of plans and timeouts so far. Probes of earlier eras are not reported to the controller.
     generation: u32,
-    /// Probes sent under the plan, and the time at which the next one may be sent.
+    /// Number of probes sent under the plan, and the time at which the next one may be sent.
     sent: u32,
     next_at: Time,
     /// Offset at or above which all segments have been copied under the plan, from the highest downwards.
