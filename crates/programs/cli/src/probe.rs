@@ -37,22 +37,23 @@ The exit code is 0 if a method found a rate or --hops a hop.",
 
 /// Measures a path to `longhaul receive`: capacity, available bandwidth, round trip, buffer and loss.
 ///
-/// A sentence says what was found, and -v adds the results of each method. Rates count IP packets, and are those of the
-/// way to the receiver. A method has converged if its own criterion is met and its confidence is a half or more. If
-/// results exclude each other, or this machine was too busy to send in time, the sentence says so instead of a rate.
+/// A sentence states the result, and -v adds the results of each method. Rates count IP packets and are those of the
+/// direction to the receiver. A method has converged if its own criterion is met and its confidence is a half or more.
+/// If results contradict each other, or this machine was too busy to send in time, the sentence states this instead of
+/// a rate.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "probe", version, after_help = more())]
 pub(crate) struct Options {
     /// The receiver: HOST:PORT
     #[arg(value_name = "ADDR")]
     pub(crate) address: String,
-    /// How to measure
+    /// Measurement method
     #[arg(long, value_enum, value_name = "METHOD", default_value_t = Choice::One(MethodKind::CapProbe))]
     pub(crate) method: Choice,
-    /// Look for the hop where packets queue (Linux)
+    /// Find the hop at which packets queue (Linux)
     ///
-    /// Packets of rising TTL are sent during tcpprobe's transfer, else for 15 s after the other methods, while something
-    /// else loads the path.
+    /// Packets with increasing TTL are sent during tcpprobe's transfer, or for 15 s after the other methods, while
+    /// other traffic loads the path.
     #[arg(long)]
     pub(crate) hops: bool,
     /// Print one JSON object
@@ -60,7 +61,7 @@ pub(crate) struct Options {
     pub(crate) json: bool,
     /// Seconds that a method may take [default: 60, pathrate 300]
     ///
-    /// What it knows by then is reported. tcpprobe takes 10 at most.
+    /// The results up to this time are reported. tcpprobe takes at most 10.
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=86_400))]
     pub(crate) time: Option<u32>,
 }

@@ -41,24 +41,24 @@ pub(crate) struct TransportArgs {
     /// The qlog variables of the environment, as QUIC implementations use them.
     #[arg(skip = QlogEnvironment::read())]
     qlog_environment: QlogEnvironment,
-    /// Save the properties of paths in this file: later connections to the same host start from what earlier ones
-    /// measured, and careful-resume and cached-start use them
+    /// Save the properties of paths in this file: later connections to the same host start from the measurements of
+    /// earlier ones, which careful-resume and cached-start also use
     #[arg(long, value_name = "FILE", value_parser = open_memory)]
     pub(crate) path_cache: Option<Memory>,
-    /// Allow congestion control that takes more than a fair share; only for networks shared with nobody
+    /// Allow congestion control that takes more than a fair share; only for networks that nobody else uses
     #[arg(long)]
     pub(crate) allow_unsafe_congestion: bool,
     /// Send requests to routers if the congestion control uses them (quick-start, rcp, xcp); all routers on the path
     /// must support them
     #[arg(long)]
     pub(crate) routers_answer: bool,
-    /// Do not use ECN; for paths that drop ECN-capable packets or conceal marks without longhaul noticing it
+    /// Do not use ECN; for paths that drop ECN-capable packets or that conceal marks undetected by longhaul
     #[arg(long)]
     pub(crate) no_ecn: bool,
     /// Highest rate at which data is sent, for programs with an option for it.
     #[arg(skip)]
     pub(crate) limit: Option<Rate>,
-    /// Give up on a peer that has been silent for this many seconds
+    /// Abandon a peer that has been silent for this many seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 15, value_parser = clap::value_parser!(u32).range(1..=86_400))]
     pub(crate) timeout: u32,
 }

@@ -57,7 +57,7 @@ pub enum Command {
 /// Options of the relay.
 #[derive(Debug, Args)]
 pub struct RelayArgs {
-    /// Address and port that clients send to, such as 127.0.0.1:7001. Give one for each --to; all share the link
+    /// Address and port that clients send to, such as 127.0.0.1:7001. Give one per --to; all share the link
     #[arg(long, value_name = "ADDR", value_parser = address)]
     listen: Vec<SocketAddr>,
     /// Address and port of the server. The first --to belongs to the first --listen, and so on
@@ -66,7 +66,7 @@ pub struct RelayArgs {
     /// Maximum number of concurrent clients
     #[arg(long, value_name = "N", default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..))]
     clients: u32,
-    /// Time without traffic after which a client is forgotten
+    /// Time without traffic after which a client is removed
     #[arg(long, value_name = "TIME", default_value = "5min", value_parser = duration)]
     idle: Duration,
     #[command(flatten)]
@@ -78,7 +78,7 @@ pub struct RelayArgs {
 pub struct ShellArgs {
     #[command(flatten)]
     link: LinkArgs,
-    /// Merge packets from the command, as a network card with receive offload does, and hold them for this time to do so
+    /// Merge packets from the command, as a network card with receive offload does, and hold them for this time
     #[arg(long, value_name = "TIME", value_parser = value::span)]
     receive_hold: Option<Span>,
     /// Command to run; default: your shell

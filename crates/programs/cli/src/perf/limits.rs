@@ -7,15 +7,15 @@ use super::units::{Scale, parse_rate, rate};
 
 /// Maximum rate in bit/s of all UDP streams of one direction together, unless `--max-rate` is given.
 const UDP_RATE: u64 = 100_000_000;
-/// Maximum number of bytes of the windows of all streams together.
+/// Maximum number of bytes of the windows of all streams in total.
 const WINDOWS: u64 = 1 << 30;
 
 /// A server's limits on a test; tests run one at a time.
 #[derive(Clone, Copy, Debug, clap::Args)]
 #[command(next_help_heading = "Of the server only")]
 pub(crate) struct Limits {
-    /// Refuse tests of more than this many bits per second in a direction, all streams together, with a suffix K, M,
-    /// G (of 1000); 0 is no limit [default: 100M for UDP, which has no congestion control; none for TCP]
+    /// Refuse tests of more than this many bits per second per direction, over all streams, with a suffix K, M, G (of
+    /// 1000); 0 is no limit [default: 100M for UDP, which has no congestion control; none for TCP]
     #[arg(long, visible_alias = "server-bitrate-limit", value_name = "RATE", conflicts_with = "client",
         value_parser = parse_rate)]
     max_rate: Option<u64>,
@@ -28,7 +28,7 @@ pub(crate) struct Limits {
         conflicts_with = "client"
     )]
     max_time: u32,
-    /// Refuse tests with more streams than this, both directions together
+    /// Refuse tests with more streams than this, over both directions
     #[arg(long, value_name = "N", default_value_t = 128, conflicts_with = "client",
         value_parser = clap::value_parser!(u16).range(1..=256))]
     max_streams: u16,

@@ -23,7 +23,7 @@ const UDP_RATE: u64 = 1_000_000;
 
 /// Measures the throughput of a path, over longhaul or as plain UDP, with iperf3's options and report.
 ///
-/// One end is the server, the other the client, which determines the test. Both ends must be this program: it does
+/// One end is the server and the other the client, which determines the test. Both ends must be this program: it does
 /// not interoperate with iperf3.
 #[derive(Clone, Debug, Parser)]
 #[command(
@@ -46,13 +46,13 @@ pub struct Options {
     #[arg(short, long, default_value_t = 5201)]
     pub(crate) port: u16,
     /// The server's port for streams that cannot use the first: UDP, and TCP if the client requests other settings on
-    /// the server's side. With several UDP streams, the first of as many ports [default: any]
+    /// the server's side. With several UDP streams, the first of a range of ports [default: any]
     #[arg(long, value_name = "PORT", conflicts_with = "client")]
     pub(crate) data_port: Option<u16>,
     /// Units of the report: Kbits, Mbits, Gbits, Tbits; capitals for bytes
     #[arg(short, long, value_name = "kmgtKMGT", value_parser = parse_scale)]
     pub(crate) format: Option<Scale>,
-    /// Seconds between reports; 0 is only at the end [default: 1; on a server, the client's]
+    /// Seconds between reports; 0 reports only at the end [default: 1; on a server, the client's]
     #[arg(short, long, value_name = "SECONDS", value_parser = seconds(0.1..=60.0))]
     pub(crate) interval: Option<f64>,
     /// Local address
@@ -88,7 +88,7 @@ pub struct Options {
     /// The server's limits.
     #[command(flatten)]
     pub(crate) limits: Limits,
-    /// Give up connecting after this many milliseconds
+    /// Stop trying to connect after this many milliseconds
     #[arg(long, value_name = "MS", conflicts_with = "server", help_heading = "Of the client only",
         value_parser = clap::value_parser!(u64).range(1..=86_400_000))]
     pub(crate) connect_timeout: Option<u64>,
@@ -114,15 +114,14 @@ struct TestOptions {
     /// Send datagrams at exponentially distributed intervals instead of equal ones
     #[arg(long, conflicts_with = "server", requires = "udp")]
     poisson: bool,
-    /// Seed of these intervals
+    /// Seed of the random intervals
     #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "server", requires = "poisson")]
     seed: u64,
     /// Seconds to send, possibly with a fraction; 0 is until Ctrl-C
     #[arg(short, long, value_name = "SECONDS", default_value_t = 10.0, conflicts_with_all = ["server", "bytes"],
         value_parser = seconds(0.01..=86_400.0))]
     time: f64,
-    /// Bytes to send in each direction, by all streams together, with a suffix K, M, G (of 1024), instead of a
-    /// duration
+    /// Bytes to send in each direction, over all streams, with a suffix K, M, G (of 1024), instead of a duration
     #[arg(short = 'n', long, value_name = "BYTES", conflicts_with = "server", value_parser = parse_bytes)]
     bytes: Option<u64>,
     /// Block length in bytes [default: 128K, or 1400 for UDP]
@@ -132,10 +131,10 @@ struct TestOptions {
     #[arg(short = 'P', long, value_name = "N", default_value_t = 1, conflicts_with = "server",
         value_parser = clap::value_parser!(u16).range(1..=128))]
     parallel: u16,
-    /// The server sends
+    /// The server sends the data
     #[arg(short = 'R', long, conflicts_with_all = ["server", "bidir"])]
     reverse: bool,
-    /// Both ends send
+    /// Both ends send data
     #[arg(long, conflicts_with = "server")]
     bidir: bool,
     /// Bytes of the send buffer and of the receive window, which disables their automatic tuning

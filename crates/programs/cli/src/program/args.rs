@@ -57,7 +57,7 @@ pub(super) struct Cli {
     pub(super) command: Command,
     /// Show more: a line per file, details of doctor and probe, or the log
     ///
-    /// Given twice, also what the transport did, and the log of transfers.
+    /// If given twice, also show the events of the transport and the log of transfers.
     #[arg(short, long, global = true, action = ArgAction::Count)]
     pub(super) verbose: u8,
     /// Do not change lines in place: a transfer writes a line every ten seconds
@@ -105,7 +105,7 @@ pub(super) enum Command {
   longhaul link list                               The scenarios"
     )]
     Link(Box<longhaul_linkem::args::Command>),
-    /// Show the fingerprint of this machine's key, which is made at first use
+    /// Show the fingerprint of this machine's key, which is created on first use
     #[command(after_help = "Examples:
   longhaul identity          SHA256:...
   longhaul identity --json   {\"fingerprint\":\"SHA256:...\",\"file\":\"/home/...\"}")]
@@ -117,7 +117,7 @@ pub(super) enum Command {
         /// The shell
         shell: Shell,
     },
-    /// The end that another longhaul starts by ssh
+    /// Remote end that another longhaul starts by ssh
     #[command(hide = true)]
     SshServer,
     /// Print a man page, or write all of them
@@ -126,7 +126,7 @@ pub(super) enum Command {
   longhaul man send | man -l -
   longhaul man --out /usr/local/share/man/man1")]
     Man {
-        /// The sub-command that the page describes; without it, the page of the program
+        /// Sub-command that the page describes; the default is the page of the program
         command: Option<String>,
         /// Write all pages into this directory, which must exist
         #[arg(long, value_name = "DIR", conflicts_with = "command")]
@@ -136,9 +136,9 @@ pub(super) enum Command {
 
 /// Sends files to `longhaul receive`.
 ///
-/// Files and directories are sent over one encrypted connection. The receiver confirms each with the BLAKE3 hash
-/// of the data that it has written. If the connection fails, it is opened again, and large files continue where they
-/// were interrupted.
+/// Files and directories are sent over one encrypted connection. The receiver confirms each with the BLAKE3 hash of the
+/// data that it has written. If the connection fails, a new one is opened, and large files continue where they were
+/// interrupted.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   longhaul send user@host.example:incoming photos  ssh starts the receiver
@@ -151,7 +151,7 @@ pub(super) enum Command {
 The keys of receivers are in ~/.local/share/longhaul/known-peers.")]
 pub(super) struct SendArgs {
     /// The receiver, unless --to is given, and files or directories; `-` is standard input. With [USER@]HOST:DIR, ssh
-    /// starts a receiver at HOST that writes into DIR, and nothing else is needed there but the program
+    /// starts a receiver at HOST that writes into DIR, and only the program is needed there
     #[arg(value_name = "[RECEIVER] PATH")]
     words: Vec<OsString>,
     /// The receiver, HOST[:PORT] or [USER@]HOST:DIR
@@ -163,10 +163,10 @@ pub(super) struct SendArgs {
     /// Also trust a receiver whose certificate the authority in this file (PEM) has signed for HOST
     #[arg(long, value_name = "FILE", conflicts_with_all = ["plaintext", "code"])]
     pub(super) ca: Option<PathBuf>,
-    /// Authenticate both ends by the one-time code that `longhaul receive --code` shows
+    /// Authenticate both ends with the one-time code that `longhaul receive --code` shows
     ///
-    /// Keys are then not needed. With `-`, or as the last word without CODE, the code is asked for or read from standard
-    /// input: other users can see the command line.
+    /// Keys are then not needed. With `-`, or if CODE is missing at the end of the command line, the program asks for
+    /// the code or reads it from standard input: other users can see the command line.
     #[arg(long, value_name = "CODE", num_args = 0..=1, default_missing_value = "-",
         conflicts_with_all = ["plaintext", "accept_new"])]
     pub(super) code: Option<CodeArg>,
@@ -185,10 +185,10 @@ pub(super) struct SendArgs {
     /// Do not keep permissions and modification times
     #[arg(long)]
     no_attributes: bool,
-    /// Compress contents (Zstandard) where that saves bytes
+    /// Compress contents (Zstandard) if this saves bytes
     #[arg(long)]
     compress: bool,
-    /// Continue interrupted files where they were interrupted, which is the default
+    /// Continue interrupted files where they were interrupted, (default)
     #[arg(long, overrides_with = "no_resume")]
     resume: bool,
     /// Send files from their beginning
@@ -197,7 +197,7 @@ pub(super) struct SendArgs {
     /// Send at most this many bits per second, with a suffix K, M, G (of 1000)
     #[arg(long, value_name = "RATE", value_parser = units::parse_rate)]
     pub(super) limit: Option<Rate>,
-    /// Try for this long to connect again, such as 90s, 5m or 1h; 0 does not try
+    /// Time for which to try to reconnect, such as 90s, 5m or 1h; 0 disables retries
     #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = units::parse_duration)]
     pub(super) retry: Duration,
     /// Draw the transfer into this file, as SVG: rate, round trip, windows and losses over time, and what limited the sender
@@ -258,20 +258,20 @@ pub(super) struct MeetArgs {
 /// Options of mirrors.
 #[derive(Debug, Args)]
 pub(super) struct MirrorArgs {
-    /// Send only what differs from the copy at the receiver, which has to have --overwrite
+    /// Send only differences from the copy at the receiver, which needs --overwrite
     ///
-    /// A file with the same size and modification time is not sent. Of a changed file, only what differs is sent, in
-    /// blocks of 1 KiB, above 2 MiB in groups of 1 MiB.
+    /// A file with the same size and modification time is not sent. Of a changed file, only the differences are sent,
+    /// in blocks of 1 KiB, or above 2 MiB in groups of 1 MiB.
     #[arg(long, conflicts_with = "no_attributes")]
     pub(super) mirror: bool,
-    /// With --mirror, list what only the receiver has in the directories, ask, and delete it; the receiver has to have
-    /// --allow-delete
+    /// With --mirror, list entries that only the receiver has in the directories, ask, and delete them; the receiver
+    /// needs --allow-delete
     #[arg(long, requires = "mirror")]
     pub(super) delete: bool,
     /// With --delete, do not ask
     #[arg(long, requires = "delete")]
     pub(super) yes: bool,
-    /// With --mirror, only say what would be sent and deleted
+    /// With --mirror, only show what would be sent and deleted
     #[arg(long, requires = "mirror")]
     pub(super) dry_run: bool,
     /// With --mirror, also compare the contents of files with the same size and modification time, by hashes
@@ -289,8 +289,8 @@ impl MirrorArgs {
 
 /// Receives files from `longhaul send`.
 ///
-/// Accepts the senders whose keys are in `allowed-peers` or given by --allow. A file gets its name after its BLAKE3 hash
-/// was found equal to the sender's; until then it is in a private directory. No symbolic link is followed.
+/// Accepts the senders whose keys are in `allowed-peers` or given by --allow. A file gets its name after its BLAKE3
+/// hash has been verified; until then, it is in a private directory. Symbolic links are not followed.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   longhaul receive user@host.example:photos        Fetch; ssh starts the sender
@@ -302,7 +302,7 @@ impl MirrorArgs {
 Keys of senders that are always allowed are in ~/.local/share/longhaul/allowed-peers, one per line:
   SHA256:... NAME send")]
 pub(super) struct ReceiveArgs {
-    /// Files or directories to fetch: ssh starts a sender at HOST, and nothing else is needed there but the program
+    /// Files or directories to fetch: ssh starts a sender at HOST, and only the program is needed there
     #[arg(value_name = "[USER@]HOST:PATH", conflicts_with_all = ["plaintext", "allow", "ca", "code", "listen"])]
     pub(super) from: Vec<String>,
     /// Address and UDP port to listen on
@@ -310,7 +310,7 @@ pub(super) struct ReceiveArgs {
     pub(super) listen: SocketAddr,
     /// Directory for the received files, or `-` for standard output
     ///
-    /// A directory that does not exist is created. Standard output takes the files of one connection.
+    /// A missing directory is created. Standard output receives the files of one connection.
     #[arg(long, value_name = "DIR", default_value = ".")]
     pub(super) out: PathBuf,
     /// Accept the sender with this key; may be given several times
@@ -330,25 +330,25 @@ pub(super) struct ReceiveArgs {
     /// Add the key of a sender that knows the code to `allowed-peers`
     #[arg(long, requires = "code")]
     pub(super) remember: bool,
-    /// End after the first connection of an accepted sender, with its success as the exit code
+    /// End after the first connection of an accepted sender, and return its success as the exit code
     #[arg(long)]
     pub(super) once: bool,
     #[command(flatten)]
     pub(super) existing: ExistingArgs,
     /// Accept at most this many bytes in total, with a suffix K, M, G, T (of 1024)
     ///
-    /// The limit holds until the receiver ends. A file counts as at least 4K, as do a directory and a link, and bytes of
-    /// interrupted files that can be continued count, too.
+    /// The limit holds until the receiver ends. Each file, directory and link counts as at least 4K, and bytes of
+    /// interrupted files that can be continued also count.
     #[arg(long, value_name = "BYTES", value_parser = parse_size)]
     pub(super) max_bytes: Option<u64>,
     /// Accept at most this many bytes from each key
     #[arg(long, value_name = "BYTES", value_parser = parse_size, conflicts_with = "plaintext")]
     pub(super) max_bytes_per_peer: Option<u64>,
-    /// End a connection if its sender delivers nothing for this long, such as 90s, 5m or 1h; without this option, a day for
-    /// senders with a key, which may pause, and for others 60 s, in which 16 KiB have to come
+    /// End a connection if its sender delivers nothing for this long, such as 90s, 5m or 1h; default: one day for
+    /// senders with a key, which may pause; for others 60 s, in which at least 16 KiB must arrive
     #[arg(long, value_name = "DURATION", value_parser = units::parse_limit)]
     pub(super) idle: Option<Duration>,
-    /// Let senders with --mirror --delete delete what they do not have in their directories
+    /// Let senders with --mirror --delete delete entries that their directories do not contain
     #[arg(long, conflicts_with = "plaintext", requires = "overwrite")]
     pub(super) allow_delete: bool,
     /// Accept names that begin with a dot or a dash
@@ -376,14 +376,14 @@ pub(super) struct ReceiveArgs {
 pub(super) struct ExistingArgs {
     /// Replace existing files
     ///
-    /// The attributes of existing directories change, too. Without this option, --rename or --skip, existing files are
-    /// kept, and the new ones are left out.
+    /// The attributes of existing directories also change. Without this option, --rename or --skip, existing files are
+    /// kept and the new ones are refused.
     #[arg(long)]
     overwrite: bool,
-    /// Add a number to the names of files that exist already
+    /// Add a number to the names of files that already exist
     #[arg(long)]
     rename: bool,
-    /// Keep existing files, and receive the others
+    /// Keep existing files, and receive all others
     #[arg(long)]
     skip: bool,
 }
@@ -420,8 +420,9 @@ pub(super) enum Plaintext {
 
 /// Draws a connection from its event log, as SVG.
 ///
-/// One picture has the rate, the round trip, the windows and the losses over time, and what limited the sender. Event logs are
-/// written with --qlog DIR, or the environment variables QLOGDIR and QLOGFILE. `longhaul send --plot` draws without a log.
+/// The picture shows rate, round trip, windows and losses over time, and what limited the sender. Event logs are
+/// written with --qlog DIR, or the environment variables QLOGDIR and QLOGFILE. `longhaul send --plot` draws without a
+/// log.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   longhaul send 192.0.2.7 big.iso --qlog logs
@@ -444,11 +445,12 @@ pub(super) struct IdentityArgs {
 
 /// Finds settings of this machine, and properties of a path, that slow longhaul down.
 ///
-/// Prints what is wrong, with the command that mends it; -v adds what is fine. With HOST, where `longhaul receive --reflect` has to run, the
-/// path is checked too: whether it passes UDP, changes ECN or DSCP, its MTU, and whether it limits the rate of UDP. For
-/// that, packets are sent for a few seconds, at up to --bandwidth, and only if HOST answers probes.
+/// Prints problems and the commands that fix them; -v adds the passed checks. With HOST, where `longhaul receive
+/// --reflect` must be running, the path is also checked: whether it passes UDP, changes ECN or DSCP, its MTU, and whether
+/// it limits the rate of UDP. For this, packets are sent for a few seconds, at up to --bandwidth, and only if HOST answers
+/// probes.
 ///
-/// The exit code is 1 if something is wrong.
+/// The exit code is 1 if there is a problem.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   longhaul doctor                                  This machine only
@@ -456,18 +458,18 @@ pub(super) struct IdentityArgs {
   longhaul doctor 192.0.2.7                        Also the path to `longhaul receive --reflect`
   longhaul doctor 192.0.2.7 --nat 2m               Also the lifetime of a NAT's binding, which takes two minutes")]
 pub(super) struct DoctorArgs {
-    /// The reflector; without a port, 7000
+    /// Reflector; the default port is 7000
     #[arg(value_name = "HOST[:PORT]")]
     pub(super) host: Option<String>,
     /// Rate of the path in bit/s, with a suffix K, M, G (of 1000)
     ///
-    /// Without it, the highest rate that was seen to pass, which is looked for up to 64M.
+    /// The default is the highest rate that passed in a search up to 64M.
     #[arg(long, value_name = "RATE", value_parser = units::parse_rate)]
     pub(super) bandwidth: Option<Rate>,
-    /// Round-trip time of the path, such as 600ms. Without it, that to HOST
+    /// Round-trip time of the path, such as 600ms. The default is that to HOST
     #[arg(long, value_name = "DURATION", value_parser = units::parse_duration)]
     pub(super) rtt: Option<Duration>,
-    /// Look for the lifetime of a NAT's binding, up to this time, which the check takes; at most 10m
+    /// Measure the lifetime of a NAT binding, up to this time, which is also the duration of the check; at most 10m
     #[arg(long, value_name = "DURATION", value_parser = units::parse_duration, requires = "host")]
     pub(super) nat: Option<Duration>,
     /// Print a JSON object per finding, each on a line

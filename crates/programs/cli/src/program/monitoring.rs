@@ -19,10 +19,10 @@ pub(super) struct MonitorArgs {
     metrics: Option<SocketAddr>,
     /// Serve a page for browsers at http://ADDR/ with the connections
     ///
-    /// It shows who, where to, rate, round trip, and what limits them.
+    /// It shows peer, target, rate, round trip, and what limits each connection.
     #[arg(long, value_name = "ADDR", value_parser = address::parse)]
     status: Option<SocketAddr>,
-    /// Serve the page to anyone who reaches the address of --status, which may then be another one than loopback
+    /// Serve the page to any host that can reach the address of --status, which need not be loopback
     #[arg(long, requires = "status")]
     status_anyone: bool,
 }

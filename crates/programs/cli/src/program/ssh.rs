@@ -45,10 +45,10 @@ pub(super) struct SshArgs {
     /// Program that connects to HOST, and its options; the default is the environment's LONGHAUL_SSH, or `ssh`
     #[arg(long, value_name = "COMMAND")]
     ssh: Option<String>,
-    /// Command that runs longhaul at HOST; its shell reads it, so that `~/bin/longhaul` works
+    /// Command that runs longhaul at HOST; the shell at HOST interprets it, so that `~/bin/longhaul` works
     #[arg(long, value_name = "COMMAND", default_value = "longhaul")]
     remote_program: String,
-    /// UDP ports of HOST, of which the first free one is used; 0 is any
+    /// UDP ports of HOST, the first free one of which is used; 0 means any port
     #[arg(long, value_name = "PORT[-PORT]", default_value = "7000-7099", value_parser = parse_ports)]
     udp_ports: RangeInclusive<u16>,
 }

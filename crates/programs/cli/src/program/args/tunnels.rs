@@ -23,7 +23,7 @@ use crate::tunnel::{ParseTargetError, Target};
 /// an encrypted longhaul connection of its own, which was opened before and is used again afterwards. A connection is
 /// accepted at once, and reset if the gateway cannot connect to the target.
 ///
-/// The congestion control of the gateway (-C) decides how fast answers arrive.
+/// The congestion control of the gateway (-C) determines how fast responses arrive.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   longhaul forward -L 8080:intranet.example:80 192.0.2.7
@@ -34,7 +34,7 @@ use crate::tunnel::{ParseTargetError, Target};
 
 The keys of gateways are in ~/.local/share/longhaul/known-peers.")]
 pub(in crate::program) struct ForwardArgs {
-    /// The gateway; without a port, 7443
+    /// Gateway; the default port is 7443
     #[arg(value_name = "GATEWAY[:PORT]")]
     pub(in crate::program) gateway: Option<String>,
     /// Forward connections to PORT on this machine to HOST:HOSTPORT
@@ -47,32 +47,33 @@ pub(in crate::program) struct ForwardArgs {
     /// May be given several times. Names are resolved by the gateway.
     #[arg(short = 'D', value_name = "[BIND:]PORT")]
     pub(in crate::program) dynamic: Vec<DynamicForward>,
-    /// Forward connections that nftables diverts to this port to their destinations
+    /// Forward connections that nftables diverts to this port, to their original destinations
     ///
-    /// The packet filter diverts them to the loopback addresses by REDIRECT or TPROXY; --print-rules prints the rules.
+    /// The packet filter diverts them to the loopback addresses with REDIRECT or TPROXY; --print-rules prints the
+    /// rules.
     #[cfg(target_os = "linux")]
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     pub(in crate::program) transparent: Option<u16>,
-    /// Print rules for nftables that divert all connections to the port of --transparent, and end
+    /// Print rules for nftables that divert all connections to the port of --transparent, and exit
     #[cfg(target_os = "linux")]
     #[arg(long, requires = "transparent")]
     pub(in crate::program) print_rules: bool,
     /// Forward connections to PORT of the gateway to HOST:HOSTPORT near this machine
     ///
-    /// May be given several times. Without BIND, only programs on the gateway's machine can connect. The gateway has to
-    /// permit it.
+    /// May be given several times. Without BIND, only programs on the gateway's machine can connect. The gateway must
+    /// permit this.
     #[arg(short = 'R', value_name = "[BIND:]PORT:HOST:HOSTPORT", value_parser = parse_remote)]
     pub(in crate::program) remote: Vec<LocalForward>,
     #[command(flatten)]
     pub(in crate::program) access: AccessArgs,
-    /// Forward at most this many connections at the same time in each direction; further ones wait, and are reset after the
-    /// time of --timeout. The gateway has a limit, too
+    /// Forward at most this many connections at the same time in each direction; further ones wait, and are reset after
+    /// the time of --timeout. The gateway also has a limit
     #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u16).range(1..=4096))]
     pub(in crate::program) max_connections: u16,
-    /// Reset connections on which nothing has been transferred for this many seconds
+    /// Reset connections that have been idle for this many seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 3600, value_parser = clap::value_parser!(u32).range(1..=604_800))]
     pub(in crate::program) idle: u32,
-    /// Limit the rate of all connections together in each direction, such as 20M (bit/s)
+    /// Limit the rate of all connections together, in each direction, such as 20M (bit/s)
     #[arg(long, value_name = "RATE", value_parser = units::parse_rate)]
     pub(in crate::program) max_rate: Option<Rate>,
     #[command(flatten)]
@@ -90,10 +91,10 @@ pub(in crate::program) struct AccessArgs {
     /// Also trust a gateway whose certificate the authority in this file (PEM) has signed for its name or address
     #[arg(long, value_name = "FILE", conflicts_with = "code")]
     pub(in crate::program) ca: Option<PathBuf>,
-    /// Authenticate both ends by the one-time code that `longhaul gateway --code` shows
+    /// Authenticate both ends with the one-time code that `longhaul gateway --code` shows
     ///
-    /// Keys are then not needed. With `-`, or as the last word without CODE, the code is asked for or read from standard
-    /// input: other users can see the command line. `stdio` cannot ask.
+    /// Keys are then not needed. With `-`, or if CODE is missing at the end of the command line, the program asks for
+    /// the code or reads it from standard input: other users can see the command line. `stdio` cannot ask.
     #[arg(long, value_name = "CODE", num_args = 0..=1, default_missing_value = "-", conflicts_with = "accept_new")]
     pub(in crate::program) code: Option<CodeArg>,
     /// Remember the key of a gateway that knows the code
@@ -107,7 +108,7 @@ pub(in crate::program) struct AccessArgs {
 /// direction first. If `longhaul forward` runs for the same user and gateway, it carries the connection over one that is
 /// ready, unless -C, another option of the transport, --ca or --code demands one of its own.
 ///
-/// The exit code is 0 if both directions have ended in order.
+/// The exit code is 0 if both directions have ended normally.
 #[cfg(unix)]
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -121,10 +122,10 @@ In ~/.ssh/config, for ssh, scp, sftp, git and rsync:
 
 OpenSSH has at most 2 MiB in flight, which slows it down on long paths. rsync without ssh is faster.")]
 pub(in crate::program) struct StdioArgs {
-    /// The gateway; without a port, 7443
+    /// Gateway; the default port is 7443
     #[arg(value_name = "GATEWAY[:PORT]")]
     pub(in crate::program) gateway: String,
-    /// The target, whose name the gateway resolves
+    /// Target, whose name the gateway resolves
     #[arg(value_name = "HOST:PORT", value_parser = parse_target)]
     pub(in crate::program) target: Target,
     #[command(flatten)]
@@ -144,9 +145,9 @@ fn parse_target(text: &str) -> Result<Target, ParseTargetError> {
 
 /// Opens TCP connections for `longhaul forward`.
 ///
-/// Accepts the forwarders whose keys are in `allowed-peers` with the permission `forward`, or given by --allow. They reach
-/// only the targets that --permit names. Addresses are checked after names have been resolved: a name cannot lead to a
-/// loopback or link-local address, unless a rule names such addresses.
+/// Accepts the forwarders whose keys are in `allowed-peers` with the permission `forward`, or given by --allow. They
+/// can reach only the targets that --permit names. Addresses are checked after names have been resolved: a name cannot
+/// resolve to a loopback or link-local address, unless a rule names such addresses.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   longhaul gateway --permit any --code             Accept a forwarder by a code
@@ -161,23 +162,23 @@ pub(in crate::program) struct GatewayArgs {
     /// Address and UDP port to listen on
     #[arg(long, value_name = "ADDR", default_value_t = SocketAddr::from(([0, 0, 0, 0], GATEWAY_PORT)), value_parser = address::parse)]
     pub(in crate::program) listen: SocketAddr,
-    /// Permit connections to this target, or with `any` to all
+    /// Permit connections to this target, or to all with `any`
     ///
     /// May be given several times. HOST is a name, an address, a prefix such as 10.0.0.0/8, or `any`; PORT is a number, a
     /// range such as 8000-8099, or `any`.
     #[arg(long, value_name = "HOST:PORT")]
     pub(in crate::program) permit: Vec<Permit>,
-    /// Permit forwarders to let this machine listen here
+    /// Permit forwarders to open listening ports at this address
     ///
-    /// May be given several times. ADDR is an address, `localhost` or `any`; PORT is a number, a range such as 8000-8099,
-    /// or `any`. Without this option, keys with the permission `listen` in `allowed-peers` may use loopback addresses, from
-    /// port 1024 on. With it, keys of --allow have the permission, too.
+    /// May be given several times. ADDR is an address, `localhost` or `any`; PORT is a number, a range such as
+    /// 8000-8099, or `any`. Without this option, keys with the permission `listen` in `allowed-peers` may use loopback
+    /// addresses with ports from 1024. With it, keys of --allow also have the permission.
     #[arg(long, value_name = "[ADDR:]PORT")]
     pub(in crate::program) permit_listen: Vec<ListenPermit>,
     /// Accept the forwarder with this key; may be given several times
     #[arg(long, value_name = "FINGERPRINT")]
     pub(in crate::program) allow: Vec<Fingerprint>,
-    /// Also accept forwarders whose certificate the authority in this file (PEM) has signed, as those of --allow
+    /// Also accept forwarders whose certificate the authority in this file (PEM) has signed, with the rights of --allow
     #[arg(long, value_name = "FILE", conflicts_with = "code")]
     pub(in crate::program) ca: Option<PathBuf>,
     /// Show a one-time code, and accept a forwarder that knows it until this program ends
