@@ -217,7 +217,7 @@ fn prepare(socket: std::net::UdpSocket) -> io::Result<UdpSocket> {
 fn received(result: io::Result<usize>) -> io::Result<bool> {
     match result {
         Err(error) if ErrorClass::of(&error) == ErrorClass::Fatal => Err(error),
-        // Another error is, for example, that no process is listening on the server's port.
+        // Other errors concern single datagrams, for example if no process listens on the server's port.
         result => Ok(result.is_ok()),
     }
 }

@@ -19,7 +19,7 @@ use crate::send_buffer::Layout;
 const HEADER: u16 = 12;
 /// MAX_PROBES (RFC 8899, section 5.1.2).
 const MAX_PROBES: u8 = 3;
-/// PROBE_TIMER, which should exceed 15 s (RFC 8899, section 5.1.1); applies to a size that was refused.
+/// PROBE_TIMER before a refused size is probed again, which should exceed 15 s (RFC 8899, section 5.1.1).
 const PROBE_TIMER: Span = Span::from_secs(16);
 /// PMTU_RAISE_TIMER (RFC 8899, section 5.1.1).
 const RAISE_TIMER: Span = Span::from_secs(600);

@@ -166,7 +166,7 @@ impl Sender {
         let tx = self.board.push(start, len, fin, mtu_probe);
         self.nxt = end + u64::from(fin);
         self.fin_sent |= fin;
-        // Both permissions apply to one segment.
+        // Both permissions apply only to a single segment.
         self.persist.due = false;
         self.override_sws = false;
         if self.pass_ahead(start, self.nxt) {
