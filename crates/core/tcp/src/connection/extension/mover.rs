@@ -22,8 +22,9 @@ const MAX_INTERVAL: Span = Span::from_secs(8);
 const MAX_CLAIMS: u32 = 20;
 /// Number of timeouts in a row that lead to a claim.
 const TIMEOUTS: u32 = 2;
-/// Number of resets in a row, each in answer to a claim, that end the connection.
-const MAX_RESETS: u32 = 3;
+/// Number of claims without a challenge after which a reset ends the connection. By then, resets for what was sent before
+/// them have left the queues of the path.
+const RESET_CLAIMS: u32 = 4;
 
 #[derive(Debug)]
 pub(in crate::connection) struct Mover {
@@ -45,8 +46,8 @@ struct Attempt {
     claimed_at: Time,
     /// When the first one was.
     began_at: Time,
+    /// Claims since the last challenge, and that one.
     claims: u32,
-    resets: u32,
     /// The least round-trip time. What arrives sooner after a claim does not answer it.
     trip: Span,
     interval: Span,
@@ -64,11 +65,15 @@ impl Mover {
             claimed_at: due,
             began_at: due,
             claims: 0,
-            resets: 0,
             trip: rtt.min.unwrap_or_default(),
-            interval: rtt.srtt.map_or(FIRST_INTERVAL, |srtt| srtt + srtt / 2 + MARGIN),
+            interval: rtt.srtt.map_or(FIRST_INTERVAL, interval),
         });
     }
+}
+
+/// Returns the time to wait for the answer to a claim on a path with this round-trip time.
+fn interval(round_trip: Span) -> Span {
+    round_trip + round_trip / 2 + MARGIN
 }
 
 impl Extension for Mover {
@@ -89,7 +94,9 @@ impl Extension for Mover {
                 if std::mem::take(&mut attempt.holds) {
                     engine.abandon_flight(now);
                 }
-                (attempt.trip, attempt.resets) = (now - attempt.began_at, 0);
+                (attempt.trip, attempt.claims) = (now - attempt.began_at, 1);
+                attempt.interval = interval(attempt.trip);
+                attempt.due = now + attempt.interval;
             }
             Some(_) => {}
         }
@@ -107,12 +114,13 @@ impl Extension for Mover {
             self.begin(now, true, rtt);
             return true;
         };
-        // Resets for what was sent before the last claim do not count, nor others while the next one is due.
-        if attempt.claims > 0 && attempt.due > now && now - attempt.claimed_at >= attempt.trip {
-            attempt.resets += 1;
-            (attempt.due, attempt.holds) = (now, true);
+        if !attempt.holds {
+            // The server has not got the answer, or does not know our address any more.
+            (attempt.due, attempt.holds, attempt.claims) = (now, true, 0);
+            return true;
         }
-        attempt.resets < MAX_RESETS
+        // A reset that arrives sooner is for what was sent before the last claim.
+        attempt.claims < RESET_CLAIMS || now - attempt.claimed_at < attempt.trip
     }
 
     fn on_new_address(&mut self, now: Time, rtt: &RttEstimator) -> bool {

@@ -348,7 +348,8 @@ fn forged_moves_lead_to_nothing() {
     assert_eq!(world.known(), Some(address(1, 5000)));
 }
 
-/// Once the connection is over, its number is unknown. The client's third claim that is reset ends its connection.
+/// Once the connection is over, its number is unknown. The claims are sent at 0, 200, 600 and 1400 ms, and the reset for
+/// the last one ends its connection.
 #[test]
 fn a_server_that_has_forgotten_the_connection_resets_claims() {
     let mut world = World::new(DELAY, Config::default());
@@ -365,7 +366,8 @@ fn a_server_that_has_forgotten_the_connection_resets_claims() {
     while world.ends[0].state(world.ids[0]) != Some(State::Closed) {
         assert!(world.step());
     }
-    assert_eq!(world.now - start, DELAY * 6);
+    let took = world.now - start;
+    assert!(Span::from_millis(1499) < took && took <= Span::from_millis(1500), "{took}");
 }
 
 /// More than ten moves per second are refused at the client, and what the server has moved just now stays.
