@@ -95,7 +95,12 @@ pub(crate) trait Socket: Send + Sync {
     /// Sends datagrams; fails with `WouldBlock` if the send buffer is full.
     fn send(&self, outgoing: &Outgoing<'_>) -> io::Result<()>;
 
-    /// Connects the socket to its peer from the local address that the system chooses now, if that is possible.
+    /// Returns whether [`reconnect`](Self::reconnect) is possible.
+    fn reconnects(&self) -> bool {
+        false
+    }
+
+    /// Connects the socket to its peer from the local address that the system chooses now.
     fn reconnect(&self, _peer: SocketAddr) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }

@@ -23,6 +23,8 @@ pub(crate) struct Roaming {
     pub(crate) local: SocketAddr,
     /// When to look at the routing table; `None` if the application has chosen the address.
     pub(crate) look_at: Option<Time>,
+    /// Whether the path may have ended.
+    is_doubtful: bool,
 }
 
 impl State {
@@ -30,10 +32,12 @@ impl State {
     pub(crate) fn look_soon(&mut self, at: Time) {
         if let Some(roaming) = &mut self.roaming {
             roaming.look_at = roaming.look_at.map(|planned| planned.min(at));
+            roaming.is_doubtful = true;
         }
     }
 
-    /// Moves the connection of a client if the routing table has another local address for it by now.
+    /// Moves the connection of a client if the routing table has another local address for it by now, and the former one
+    /// is gone or its path may have ended.
     pub(crate) fn follow_route(&mut self, shared: &Shared, now: Time) {
         let (Some(roaming), Some(client)) = (&mut self.roaming, self.client) else { return };
         if roaming.look_at.is_none_or(|at| at > now) {
@@ -44,7 +48,9 @@ impl State {
             return;
         }
         let route = route_to(client.remote);
-        let moves = route.as_ref().is_ok_and(|local| local.ip() != roaming.local.ip());
+        let is_doubtful = std::mem::take(&mut roaming.is_doubtful);
+        let is_gone = || UdpSocket::bind((roaming.local.ip(), 0)).is_err();
+        let moves = route.as_ref().is_ok_and(|local| local.ip() != roaming.local.ip()) && (is_doubtful || is_gone());
         roaming.look_at = Some(now + if route.is_ok() { LOOK_INTERVAL } else { RETRY_INTERVAL });
         if moves && self.relocate(shared, now).is_err() {
             self.look_soon(now + RETRY_INTERVAL);
@@ -83,11 +89,11 @@ impl TcpStream {
         let (mut state, id) = (self.handle.shared.lock(), self.handle.id);
         let is_client = mobility.is_client;
         let is_set = state.endpoint.set_mobility(id, mobility);
-        if is_set && is_client && state.client.is_some() {
+        if is_set && is_client && state.client.is_some() && self.handle.shared.io.reconnects() {
             let local = self.handle.local;
             let follows = route_to(self.handle.peer).is_ok_and(|route| route.ip() == local.ip());
             let look_at = follows.then(|| Io::now() + LOOK_INTERVAL);
-            state.roaming = Some(Box::new(Roaming { connection: id, local, look_at }));
+            state.roaming = Some(Box::new(Roaming { connection: id, local, look_at, is_doubtful: false }));
             state.wake_driver();
         }
         State::wake(state);
@@ -96,7 +102,7 @@ impl TcpStream {
 
     /// Moves the connection to another local address and port, which the system chooses by its routing table, and returns
     /// them. The connection continues from there within two round trips; until then, writes wait. A client does this by
-    /// itself when its local address is no longer the one that the routing table chooses.
+    /// itself when its local address is gone.
     ///
     /// # Errors
     /// Fails with `Unsupported` unless this is the client's end of a connection of `longhaul-tls` with a socket of its own,

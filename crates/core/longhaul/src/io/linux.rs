@@ -102,6 +102,10 @@ impl super::Socket for Socket {
         })
     }
 
+    fn reconnects(&self) -> bool {
+        self.role == Role::Connected
+    }
+
     fn reconnect(&self, peer: SocketAddr) -> io::Result<()> {
         self.socket.reconnect(peer)
     }
