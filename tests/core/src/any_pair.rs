@@ -7,6 +7,7 @@
 mod case;
 mod composition;
 mod middle;
+mod roaming;
 
 use std::panic::catch_unwind;
 

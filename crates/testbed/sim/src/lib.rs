@@ -51,6 +51,7 @@
 
 mod card;
 mod host;
+mod nat;
 mod packet;
 mod pattern;
 mod pcap;
@@ -64,6 +65,7 @@ mod sim;
 mod tap;
 
 pub use host::Host;
+pub use nat::Nat;
 pub use packet::{Packet, Parcel, TTL, UDP_HEADER, ip_header};
 pub use pattern::Pattern;
 pub use pcap::Pcap;

@@ -12,6 +12,7 @@ use longhaul_units::{Rate, Span, Time};
 
 use crate::any_pair::composition;
 use crate::any_pair::middle::Middle;
+use crate::any_pair::roaming::Roaming;
 use crate::congestion;
 use crate::watch::describe;
 
@@ -80,6 +81,8 @@ pub struct Case {
     ends: [End; 2],
     links: Duplex,
     bound: Span,
+    /// Whether the address of the client changes.
+    roams: bool,
 }
 
 impl End {
@@ -165,7 +168,7 @@ impl Case {
         }
         let [there, back] = ends.each_ref().map(|end| link(random, composition::header(&end.composition)));
         let bound = if hostility == Hostility::Anything { BOUND_OF_DISAGREEMENT } else { BOUND };
-        Self { seed, hostility, ends, links: Duplex { there, back }, bound }
+        Self { seed, hostility, ends, links: Duplex { there, back }, bound, roams: false }
     }
 
     /// Creates a case in which one end or both read late, slowly, or not at all, and in which smaller windows close. At
@@ -217,6 +220,12 @@ impl Case {
         case
     }
 
+    /// Creates a case in which the client's address changes, or that of a NAT before it.
+    #[must_use]
+    pub fn roaming(seed: u64, hostility: Hostility) -> Self {
+        Self { roams: true, ..Self::new(seed, hostility) }
+    }
+
     /// Creates a case with the same composition at both ends over 100 Mb/s and 100 ms with a queue of half a BDP and
     /// the random loss rate `loss`.
     #[must_use]
@@ -235,7 +244,7 @@ impl Case {
         link = link.queue(Limit::Bytes(625_000)).loss(Loss::Uniform(loss));
         link.router = composition::header(composition).and_then(router);
         let links = Duplex { there: link.clone(), back: link };
-        Self { seed: 1, hostility: Hostility::None, ends, links, bound: BOUND_OF_BOTH }
+        Self { seed: 1, hostility: Hostility::None, ends, links, bound: BOUND_OF_BOTH, roams: false }
     }
 
     fn sim(&self) -> Sim {
@@ -262,6 +271,7 @@ impl Case {
         let ids = sim.open(self.ends[0].plan(), self.ends[1].plan());
         let (mut events, end) = (0, sim.now() + self.bound);
         let (mut progress, mut progress_at) = (0, sim.now());
+        let mut roaming = self.roams.then(|| Roaming::new(self.seed));
         while !self.is_over(&sim, ids) {
             events += 1;
             if sim.step_until(end).is_none() {
@@ -269,6 +279,9 @@ impl Case {
                     return Ok(());
                 }
                 return Err(format!("not over after {}, stalled at {progress_at}: {}", self.bound, describe(&sim)));
+            }
+            if let Some(roaming) = &mut roaming {
+                roaming.act(&mut sim, ids);
             }
             let read = [ids.0, ids.1].into_iter().filter_map(|id| sim.find(id)).map(|session| session.read).sum();
             if read > progress {

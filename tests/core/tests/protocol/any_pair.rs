@@ -48,3 +48,10 @@ fn every_pair_delivers_what_is_read_in_spite_of_lies() {
 fn every_pair_delivers_what_is_read_in_spite_of_lies_about_windows() {
     try_all(Case::unread, Hostility::WindowLies, &[]);
 }
+
+/// Every transfer arrives although the client's address changes again and again, by itself and by a NAT whose bindings
+/// expire.
+#[test]
+fn every_pair_delivers_while_the_client_moves() {
+    try_all(Case::roaming, Hostility::None, &[]);
+}
