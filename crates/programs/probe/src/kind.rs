@@ -27,16 +27,6 @@ named! {
     }
 }
 
-/// The property of a path that a method measures.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Quantity {
-    /// Rate of the narrow link, [`Estimate::capacity`](crate::Estimate::capacity).
-    Capacity,
-    /// Rate that cross traffic leaves on the tight link, [`Estimate::available`](crate::Estimate::available).
-    Available,
-}
-
 impl MethodKind {
     /// One line for help texts: the quantity and the way in which it is measured.
     pub const fn summary(self) -> &'static str {
@@ -48,16 +38,8 @@ impl MethodKind {
         }
     }
 
-    /// The quantity that the method measures.
-    pub const fn quantity(self) -> Quantity {
-        match self {
-            Self::CapProbe | Self::Pathrate => Quantity::Capacity,
-            Self::Pathload | Self::PathChirp => Quantity::Available,
-        }
-    }
-
-    /// Time limit that suffices on most paths: 60 s. Pathrate's limit is 300 s, because the trains of Phase I and II
-    /// over a loaded path take more than 4 minutes.
+    /// Time limit that suffices on most paths: 60 s. Pathrate has 300 s, because the trains of Phase I and II over a
+    /// loaded path take more than 4 minutes.
     pub const fn usual_time(self) -> Span {
         match self {
             Self::Pathrate => Span::from_secs(300),
@@ -85,21 +67,12 @@ impl MethodKind {
 }
 
 impl FromStr for MethodKind {
-    type Err = UnknownMethod;
+    type Err = String;
 
-    fn from_str(text: &str) -> Result<Self, UnknownMethod> {
-        let known = Self::ALL.iter().copied().find(|kind| kind.name() == text);
-        known.ok_or_else(|| UnknownMethod(text.to_owned()))
+    fn from_str(text: &str) -> Result<Self, String> {
+        let known = Self::ALL.into_iter().find(|kind| kind.name() == text);
+        known.ok_or_else(|| format!("{text:?} is not a method; there are: {}", Self::ALL.map(Self::name).join(", ")))
     }
-}
-
-/// Error for a text that does not name a method.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is not a method; there are: {names}", names = names())]
-pub struct UnknownMethod(String);
-
-fn names() -> String {
-    MethodKind::ALL.iter().map(|kind| kind.name()).collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]
@@ -113,10 +86,7 @@ mod tests {
             assert_eq!(kind.name().parse(), Ok(kind));
         }
         let error = "pingpong".parse::<MethodKind>().expect_err("no such method");
-        assert_eq!(
-            error.to_string(),
-            "\"pingpong\" is not a method; there are: capprobe, pathrate, pathload, pathchirp"
-        );
+        assert_eq!(error, "\"pingpong\" is not a method; there are: capprobe, pathrate, pathload, pathchirp");
     }
 
     #[test]

@@ -8,8 +8,8 @@
 //! | module | content |
 //! |---|---|
 //! | `method` | [`Method`], and the types that it exchanges with its driver |
-//! | `kind` | [`MethodKind`], the catalogue: names, quantities, construction |
-//! | `buffer`, `loss_rate` | [`BufferDelay`] and [`LossRate`], from the ACKs of a transfer |
+//! | `kind` | [`MethodKind`], the catalogue: names and construction |
+//! | `buffer` | [`BufferDelay`], from the RTTs of a transfer |
 //! | `cap_probe`, `pathrate` | the methods that measure capacity |
 //! | `pathload`, `path_chirp` | the methods that measure available bandwidth |
 //! | `turns` | sessions with one train at a time |
@@ -55,7 +55,7 @@ pub mod sockets;
 mod turns;
 
 pub use buffer::BufferDelay;
-pub use kind::{MethodKind, Quantity, UnknownMethod};
+pub use kind::MethodKind;
 pub use longhaul_cc::estimate::RateRange;
 pub use loss_rate::LossRate;
 pub use method::{Arrived, Estimate, Method, Next, Planned, Train, TrainReport, missing_from};

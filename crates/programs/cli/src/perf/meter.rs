@@ -13,14 +13,7 @@ use crate::sync::lock;
 const SAMPLES: usize = 1 << 14;
 
 /// State shared by a stream's task and the reports.
-#[derive(Debug, Default)]
-pub(crate) struct Meter(Mutex<Gauge>);
-
-impl Meter {
-    pub(crate) fn with<R>(&self, work: impl FnOnce(&mut Gauge) -> R) -> R {
-        work(&mut lock(&self.0))
-    }
-}
+pub(crate) type Meter = Mutex<Gauge>;
 
 /// State of a stream, accumulated since its start.
 #[derive(Clone, Debug, Default)]
@@ -121,12 +114,12 @@ impl Reader {
 
     /// Starts the measurement and its first interval.
     pub(crate) fn begin(&mut self) {
-        self.last = self.meter.with(|gauge| gauge.clone());
+        self.last = lock(&self.meter).clone();
         self.base = self.last.clone();
     }
 
     pub(crate) fn interval(&mut self) -> StreamInterval {
-        let now = self.meter.with(|gauge| Gauge { rtts: Rtts::default(), ..gauge.clone() });
+        let now = Gauge { rtts: Rtts::default(), ..lock(&self.meter).clone() };
         let last = std::mem::replace(&mut self.last, now);
         let (now, last) = (&self.last, &last);
         StreamInterval {
@@ -139,22 +132,21 @@ impl Reader {
 
     /// Returns whether bytes were counted since the last interval.
     pub(crate) fn has_news(&self) -> bool {
-        self.meter.with(|gauge| gauge.bytes > self.last.bytes)
+        lock(&self.meter).bytes > self.last.bytes
     }
 
     /// Excludes everything up to the end of the last interval from the result. Call it right after
     /// [`interval`](Self::interval).
     pub(crate) fn omit(&mut self) {
-        self.meter.with(|gauge| {
-            gauge.rtts = Rtts::default();
-            (gauge.max_snd_cwnd, gauge.max_snd_wnd) = (0, 0);
-        });
+        let mut gauge = lock(&self.meter);
+        gauge.rtts = Rtts::default();
+        (gauge.max_snd_cwnd, gauge.max_snd_wnd) = (0, 0);
         self.base = self.last.clone();
     }
 
     /// Returns the result of a stream that ended `seconds` after the start of the measurement.
     pub(crate) fn result(&self, seconds: f64) -> StreamResult {
-        let now = self.meter.with(|gauge| gauge.clone());
+        let now = lock(&self.meter).clone();
         StreamResult {
             sender: self.sender,
             bytes: now.bytes - self.base.bytes,
@@ -249,16 +241,16 @@ mod tests {
         let mut reader = Reader::new(false);
         let meter = Arc::clone(&reader.meter);
         let udp = |packets, lost| Some(UdpSample { packets, lost, out_of_order: 0, jitter_ms: 0.5 });
-        meter.with(|gauge| gauge.count(1000, 0.2));
-        meter.with(|gauge| gauge.udp = udp(10, 3));
+        lock(&meter).count(1000, 0.2);
+        lock(&meter).udp = udp(10, 3);
         assert_eq!(reader.interval().bytes, 1000);
         reader.omit();
-        meter.with(|gauge| gauge.count(20, 1.2));
-        meter.with(|gauge| gauge.udp = udp(12, 3));
+        lock(&meter).count(20, 1.2);
+        lock(&meter).udp = udp(12, 3);
         let interval = reader.interval();
         assert_eq!((interval.bytes, interval.udp), (20, udp(2, 0)));
-        meter.with(|gauge| gauge.count(3, 1.5));
-        meter.with(|gauge| gauge.udp = udp(13, 1));
+        lock(&meter).count(3, 1.5);
+        lock(&meter).udp = udp(13, 1);
         let interval = reader.interval();
         assert_eq!((interval.bytes, interval.udp), (3, udp(1, -2)));
         let result = reader.result(0.5);

@@ -20,6 +20,7 @@ use super::session::Facts;
 use super::timing::Timing;
 use super::usage::Reading;
 use super::{tcp, udp};
+use crate::sync::lock;
 
 pub(crate) struct Stream {
     pub(crate) sends: bool,
@@ -131,7 +132,7 @@ impl Half<'_> {
         if let Channel::Tcp(tcp, _) = &stream.channel
             && let Ok(info) = tcp.info()
         {
-            reader.meter.with(|gauge| gauge.sample(info));
+            lock(&reader.meter).sample(info);
         }
         reader.begin();
         let (meter, timing, done, stop) =
@@ -264,7 +265,7 @@ impl Half<'_> {
             return Ok(());
         }
         let senders = self.readers.iter().filter(|reader| reader.sender);
-        let sent = senders.map(|reader| reader.meter.with(|gauge| gauge.udp.map_or(0, |udp| udp.packets))).collect();
+        let sent = senders.map(|reader| lock(&reader.meter).udp.map_or(0, |udp| udp.packets)).collect();
         Ok(protocol::write(&mut *control.lock().await, &Message::Done(sent)).await?)
     }
 }

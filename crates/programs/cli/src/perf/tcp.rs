@@ -14,6 +14,7 @@ use tokio::time::{Interval, MissedTickBehavior, sleep};
 use super::meter::Meter;
 use super::protocol::Params;
 use super::timing::Timing;
+use crate::sync::lock;
 use crate::transport;
 
 const SAMPLING: Duration = Duration::from_millis(10);
@@ -55,7 +56,7 @@ fn sampling() -> Interval {
 
 fn sample(stream: &TcpStream, meter: &Meter) {
     if let Ok(info) = stream.info() {
-        meter.with(|gauge| gauge.sample(info));
+        lock(meter).sample(info);
     }
 }
 
@@ -75,7 +76,7 @@ impl Watchdog {
         stream.set_notsent_lowat(Some(
             (info.delivery_bytes_per_second.unwrap_or(0) / 50).clamp(AHEAD.0, AHEAD.1) as u32
         ))?;
-        meter.with(|gauge| gauge.sample(info));
+        lock(meter).sample(info);
         if now - self.at > IDLE.as_secs_f64() {
             return Err(io::Error::new(io::ErrorKind::TimedOut, "the receiver takes nothing"));
         }
@@ -131,7 +132,7 @@ pub(crate) async fn send(
     }
     let confirmed = timing.elapsed();
     sample(&stream, &meter);
-    meter.with(|gauge| gauge.confirmed = Some(confirmed));
+    lock(&meter).confirmed = Some(confirmed);
     if let Some(stopped) = stopped {
         stopped(confirmed);
     }
@@ -181,7 +182,7 @@ async fn write(
                 uncounted = uncounted.saturating_sub(written);
                 sent += counted as u64;
                 if counted > 0 {
-                    meter.with(|gauge| gauge.count(counted, timing.elapsed()));
+                    lock(meter).count(counted, timing.elapsed());
                 }
                 // If the connection accepts everything at once, other tasks still need to run.
                 tokio::task::consume_budget().await;
@@ -228,7 +229,7 @@ pub(crate) async fn receive(
                 }
                 chunks.clear();
                 received += len as u64;
-                meter.with(|gauge| gauge.count(len, heard));
+                lock(&meter).count(len, heard);
                 tokio::task::consume_budget().await;
             }
         }

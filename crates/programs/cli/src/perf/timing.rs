@@ -22,8 +22,9 @@ pub(crate) struct Timing {
     pub(crate) limit: Option<Duration>,
     omit: f64,
     seconds: Option<f64>,
-    budget: Arc<Budget>,
-    /// Whether sent bytes count. During the omitted time, they do not.
+    /// Remaining bytes to be sent by all streams of one direction together; `None` is unlimited.
+    budget: Option<Arc<AtomicU64>>,
+    /// Whether sent bytes count. They do not during the omitted time.
     counting: Arc<AtomicBool>,
     /// Whether the test has failed. Threads, which do not end with their task, have to check it.
     pub(crate) cancelled: Stop,
@@ -39,7 +40,7 @@ impl Timing {
             limit,
             omit: params.omit.into(),
             seconds: (params.bytes.is_none() && params.seconds > 0.0).then_some(params.seconds),
-            budget: Arc::new(Budget::new(params.bytes)),
+            budget: params.bytes.map(|bytes| Arc::new(AtomicU64::new(bytes))),
             counting: Arc::new(AtomicBool::new(params.omit == 0)),
             cancelled: Stop::default(),
             stop: Arc::new(watch::Sender::new(false)),
@@ -52,7 +53,7 @@ impl Timing {
 
     /// Returns whether a duration or the user ends the test, rather than a number of bytes.
     pub(crate) fn is_timed(&self) -> bool {
-        self.seconds.is_some() || self.budget.0.is_none()
+        self.seconds.is_some() || self.budget.is_none()
     }
 
     pub(crate) fn stop(&self) {
@@ -87,28 +88,14 @@ impl Timing {
     /// Takes up to `most` of the remaining bytes to be sent, or 0 if none remain. Bytes in the omitted time are not
     /// limited.
     pub(crate) fn take(&self, most: usize) -> usize {
-        if self.counting.load(Ordering::Relaxed) { self.budget.take(most) } else { most }
+        let Some(left) = self.budget.as_ref().filter(|_| self.counting.load(Ordering::Relaxed)) else { return most };
+        let taken =
+            left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| Some(left.saturating_sub(most as u64)));
+        taken.map_or(0, |left| left.min(most as u64) as usize)
     }
 
     pub(crate) fn count_from_now(&self) {
         self.counting.store(true, Ordering::Relaxed);
-    }
-}
-
-/// Remaining bytes to be sent by all streams of one direction together.
-#[derive(Debug)]
-struct Budget(Option<AtomicU64>);
-
-impl Budget {
-    fn new(bytes: Option<u64>) -> Self {
-        Self(bytes.map(AtomicU64::new))
-    }
-
-    fn take(&self, most: usize) -> usize {
-        let Some(left) = &self.0 else { return most };
-        let taken =
-            left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| Some(left.saturating_sub(most as u64)));
-        taken.map_or(0, |left| left.min(most as u64) as usize)
     }
 }
 
@@ -118,8 +105,14 @@ mod tests {
 
     #[test]
     fn a_budget_is_spent_to_the_byte() {
-        let budget = Budget::new(Some(250));
-        assert_eq!([100, 100, 100, 100].map(|most| budget.take(most)), [100, 100, 50, 0]);
-        assert_eq!(Budget::new(None).take(7), 7);
+        let timing = |params| Timing::start(&params, (Duration::ZERO, Duration::ZERO), None);
+        let limited = timing(Params { bytes: Some(250), ..Params::default() });
+        assert_eq!([100, 100, 100, 100].map(|most| limited.take(most)), [100, 100, 50, 0]);
+        assert_eq!(timing(Params::default()).take(7), 7);
+        // Bytes in the omitted time do not count.
+        let omitting = timing(Params { bytes: Some(250), omit: 1, ..Params::default() });
+        assert_eq!([omitting.take(300), omitting.take(300)], [300; 2]);
+        omitting.count_from_now();
+        assert_eq!(omitting.take(300), 250);
     }
 }

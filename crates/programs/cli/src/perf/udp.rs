@@ -10,12 +10,12 @@ use tokio::net::UdpSocket;
 use tokio::sync::watch;
 use tokio::time::{interval, sleep};
 
-use super::meter::{Gauge, Meter};
+use super::meter::Meter;
 use super::pacing::{Departures, Sleeper};
 use super::protocol::{Challenge, Hello, Knock, Params};
 use super::results::UdpSample;
 use super::timing::Timing;
-use crate::sync::blocking;
+use crate::sync::{blocking, lock};
 
 /// Length of the header of a datagram in bytes: a mark, the number of the datagram, counted from 1, and the sender's
 /// time in nanoseconds.
@@ -148,7 +148,7 @@ async fn send_paced(
     let mut buffer = vec![0; length];
     let end = timing.end().map(Duration::from_secs_f64);
     let mut number = 0;
-    meter.with(|gauge| gauge.udp = Some(UdpSample::default()));
+    lock(meter).udp = Some(UdpSample::default());
     for time in departures {
         if let Some(end) = end.filter(|&end| time >= end || timing.clock.elapsed() >= end) {
             return sleeper.until(end).await;
@@ -163,10 +163,9 @@ async fn send_paced(
         encode(&mut buffer, number, now.as_nanos() as u64);
         // If a number of bytes is given, the last datagram may be shorter, but has a complete header.
         let sent = socket.send(buffer.get(..bytes.max(HEADER)).unwrap_or_default()).await?;
-        meter.with(|gauge| {
-            gauge.count(sent, now.as_secs_f64());
-            gauge.udp = Some(UdpSample { packets: number, ..UdpSample::default() });
-        });
+        let mut gauge = lock(meter);
+        gauge.count(sent, now.as_secs_f64());
+        gauge.udp = Some(UdpSample { packets: number, ..UdpSample::default() });
     }
     Ok(())
 }
@@ -220,7 +219,7 @@ pub(crate) async fn receive(
     let mut tracker = Tracker::default();
     let mut last = 0.0_f64;
     let mut total = None;
-    meter.with(|gauge| gauge.udp = Some(tracker.sample));
+    lock(&meter).udp = Some(tracker.sample);
     let straggling = sleep(Duration::MAX);
     tokio::pin!(straggling);
     while total.is_none_or(|total| tracker.received < total) {
@@ -231,8 +230,9 @@ pub(crate) async fn receive(
                 let now = timing.clock.elapsed();
                 last = now.as_secs_f64();
                 tracker.arrived(number, sent, now.as_nanos() as u64);
-                let count = |gauge: &mut Gauge| { gauge.count(length, last); gauge.udp = Some(tracker.sample) };
-                meter.with(count);
+                let mut gauge = lock(&meter);
+                gauge.count(length, last);
+                gauge.udp = Some(tracker.sample);
             }
             changed = done.changed(), if total.is_none() => {
                 changed.context("the other end has ended the test")?;
@@ -244,7 +244,7 @@ pub(crate) async fn receive(
         }
     }
     tracker.ended(total.unwrap_or_default());
-    meter.with(|gauge| gauge.udp = Some(tracker.sample));
+    lock(&meter).udp = Some(tracker.sample);
     stopped(last.max(timing.end().unwrap_or_default().min(timing.elapsed())));
     Ok(())
 }

@@ -213,14 +213,6 @@ async fn refusal(
     ))
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Pairs {
-    converged: bool,
-    measured: u64,
-    coalesced: u64,
-    dropped: u64,
-}
-
 #[derive(Debug)]
 struct Meter {
     watch: Watch,
@@ -309,12 +301,6 @@ impl Meter {
         let mut estimate = Estimate::default();
         let Some(info) = &self.last else { return estimate };
         let Some(pairs) = info.experiments().pairs else { return estimate };
-        let pairs = Pairs {
-            converged: pairs.converged,
-            measured: pairs.measured,
-            coalesced: pairs.coalesced,
-            dropped: pairs.dropped,
-        };
         let rate = Rate::from_bytes_per_sec;
         // Estimates after the first half of the pairs.
         let late = self.capacities.get(self.capacities.len() / 2..).unwrap_or_default();
@@ -326,7 +312,11 @@ impl Meter {
         });
         estimate.converged = pairs.converged;
         if estimate.capacity.is_some() {
-            estimate.confidence = confidence(&pairs, info.experiments().arrival_times);
+            estimate.confidence = confidence(
+                pairs.converged,
+                [pairs.measured, pairs.coalesced, pairs.dropped],
+                info.experiments().arrival_times,
+            );
         }
         estimate
     }
@@ -369,11 +359,10 @@ impl Meter {
 
 /// Confidence in a capacity: it depends on convergence, on the share of usable pairs, and on whether the receiver
 /// reports arrival times.
-fn confidence(pairs: &Pairs, arrival_times: bool) -> f64 {
-    let usable = pairs.measured.saturating_sub(pairs.coalesced) as f64;
-    let share = usable / (pairs.measured + pairs.dropped).max(1) as f64;
-    let confidence =
-        if pairs.converged { CONVERGED + (1.0 - CONVERGED) * share } else { VAGUE * (usable / PAIRS).min(1.0) };
+fn confidence(converged: bool, [measured, coalesced, dropped]: [u64; 3], arrival_times: bool) -> f64 {
+    let usable = measured.saturating_sub(coalesced) as f64;
+    let share = usable / (measured + dropped).max(1) as f64;
+    let confidence = if converged { CONVERGED + (1.0 - CONVERGED) * share } else { VAGUE * (usable / PAIRS).min(1.0) };
     if arrival_times { confidence } else { confidence.min(SPACING) }
 }
 
@@ -383,16 +372,15 @@ mod tests {
 
     #[test]
     fn confidence_grows_with_usable_pairs_and_arrival_times() {
-        let pairs = |converged, measured, coalesced, dropped| Pairs { converged, measured, coalesced, dropped };
-        assert!((confidence(&pairs(true, 100, 0, 0), true) - 1.0).abs() < 1e-9);
-        assert!((confidence(&pairs(true, 100, 50, 0), true) - 0.75).abs() < 1e-9);
-        assert!((confidence(&pairs(true, 50, 0, 50), true) - 0.75).abs() < 1e-9);
-        assert!((confidence(&pairs(false, 20, 0, 0), true) - 0.15).abs() < 1e-9);
-        assert!((confidence(&pairs(false, 4000, 0, 0), true) - 0.3).abs() < 1e-9);
+        assert!((confidence(true, [100, 0, 0], true) - 1.0).abs() < 1e-9);
+        assert!((confidence(true, [100, 50, 0], true) - 0.75).abs() < 1e-9);
+        assert!((confidence(true, [50, 0, 50], true) - 0.75).abs() < 1e-9);
+        assert!((confidence(false, [20, 0, 0], true) - 0.15).abs() < 1e-9);
+        assert!((confidence(false, [4000, 0, 0], true) - 0.3).abs() < 1e-9);
         assert!(
-            (confidence(&pairs(true, 100, 0, 0), false) - 0.4).abs() < 1e-9,
+            (confidence(true, [100, 0, 0], false) - 0.4).abs() < 1e-9,
             "the return path may have changed the spacing"
         );
-        assert!(confidence(&pairs(false, 0, 0, 0), false) == 0.0);
+        assert!(confidence(false, [0, 0, 0], false) == 0.0);
     }
 }
