@@ -109,8 +109,9 @@ impl GroupHasher {
     }
 }
 
-/// Returns the chaining values of the first `groups` groups of `file`, or of the groups before the first one that is
-/// incomplete or for which `is_right` returns false. Returns the system's error if the file cannot be read.
+/// Returns the chaining values of the first `groups` groups of `file`, of which the last may be incomplete, or of those
+/// before the first one for which `is_right` returns false.
+/// Returns the system's error if the file cannot be read.
 pub(crate) fn chaining_values(
     mut file: impl Read,
     groups: u64,
@@ -119,10 +120,11 @@ pub(crate) fn chaining_values(
     let (mut found, mut buffer) = (Vec::new(), Vec::new());
     while (found.len() as u64) < groups {
         buffer.clear();
-        if (&mut file).take(GROUP).read_to_end(&mut buffer)? < GROUP as usize {
+        (&mut file).take(GROUP).read_to_end(&mut buffer)?;
+        if buffer.is_empty() {
             break;
         }
-        let group = Hasher::new().set_input_offset(found.len() as u64 * GROUP).update(&buffer).finalize_non_root();
+        let group = chaining_value(found.len() as u64, &buffer);
         if !is_right(found.len(), &group) {
             break;
         }
@@ -131,7 +133,12 @@ pub(crate) fn chaining_values(
     Ok(found)
 }
 
-/// Returns the hash of the chaining values of groups, with which both ends compare their data.
+/// Returns the chaining value of the group with this number.
+pub(crate) fn chaining_value(number: u64, contents: &[u8]) -> ChainingValue {
+    Hasher::new().set_input_offset(number * GROUP).update(contents).finalize_non_root()
+}
+
+/// Returns the hash of the chaining values of groups, by which both ends compare what they have.
 pub(crate) fn digest(groups: &[ChainingValue]) -> Hash {
     blake3::hash(groups.as_flattened())
 }
@@ -217,5 +224,20 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn the_last_chaining_value_is_that_of_the_rest() {
+        let all: Vec<u8> = (0..2 * GROUP as u32 + 77).map(|i| (i ^ i >> 9) as u8).collect();
+        let mut complete = Vec::new();
+        let keep = |value: &ChainingValue| {
+            complete.push(*value);
+            Ok::<_, Infallible>(())
+        };
+        GroupHasher::default().update(&all, keep).unwrap();
+        let values = |contents: &[u8]| chaining_values(contents, u64::MAX, |_, _| true).unwrap();
+        assert_eq!((values(&all).len(), &values(&all)[..2]), (3, &complete[..]));
+        assert_ne!(values(&all)[2], values(&all[..all.len() - 1])[2]);
+        assert!(values(b"").is_empty());
     }
 }

@@ -23,17 +23,15 @@
 //! are listed if option bit 1 is set, consist of 1 for a directory and otherwise 0, a stamp (20 bytes), and the length
 //! (2 bytes) and bytes of the path. If an entry was not deleted, the length (2 bytes) and bytes of the reason follow.
 
-use std::io::{self, Read};
+use std::io;
 use std::sync::Arc;
 
 use blake3::Hash;
-use blake3::hazmat::{ChainingValue, HasherExt as _};
 use futures_util::FutureExt as _;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-use crate::groups::GROUP;
 use crate::names::{MAX_PATH, Name};
-use crate::protocol::{self, FileHeader, HASH_LEN, Kind, MAX_CHUNK, ProtocolError, Timestamp};
+use crate::protocol::{self, FileHeader, HASH_LEN, Kind, MAX_CHUNK, ProtocolError, Timestamp, push_text, take};
 
 /// First byte of the message that begins a comparison.
 pub(crate) const COMPARE: u8 = 12;
@@ -173,12 +171,6 @@ pub(crate) fn take_entry(rest: &mut &[u8], request: Request) -> Result<(FileHead
     Ok((header, hash.map(Hash::from)))
 }
 
-/// Appends a text of at most [`MAX_PATH`] bytes, preceded by its length.
-pub(crate) fn push_text(frame: &mut Vec<u8>, text: &[u8]) {
-    frame.extend((text.len() as u16).to_be_bytes());
-    frame.extend(text);
-}
-
 /// An entry that only the receiver has.
 pub(crate) struct Surplus {
     pub(crate) is_directory: bool,
@@ -198,10 +190,6 @@ impl Surplus {
         let [kind] = take(rest)?;
         Some(Self { is_directory: kind != 0, stamp: take(rest)?, name: take_text(rest)?.to_vec().into() })
     }
-}
-
-pub(crate) fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
-    rest.split_off(..N)?.first_chunk().copied()
 }
 
 pub(crate) fn take_text<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
@@ -251,28 +239,6 @@ pub(crate) fn is_same_time(ours: Timestamp, theirs: Timestamp) -> bool {
     let nanos = |time: Timestamp| i128::from(time.seconds) * 1_000_000_000 + i128::from(time.nanos);
     let (ours, theirs) = (nanos(ours), nanos(theirs));
     [1, 100, 1000, 10_000_000, 1_000_000_000, 2_000_000_000].iter().any(|unit| ours - ours.rem_euclid(*unit) == theirs)
-}
-
-/// Returns the chaining values of the groups of `file`, including that of the rest at its end, at most [`MAX_GROUPS`]
-/// in total.
-pub(crate) fn groups(mut file: impl Read) -> io::Result<Vec<ChainingValue>> {
-    let (mut values, mut buffer) = (Vec::new(), Vec::new());
-    while (values.len() as u64) < MAX_GROUPS {
-        buffer.clear();
-        (&mut file).take(GROUP).read_to_end(&mut buffer)?;
-        if buffer.is_empty() {
-            break;
-        }
-        values.push(group(values.len() as u64, &buffer));
-    }
-    Ok(values)
-}
-
-/// Returns the chaining value of the group with this number, whose contents are not empty.
-pub(crate) fn group(number: u64, contents: &[u8]) -> ChainingValue {
-    let mut hasher = blake3::Hasher::new();
-    hasher.set_input_offset(number * GROUP).update(contents);
-    hasher.finalize_non_root()
 }
 
 #[cfg(test)]
@@ -342,22 +308,5 @@ mod tests {
         // What was changed a moment later is not the same.
         assert!(!is_same_time(time(10, 0), time(10, 100)));
         assert!(is_same_time(time(-1, 500_000_000), time(-2, 0)));
-    }
-
-    /// The values are those of the hasher that hashes a whole file.
-    #[test]
-    fn groups_have_the_chaining_values_of_their_file() {
-        let all: Vec<u8> = (0..2 * GROUP as u32 + 77).map(|i| (i ^ i >> 9) as u8).collect();
-        let mut complete = Vec::new();
-        crate::groups::GroupHasher::default()
-            .update(&all, |value| {
-                complete.push(*value);
-                io::Result::Ok(())
-            })
-            .unwrap();
-        let values = groups(&all[..]).unwrap();
-        assert_eq!((values.len(), &values[..2]), (3, &complete[..]));
-        assert_ne!(values[2], groups(&all[..all.len() - 1]).unwrap()[2]);
-        assert!(groups(&b""[..]).unwrap().is_empty());
     }
 }

@@ -288,15 +288,15 @@ pub fn encode_header(header: &FileHeader) -> Result<Vec<u8>, NameError> {
     bytes.extend(modified.seconds.to_be_bytes());
     bytes.extend(modified.nanos.to_be_bytes());
     bytes.extend(mode.to_be_bytes());
-    extend_text(&mut bytes, name.as_bytes());
+    push_text(&mut bytes, name.as_bytes());
     if let Kind::Link(target) = kind {
-        extend_text(&mut bytes, target.as_bytes());
+        push_text(&mut bytes, target.as_bytes());
     }
     Ok(bytes)
 }
 
-/// Appends a text of at most [`names::MAX_PATH`] bytes, preceded by its length.
-fn extend_text(bytes: &mut Vec<u8>, text: &[u8]) {
+/// Appends a text of at most [`names::MAX_PATH`] bytes after its length.
+pub(crate) fn push_text(bytes: &mut Vec<u8>, text: &[u8]) {
     bytes.extend((text.len() as u16).to_be_bytes());
     bytes.extend(text);
 }
@@ -385,7 +385,7 @@ pub fn encode_reply(bytes: &mut Vec<u8>, number: u64, reply: &Reply) {
     });
     bytes.extend(number.to_be_bytes());
     match reply {
-        Reply::Refused(reason) | Reply::Declined(reason) => extend_text(bytes, prefix(reason, MAX_REASON).as_bytes()),
+        Reply::Refused(reason) | Reply::Declined(reason) => push_text(bytes, prefix(reason, MAX_REASON).as_bytes()),
         Reply::Offer { groups, digest } => {
             bytes.extend(groups.to_be_bytes());
             bytes.extend(digest.as_bytes());
@@ -428,7 +428,7 @@ pub fn take_reply(bytes: &mut Vec<u8>) -> Result<Option<(u64, Reply)>, ProtocolE
 }
 
 fn take_reason(bytes: &mut &[u8]) -> Result<Option<String>, ProtocolError> {
-    let Some(len) = take_chunk(bytes).map(|len| usize::from(u16::from_be_bytes(len))) else { return Ok(None) };
+    let Some(len) = take(bytes).map(|len| usize::from(u16::from_be_bytes(len))) else { return Ok(None) };
     if len > MAX_REASON {
         return Err(ProtocolError::BadReply);
     }
@@ -437,23 +437,22 @@ fn take_reason(bytes: &mut &[u8]) -> Result<Option<String>, ProtocolError> {
 }
 
 fn take_offer(bytes: &mut &[u8]) -> Option<Reply> {
-    let groups = u64::from_be_bytes(take_chunk(bytes)?);
-    let digest = take_chunk::<HASH_LEN>(bytes)?.into();
+    let groups = u64::from_be_bytes(take(bytes)?);
+    let digest = take::<HASH_LEN>(bytes)?.into();
     Some(Reply::Offer { groups, digest })
 }
 
 fn take_groups(bytes: &mut &[u8]) -> Result<Option<Vec<[u8; HASH_LEN]>>, ProtocolError> {
-    let Some(groups) = take_chunk(bytes).map(u64::from_be_bytes) else { return Ok(None) };
+    let Some(groups) = take(bytes).map(u64::from_be_bytes) else { return Ok(None) };
     if groups > MAX_GROUPS {
         return Err(ProtocolError::BadReply);
     }
     Ok(bytes.split_off(..groups as usize * HASH_LEN).map(|values| values.as_chunks().0.to_vec()))
 }
 
-fn take_chunk<const N: usize>(bytes: &mut &[u8]) -> Option<[u8; N]> {
-    let (chunk, rest) = bytes.split_first_chunk()?;
-    *bytes = rest;
-    Some(*chunk)
+/// Takes bytes from the front.
+pub(crate) fn take<const N: usize>(bytes: &mut &[u8]) -> Option<[u8; N]> {
+    bytes.split_off(..N)?.first_chunk().copied()
 }
 
 /// Returns the longest prefix of whole characters that has at most `limit` bytes.

@@ -119,12 +119,11 @@ pub(crate) fn bits_per_second(bytes: u64, took: Duration) -> f64 {
 
 /// Formats a count with its noun: `1 file`, `302 files`.
 pub(crate) fn count(number: u64, what: &str) -> String {
-    if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }
+    plural(number, what, &format!("{what}s"))
 }
 
-/// Formats a number of files, directories and links.
-pub(crate) fn entries(number: u64) -> String {
-    if number == 1 { "1 entry".to_owned() } else { format!("{number} entries") }
+pub(crate) fn plural(number: u64, one: &str, many: &str) -> String {
+    format!("{number} {}", if number == 1 { one } else { many })
 }
 
 /// Formats a size, the duration of the transfer, and the rate of the `moved` bytes that were transferred. Shows no rate

@@ -14,7 +14,7 @@ use tokio::time::{MissedTickBehavior, sleep};
 use super::persist::persist;
 use crate::monitor::{Monitor, PoolState};
 use crate::progress::{Detail, Screen};
-use crate::report::{Stopwatch, count, duration};
+use crate::report::{Stopwatch, duration, plural};
 use crate::sync::lock;
 use crate::tunnel::jobs::{Job, Jobs};
 use crate::tunnel::rate::Limits;
@@ -332,7 +332,7 @@ struct Outage {
 }
 
 fn cut(streams: u64) -> String {
-    format!("{} {} cut", count(streams, "stream"), if streams == 1 { "was" } else { "were" })
+    format!("{} cut", plural(streams, "stream was", "streams were"))
 }
 
 /// Returns a sentence about a failed attempt to reach the gateway.

@@ -9,6 +9,7 @@ use tokio::sync::watch;
 use super::Screen;
 use super::lists::{AllowedPeers, ListError, Permission};
 use super::signals::Hangups;
+use crate::report::count;
 use crate::sync::lock;
 
 struct Extra {
@@ -59,7 +60,12 @@ impl Access {
         self.current.borrow().count(permission)
     }
 
-    /// Completes when a key has lost any of these permissions.
+    /// Returns the number of keys with a permission, such as `1 key`.
+    pub(super) fn keys(&self, permission: Permission) -> String {
+        count(self.count(permission) as u64, "key")
+    }
+
+    /// Completes when a key has lost one of these permissions.
     pub(super) async fn revoked(&self, key: &Fingerprint, permissions: &[Permission]) {
         let mut current = self.current.subscribe();
         let lost = |list: &Arc<AllowedPeers>| !permissions.iter().all(|permission| list.may(key, *permission));
@@ -74,8 +80,8 @@ impl Access {
             hangups.next().await;
             match self.read() {
                 Ok(()) => {
-                    let count = super::receive::count(self.count(permission));
-                    screen.warn(&format!("{}: read anew, {count} may {}", self.file.display(), permission.word()));
+                    let keys = self.keys(permission);
+                    screen.warn(&format!("{}: read anew, {keys} may {}", self.file.display(), permission.name()));
                 }
                 Err(error) => screen.warn(&format!("{error}; the list that was read before stays in force")),
             }

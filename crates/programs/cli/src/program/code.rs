@@ -1,6 +1,6 @@
 //! Connections that are authenticated by a one-time code.
 
-use std::io::{self, BufRead as _, IsTerminal as _, Read as _};
+use std::io::{self, IsTerminal as _};
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::str::FromStr;
@@ -18,11 +18,10 @@ use super::dial::Dialer;
 use super::home::Home;
 use super::lists::{AllowedPeers, Permission};
 use crate::code::{self, Answerer, Code, CodeError, ParseCodeError};
+use crate::output;
 use crate::progress::Detail;
 use crate::transport::rtt;
 
-/// Maximum length of the line with a code in bytes.
-const MAX_LINE: u64 = 1024;
 const LIFE: Duration = Duration::from_secs(600);
 const LIMITS: Limits = Limits { all: 1024, per_address: 32 };
 
@@ -47,13 +46,9 @@ impl CodeArg {
             Self::Given(code) => Ok(code.clone()),
             Self::Ask => {
                 if io::stdin().is_terminal() {
-                    crate::output::say("The code that the peer shows:");
+                    output::say("The code that the peer shows:");
                 }
-                let line = tokio::task::spawn_blocking(|| {
-                    let mut line = String::new();
-                    io::stdin().lock().take(MAX_LINE).read_line(&mut line).map(|_| line)
-                });
-                Ok(line.await?.context("cannot read the code")?.parse()?)
+                Ok(output::read_line().await.context("cannot read the code")?.parse()?)
             }
         }
     }

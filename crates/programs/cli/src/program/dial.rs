@@ -1,6 +1,6 @@
 //! Opens encrypted connections to peers that are named on the command line.
 
-use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
+use std::io::{self, IsTerminal as _, Write as _};
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::time::Duration;
@@ -12,6 +12,7 @@ use tokio::time::timeout;
 use super::lists::{KnownPeers, ListError};
 use super::{Screen, WrongUse};
 use crate::address;
+use crate::output;
 use crate::transport::TransportArgs;
 
 /// Maximum number of attempts if the peer resets connections before both ends are authenticated.
@@ -217,14 +218,10 @@ impl Dialer<'_> {
              {role}.\nIs it the same (yes/no)? "
         )
         .context("cannot ask whether the key is right")?;
-        let answer = tokio::task::spawn_blocking(|| {
-            let mut line = String::new();
-            io::stdin().lock().read_line(&mut line).map(|_| line)
-        });
-        match answer.await.context("cannot read the answer")??.trim() {
-            "yes" => Ok(()),
-            answer if answer == key.to_string() => Ok(()),
-            _ => bail!("the key of {name} is not accepted"),
+        let answer = output::read_line().await.context("cannot read the answer")?;
+        match answer == "yes" || answer == key.to_string() {
+            true => Ok(()),
+            false => bail!("the key of {name} is not accepted"),
         }
     }
 }

@@ -49,8 +49,7 @@ pub(super) async fn run(args: &GatewayArgs, screen: &Screen) -> Result<()> {
     let _servers = args.monitor.start(&monitor, screen).await?;
     let listener = args.transport.listen(args.listen)?;
     screen.warn(&format!("Ready on UDP {}", listener.local_addr()?));
-    let count = super::receive::count(access.count(Permission::Forward));
-    screen.say(&format!("the key is {}, and {count} may forward", identity.fingerprint()));
+    screen.say(&format!("the key is {}, and {} may forward", identity.fingerprint(), access.keys(Permission::Forward)));
     let permissions = permissions(args);
     let service = Service {
         gateway: Arc::new(Gateway {

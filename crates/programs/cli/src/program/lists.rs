@@ -6,6 +6,7 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use longhaul_tls::Fingerprint;
+use longhaul_units::named;
 
 /// Maximum size of a list in bytes.
 const MAX_FILE: u64 = 16 << 20;
@@ -77,35 +78,27 @@ impl KnownPeers {
 #[derive(Clone, Debug, Default)]
 pub(super) struct AllowedPeers(HashMap<Fingerprint, AllowedPeer>);
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Permission {
-    /// Send files to `receive`.
-    Send,
-    /// Open connections through `gateway`.
-    Forward,
-    /// Let `gateway` listen.
-    Listen,
+named! {
+    /// A permission, with its word in `allowed-peers`.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub(super) enum Permission, ALL {
+        /// Send files to `receive`.
+        Send = "send",
+        /// Open connections through `gateway`.
+        Forward = "forward",
+        /// Let `gateway` listen.
+        Listen = "listen",
+    }
 }
 
 impl Permission {
-    const ALL: [Self; 3] = [Self::Send, Self::Forward, Self::Listen];
-
-    /// Returns the word in `allowed-peers`.
-    pub(super) fn word(self) -> &'static str {
-        match self {
-            Self::Send => "send",
-            Self::Forward => "forward",
-            Self::Listen => "listen",
-        }
-    }
-
     fn parse(word: &str) -> Result<Self, String> {
-        let found = Self::ALL.into_iter().find(|permission| permission.word() == word);
+        let found = Self::ALL.into_iter().find(|permission| permission.name() == word);
         found.ok_or_else(|| format!("there is no permission {word:?}; the permissions are: {}", Self::words()))
     }
 
     fn words() -> String {
-        Self::ALL.map(Self::word).join(", ")
+        Self::ALL.map(Self::name).join(", ")
     }
 }
 
@@ -152,7 +145,7 @@ impl AllowedPeers {
     ) -> Result<(), ListError> {
         append(path, || {
             let present = Self::open(path)?;
-            let words = permissions.iter().map(|permission| permission.word()).collect::<Vec<_>>().join(",");
+            let words = permissions.iter().map(|permission| permission.name()).collect::<Vec<_>>().join(",");
             match present.find(&key) {
                 Some(_) if permissions.iter().all(|permission| present.may(&key, *permission)) => Ok(None),
                 Some(peer) => {

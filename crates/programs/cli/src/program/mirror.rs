@@ -7,8 +7,9 @@ use serde_json::json;
 use super::args::MirrorArgs;
 use super::{Screen, WrongUse};
 use crate::mirror::{Request, Surplus};
+use crate::output;
 use crate::progress::Total;
-use crate::report::{self, count};
+use crate::report::{self, count, plural};
 use crate::sender::{Listed, Plan, SendError, Sender};
 use crate::transport::Transport;
 
@@ -112,8 +113,7 @@ impl Found {
     pub(super) fn same(&self) -> String {
         match self.unchanged {
             0 => String::new(),
-            1 => " 1 file is unchanged.".to_owned(),
-            files => format!(" {files} files are unchanged."),
+            files => format!(" {}", plural(files, "file is unchanged.", "files are unchanged.")),
         }
     }
 
@@ -121,27 +121,22 @@ impl Found {
     pub(super) fn only_there(&self) -> String {
         match (self.deleted, self.surplus) {
             (0, 0) => String::new(),
-            (0, listed) if self.dry_run => format!(" {} would be deleted.", report::entries(listed)),
-            (0, listed) => format!(" Nothing was deleted of {}.", report::entries(listed)),
-            (deleted, _) => format!(" {} deleted.", report::entries(deleted)),
+            (0, listed) if self.dry_run => format!(" {} would be deleted.", plural(listed, "entry", "entries")),
+            (0, listed) => format!(" Nothing was deleted of {}.", plural(listed, "entry", "entries")),
+            (deleted, _) => format!(" {} deleted.", plural(deleted, "entry", "entries")),
         }
     }
 }
 
 /// Asks whether the listed entries are to be deleted.
 async fn confirm(listed: &Listed) -> bool {
-    let all = [(listed.files, count(listed.files, "file")), (listed.directories, directories(listed.directories))];
+    let all = [
+        (listed.files, count(listed.files, "file")),
+        (listed.directories, plural(listed.directories, "directory", "directories")),
+    ];
     let all: Vec<_> = all.into_iter().filter(|(number, _)| *number > 0).map(|(_, text)| text).collect();
     if write!(io::stderr(), "Delete {} at the receiver (yes/no)? ", all.join(" and ")).is_err() {
         return false;
     }
-    let answer = tokio::task::spawn_blocking(|| {
-        let mut line = String::new();
-        io::stdin().read_line(&mut line).map(|_| line)
-    });
-    matches!(answer.await, Ok(Ok(line)) if line.trim() == "yes")
-}
-
-fn directories(number: u64) -> String {
-    if number == 1 { "1 directory".to_owned() } else { format!("{number} directories") }
+    output::read_line().await.is_ok_and(|line| line == "yes")
 }

@@ -80,7 +80,7 @@ pub(super) async fn run(args: &ReceiveArgs, screen: &Screen) -> Result<()> {
             screen.say(&format!(
                 "The key is {}, and {} may send.",
                 identity.fingerprint(),
-                count(access.count(Permission::Send))
+                access.keys(Permission::Send)
             ));
             let access = Arc::new(access);
             let keys = Arc::clone(&access);
@@ -144,10 +144,6 @@ async fn pull(args: &ReceiveArgs, screen: &Screen) -> Result<()> {
         screen.warn(&format!("{file}: {reason}"));
     }
     if left_out.is_empty() { received } else { received.and(Err(Reported.into())) }
-}
-
-pub(super) fn count(keys: usize) -> String {
-    if keys == 1 { "1 key".to_owned() } else { format!("{keys} keys") }
 }
 
 fn keys(args: &ReceiveArgs) -> Result<(longhaul_tls::Identity, Access, Hangups)> {

@@ -9,8 +9,8 @@ use super::body::{Body, Peer};
 use super::error::Fault;
 use crate::files::Staging;
 use crate::files::hashing::Stop;
-use crate::groups::GROUP;
-use crate::mirror;
+use crate::groups::{GROUP, chaining_values};
+use crate::mirror::MAX_GROUPS;
 use crate::names::Name;
 use crate::protocol::{ProtocolError, Reply};
 use crate::sync::blocking;
@@ -28,7 +28,7 @@ impl Receiver {
         let (files, path) = (Arc::clone(staging), name.clone());
         let hash = move |stop: &Stop| {
             let file = files.existing(&path)?;
-            let groups = mirror::groups(stop.reader(&file))?;
+            let groups = chaining_values(stop.reader(&file), MAX_GROUPS, |_, _| true)?;
             io::Result::Ok((file, groups))
         };
         // If the file cannot be read, all contents must be sent.

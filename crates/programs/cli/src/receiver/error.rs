@@ -23,7 +23,7 @@ pub(crate) enum ReceiveError {
     /// A mirror is refused.
     #[error("{0}")]
     Mirror(&'static str),
-    #[error("{}", left_out(.0))]
+    #[error("{} not received", report::plural(*.0 as u64, "file was", "files were"))]
     LeftOut(usize),
 }
 
@@ -72,17 +72,8 @@ impl Fault {
     /// Returns whether only one file is affected, so that later files can be received.
     pub(super) fn is_of_one_file(&self) -> bool {
         match self {
-            Self::Hidden(_)
-            | Self::NotHere(_)
-            | Self::TooLarge(_)
-            | Self::Exists
-            | Self::Disk(_)
-            | Self::Entry(_)
-            | Self::Attributes(_)
-            | Self::WrongHash
-            | Self::Damaged(_)
-            | Self::Peer(ProtocolError::Abandoned) => true,
-            Self::Peer(_) | Self::Slow(_) | Self::Superseded => false,
+            Self::Peer(error) => matches!(error, ProtocolError::Abandoned),
+            fault => !matches!(fault, Self::Slow(_) | Self::Superseded),
         }
     }
 
@@ -154,10 +145,6 @@ impl ReceiveError {
             Self::Peer(_) | Self::Silent | Self::Idle | Self::LeftOut(_) => None,
         }
     }
-}
-
-fn left_out(files: &usize) -> String {
-    format!("{files} {} not received", if *files == 1 { "file was" } else { "files were" })
 }
 
 pub(super) fn sentence(error: &io::Error) -> String {

@@ -13,8 +13,8 @@ use super::{Existing, Output, ReceiveError, Receiver};
 use crate::files::hashing::Stop;
 use crate::files::{Comparison, Staging, SurplusList};
 use crate::mirror::{self, Request};
-use crate::protocol::{HASH_LEN, ProtocolError};
-use crate::report::entries;
+use crate::protocol::{self, HASH_LEN, ProtocolError};
+use crate::report::plural;
 use crate::sync::blocking;
 use crate::transport::Transport;
 
@@ -104,7 +104,7 @@ impl Receiver {
             let (mut frames, mut frame) = (Vec::new(), Vec::new());
             let deleted = list.delete(&staging, &stop, |entry, error| {
                 entry.push(&mut frame);
-                mirror::push_text(&mut frame, sentence(error).as_bytes());
+                protocol::push_text(&mut frame, sentence(error).as_bytes());
                 if !mirror::has_room(&frame) {
                     frames.push(std::mem::take(&mut frame));
                 }
@@ -116,7 +116,7 @@ impl Receiver {
         let deleted = deleted.map_err(ProtocolError::from)?;
         if deleted > 0 {
             let by = peer.transport.peer_key().map(|key| format!(" with the key {key}")).unwrap_or_default();
-            self.screen.say(&format!("Deleted {}, as the sender{by} asked.", entries(deleted)));
+            self.screen.say(&format!("Deleted {}, as the sender{by} asked.", plural(deleted, "entry", "entries")));
         }
         tell(peer, &deleted.to_be_bytes()).await?;
         for frame in frames {

@@ -13,7 +13,7 @@ use super::resume::Rest;
 use super::source::Contents;
 use super::tree::Latest;
 use super::{Plan, SendError, Sender, Source};
-use crate::groups::{GROUP, GroupHasher};
+use crate::groups::{GROUP, GroupHasher, chaining_value};
 use crate::mirror::{self, BLOCK, BlockHash, Request, Surplus, TOO_OLD, Writer};
 use crate::names::Name;
 use crate::protocol::{self, HASH_LEN, MAX_CHUNK, ProtocolError, Reply};
@@ -98,7 +98,7 @@ impl<T: Transport> Sender<T> {
             self.transport.write_all(listed.digest.finalize().as_bytes()).await?;
             self.transport.flush().await?;
             let frame = self.frame().await?;
-            let deleted = mirror::take(&mut &*frame).ok_or(ProtocolError::BadReply)?;
+            let deleted = protocol::take(&mut &*frame).ok_or(ProtocolError::BadReply)?;
             let mut failures = Vec::new();
             loop {
                 let frame = self.frame().await?;
@@ -204,7 +204,7 @@ impl Producer {
             return Ok((0, 0));
         }
         rest.record(&group);
-        if mirror::group(number, &group) == *theirs {
+        if chaining_value(number, &group) == *theirs {
             self.copy(len);
             if number % COPIES == 0 {
                 self.flush()?;

@@ -1,5 +1,5 @@
 use super::*;
-use crate::groups::GROUP;
+use crate::groups::{GROUP, chaining_values};
 use crate::mirror::{self, Request, Writer};
 
 fn scene() -> Scene {
@@ -82,7 +82,7 @@ async fn contents_of_the_existing_file_are_proven() {
     let right = blake3::hash(&old);
     let (left_out, replies) = scene.leaves_out(&changed(3 << 20, &[group; 3], right.as_bytes())).await;
     assert!(left_out.is_empty(), "{left_out:?}");
-    let groups = mirror::groups(&old[..]).unwrap();
+    let groups = chaining_values(&old[..], u64::MAX, |_, _| true).unwrap();
     assert_eq!(replies, [(0, Reply::Groups(groups)), (0, Reply::Go), (0, Reply::Confirmed)]);
     let wrong = blake3::hash(b"other contents");
     let (left_out, _) = scene.leaves_out(&changed(3 << 20, &[group; 3], wrong.as_bytes())).await;
