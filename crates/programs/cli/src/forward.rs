@@ -15,6 +15,6 @@ mod transparent;
 pub(crate) use control::{Control, Forwarder, Place, Terms};
 pub(crate) use listen::{DynamicForward, LocalForward, Source, parse_remote};
 pub(crate) use pool::{Connect, Pool, PoolConfig, unreachable};
-pub(crate) use remote::Remote;
+pub(crate) use remote::{Remote, may_listen_later};
 #[cfg(target_os = "linux")]
 pub(crate) use transparent::rules;

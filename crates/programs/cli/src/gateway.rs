@@ -11,7 +11,8 @@ use tokio::sync::watch;
 use self::listen::ListenPermits;
 use self::permit::Permits;
 use self::remote::Groups;
-use crate::monitor::{Monitor, Observed, TunnelGuard};
+use crate::monitor::{Monitor, TunnelGuard};
+use crate::transport::Transport;
 use crate::tunnel::rate::Limits;
 use crate::tunnel::{self, Event, Frame, Group, Listen, Lookups, Reason, Target, Tunnel, TunnelError};
 
@@ -44,7 +45,7 @@ pub(crate) struct Peer {
 impl Gateway {
     /// Serves a tunnel until the peer ends it, and returns the connection. When `ending` becomes true, asks the peer to
     /// end the tunnel.
-    pub(crate) async fn serve<S: Observed>(
+    pub(crate) async fn serve<S: Transport + Send + 'static>(
         &self,
         stream: S,
         peer: &Peer,
@@ -79,8 +80,8 @@ struct Session<'a> {
 }
 
 impl Session<'_> {
-    /// Serves the streams that the peer opens, until it ends the tunnel or uses it for another purpose.
-    async fn streams<S: Observed>(
+    /// Serves the streams that the peer opens, until it ends the tunnel or uses it for something else.
+    async fn streams<S: Transport + Send + 'static>(
         &mut self,
         tunnel: &mut Tunnel<S>,
         event: &mut impl FnMut(Event<'_>),

@@ -5,17 +5,17 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use longhaul::{LimitedBy, SendLimit, TcpInfo};
-use longhaul_tls::SecureStream;
+use longhaul::{LimitedBy, SendLimit};
+use longhaul_units::named;
 use serde::Serialize;
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use crate::progress::Line;
 use crate::sync::lock;
+use crate::transport::{Snapshot, Transport};
 use crate::tunnel::rate::Limits;
-use crate::tunnel::{self, Ended, Event, Flow, Local, Reason, Target, Traffic, Tunnel, TunnelError, Watch};
+use crate::tunnel::{self, Client, Ended, Event, Flow, Reason, Target, Traffic, Tunnel, TunnelError};
 
 pub(crate) mod http;
 mod line;
@@ -28,11 +28,12 @@ pub(crate) const INTERVAL: Duration = Duration::from_secs(2);
 /// Number of samples in memory, which cover the last ten minutes.
 const HISTORY: usize = 300;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Role {
-    Forward,
-    Gateway,
+named! {
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub(crate) enum Role {
+        Forward = "forward",
+        Gateway = "gateway",
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -90,7 +91,7 @@ struct TunnelState {
     peer: String,
     address: SocketAddr,
     probe: Probe,
-    link: Link,
+    link: Snapshot,
     limited: Option<SendLimit>,
     stream: Option<StreamState>,
 }
@@ -104,38 +105,7 @@ struct StreamState {
     rates: (f64, f64),
 }
 
-type Probe = Box<dyn Fn() -> Option<Link> + Send>;
-
-#[derive(Clone, Debug, Default)]
-struct Link {
-    rtt: Option<Duration>,
-    min_rtt: Option<Duration>,
-    cwnd_bytes: u64,
-    acked_bytes: u64,
-    retransmissions: u64,
-    retransmitted_bytes: u64,
-    limited: LimitedBy,
-}
-
-/// A connection that reports its state.
-pub(crate) trait Observed: AsyncRead + AsyncWrite + Unpin + Send + 'static {
-    fn tcp_info(&self) -> Option<TcpInfo>;
-
-    /// Lets the connection start with a window found by other connections, as [`longhaul::TcpStream::share_window`]
-    /// does.
-    fn share_window(&self, bytes: u64);
-}
-
-impl Observed for SecureStream {
-    fn tcp_info(&self) -> Option<TcpInfo> {
-        self.info().ok()
-    }
-
-    fn share_window(&self, bytes: u64) {
-        // If the connection has failed, its next use will report the failure.
-        let _ = self.tcp().share_window(bytes);
-    }
-}
+type Probe = Box<dyn Fn() -> Option<Snapshot> + Send>;
 
 impl Monitor {
     #[expect(clippy::disallowed_methods, reason = "pages for people show real time")]
@@ -149,20 +119,20 @@ impl Monitor {
     }
 
     /// Observes a tunnel until the result is dropped. `peer` and `address` identify the other end.
-    pub(crate) fn tunnel<S: Observed>(
+    pub(crate) fn tunnel<S: Transport + Send + 'static>(
         self: &Arc<Self>,
         peer: &str,
         address: SocketAddr,
         tunnel: &Tunnel<S>,
     ) -> TunnelGuard {
         let watch = tunnel.watch();
-        let probe: Probe = Box::new(move || link(&watch));
+        let probe: Probe = Box::new(move || watch.inspect(S::snapshot)?);
         let peer = peer.to_owned();
         let mut state = lock(&self.state);
         state.totals.tunnels += 1;
         state.next += 1;
         let number = state.next;
-        let link = Link::default();
+        let link = Snapshot::default();
         state.tunnels.insert(number, TunnelState { peer, address, probe, link, limited: None, stream: None });
         TunnelGuard { monitor: Arc::clone(self), number }
     }
@@ -193,19 +163,6 @@ impl Monitor {
         // The locks of the pool and the monitor are never held together.
         self.pool.get().map(|pool| pool())
     }
-}
-
-fn link<S: Observed>(watch: &Watch<S>) -> Option<Link> {
-    let info = watch.inspect(S::tcp_info)??;
-    Some(Link {
-        rtt: info.rtt,
-        min_rtt: info.min_rtt,
-        cwnd_bytes: info.snd_cwnd_bytes,
-        acked_bytes: info.bytes_acked,
-        retransmissions: info.total_retrans,
-        retransmitted_bytes: info.bytes_retrans,
-        limited: info.limited_by,
-    })
 }
 
 impl State {
@@ -252,7 +209,7 @@ impl TunnelState {
     /// Updates the state of the connection, unless it has ended.
     fn probe(&mut self) {
         if let Some(link) = (self.probe)() {
-            self.limited = link.limited.since(&self.link.limited).most();
+            self.limited = link.limited_by.since(&self.link.limited_by).most();
             self.link = link;
         }
     }
@@ -266,9 +223,9 @@ pub(crate) struct TunnelGuard {
 }
 
 impl TunnelGuard {
-    /// Observes a stream of the tunnel until the result is dropped. `traffic` counts its bytes.
+    /// Observes a stream of the tunnel until it has [ended](Self::ended). `traffic` counts its bytes.
     #[expect(clippy::disallowed_methods, reason = "pages for people show real time")]
-    pub(crate) fn stream(&self, target: &Target, traffic: &Arc<Traffic>) -> StreamGuard<'_> {
+    fn stream(&self, target: &Target, traffic: &Arc<Traffic>) {
         let mut state = lock(&self.monitor.state);
         state.totals.streams += 1;
         if let Some(tunnel) = state.tunnels.get_mut(&self.number) {
@@ -276,14 +233,27 @@ impl TunnelGuard {
             let opened = Instant::now();
             tunnel.stream = Some(StreamState { target, opened, traffic, seen: (0, 0), rates: (0.0, 0.0) });
         }
-        StreamGuard { tunnel: self }
     }
 
-    /// Relays a stream of the tunnel, and observes it. If this end `opens` the stream, it does so first.
-    pub(crate) async fn relay<S: Observed>(
+    /// Counts the end of the stream; `None` if its tunnel failed.
+    fn ended(&self, ended: Option<Ended>) {
+        let mut state = lock(&self.monitor.state);
+        state.end_stream(self.number);
+        let Totals { ended: counts, refused, .. } = &mut state.totals;
+        let (counts, name) = match ended {
+            Some(Ended::Orderly) => (counts, metrics::ORDERLY),
+            Some(Ended::There(reason)) if reason.is_refusal() => (refused, reason.name()),
+            Some(Ended::Here(reason) | Ended::There(reason)) => (counts, reason.name()),
+            None => (counts, metrics::TUNNEL_FAILED),
+        };
+        *counts.entry(name).or_default() += 1;
+    }
+
+    /// Relays a stream of the tunnel, and observes it. If this end `opens` the stream, that is done first.
+    pub(crate) async fn relay<S: Transport + Send + 'static>(
         &self,
         tunnel: &mut Tunnel<S>,
-        local: impl Local,
+        local: Client,
         (target, opens): (&Target, bool),
         (idle, limits): (Duration, &Limits),
     ) -> Result<Ended, TunnelError> {
@@ -291,7 +261,7 @@ impl TunnelGuard {
         if let Some(window) = self.share() {
             tunnel.inspect(|stream| stream.share_window(window));
         }
-        let stream = self.stream(target, &traffic);
+        self.stream(target, &traffic);
         let relayed = async {
             if opens {
                 tunnel.open(target.clone()).await?;
@@ -299,12 +269,12 @@ impl TunnelGuard {
             tunnel::relay(tunnel, local, Flow { idle, limits, traffic: &traffic }).await
         };
         let relayed = relayed.await;
-        stream.ended(relayed.as_ref().ok().copied());
+        self.ended(relayed.as_ref().ok().copied());
         relayed
     }
 
     /// Serves a stream that the peer has opened: connects to its target by `connect` and relays it, or refuses it.
-    pub(crate) async fn serve<S: Observed>(
+    pub(crate) async fn serve<S: Transport + Send + 'static>(
         &self,
         tunnel: &mut Tunnel<S>,
         target: &Target,
@@ -316,7 +286,7 @@ impl TunnelGuard {
         match connect.await {
             Ok(local) => {
                 event(Event::Opened(target));
-                let ended = self.relay(tunnel, local, (target, false), terms).await?;
+                let ended = self.relay(tunnel, Box::new(local), (target, false), terms).await?;
                 event(Event::Ended(target, ended));
                 Ok(())
             }
@@ -342,34 +312,7 @@ impl Drop for TunnelGuard {
         let Totals { retransmissions, retransmitted_bytes, limited, .. } = &mut state.totals;
         *retransmissions += tunnel.link.retransmissions;
         *retransmitted_bytes += tunnel.link.retransmitted_bytes;
-        *limited = plus(limited, &tunnel.link.limited);
-    }
-}
-
-/// Keeps a stream observed until dropped.
-#[must_use]
-pub(crate) struct StreamGuard<'a> {
-    tunnel: &'a TunnelGuard,
-}
-
-impl StreamGuard<'_> {
-    /// Counts the end of the stream; the argument is `None` if its tunnel failed.
-    pub(crate) fn ended(&self, ended: Option<Ended>) {
-        let mut state = lock(&self.tunnel.monitor.state);
-        let Totals { ended: counts, refused, .. } = &mut state.totals;
-        let (counts, name) = match ended {
-            Some(Ended::Orderly) => (counts, metrics::ORDERLY),
-            Some(Ended::There(reason)) if reason.is_refusal() => (refused, reason.name()),
-            Some(Ended::Here(reason) | Ended::There(reason)) => (counts, reason.name()),
-            None => (counts, metrics::TUNNEL_FAILED),
-        };
-        *counts.entry(name).or_default() += 1;
-    }
-}
-
-impl Drop for StreamGuard<'_> {
-    fn drop(&mut self) {
-        lock(&self.tunnel.monitor.state).end_stream(self.tunnel.number);
+        *limited = plus(limited, &tunnel.link.limited_by);
     }
 }
 

@@ -116,15 +116,16 @@ pub(crate) struct Receiver {
 
 impl Receiver {
     /// Receives files until the peer has no more, and calls `done` for each of them. `greeted` is called when the peer
-    /// has sent [`protocol::MAGIC`]. The transport is left open. Returns [`ReceiveError::LeftOut`] if the end of the
-    /// last file was reached, but some files were not received. Otherwise returns the reason why the connection failed.
-    /// The reason has been sent to the sender if it could be reached.
-    pub(crate) async fn serve<T: Transport>(
+    /// has sent [`protocol::MAGIC`]. The transport is left open.
+    /// Returns [`ReceiveError::LeftOut`] if the end of the last file was reached, but some files were not received.
+    /// Otherwise returns the reason why the connection failed. The sender has been told the reason if it could be
+    /// reached.
+    pub(crate) async fn serve(
         &self,
-        transport: &mut T,
+        transport: &mut (dyn Transport + Send),
         progress: Progress,
         greeted: impl FnOnce(),
-        mut done: impl FnMut(&T, Result<File, LeftOut>),
+        mut done: impl FnMut(Result<File, LeftOut>),
     ) -> Result<(), ReceiveError> {
         let mut peer = Peer::new(transport, progress);
         let result = self.serve_all(&mut peer, greeted, &mut done).await;
@@ -137,13 +138,13 @@ impl Receiver {
         result
     }
 
-    async fn serve_all<T: Transport>(
+    async fn serve_all(
         &self,
-        peer: &mut Peer<'_, T>,
+        peer: &mut Peer<'_>,
         greeted: impl FnOnce(),
-        done: &mut impl FnMut(&T, Result<File, LeftOut>),
+        done: &mut impl FnMut(Result<File, LeftOut>),
     ) -> Result<(), ReceiveError> {
-        let greeting = protocol::read_magic(peer.transport);
+        let greeting = protocol::read_magic(&mut peer.transport);
         time::timeout(self.patience, greeting).await.map_err(|_| ReceiveError::Silent)??;
         greeted();
         let pace = self.pace(peer.transport.peer_key().is_some());
@@ -153,7 +154,7 @@ impl Receiver {
             if let Some(held) = peer.held.take()
                 && !matches!(&next, Ok(Ok(Next::File(header))) if header.asks && header.name == held.name)
             {
-                done(peer.transport, Err(held));
+                done(Err(held));
                 missing += 1;
             }
             let files = match next?? {
@@ -173,19 +174,19 @@ impl Receiver {
         if missing == 0 { Ok(()) } else { Err(ReceiveError::LeftOut(missing)) }
     }
 
-    async fn next<T: Transport>(&self, peer: &mut Peer<'_, T>) -> Result<Next, ProtocolError> {
+    async fn next(&self, peer: &mut Peer<'_>) -> Result<Next, ProtocolError> {
         match &self.out {
             Output::Directory(_) => peer.next_batch().await,
             Output::Stdout => peer.next_header().await,
         }
     }
 
-    /// Receives a batch; returns how many of its files were not received.
-    async fn batch<T: Transport>(
+    /// Receives a batch; returns how many of its files are left out.
+    async fn batch(
         &self,
-        peer: &mut Peer<'_, T>,
+        peer: &mut Peer<'_>,
         batch: Batch,
-        done: &mut impl FnMut(&T, Result<File, LeftOut>),
+        done: &mut impl FnMut(Result<File, LeftOut>),
     ) -> Result<usize, ReceiveError> {
         let (batch, stored) = self.store(peer, batch).await;
         if let Some(last) = batch.entries.last() {
@@ -205,13 +206,13 @@ impl Receiver {
         Ok(missing)
     }
 
-    /// Receives a file whose header has arrived; returns how many files were not received.
-    async fn one<T: Transport>(
+    /// Receives a file whose header has arrived; returns how many files are left out.
+    async fn one(
         &self,
-        peer: &mut Peer<'_, T>,
+        peer: &mut Peer<'_>,
         header: FileHeader,
         pace: Pace,
-        done: &mut impl FnMut(&T, Result<File, LeftOut>),
+        done: &mut impl FnMut(Result<File, LeftOut>),
     ) -> Result<usize, ReceiveError> {
         peer.progress.file(header.name.to_string());
         let mut body = Body::new(header.size, pace);
@@ -237,15 +238,15 @@ impl Receiver {
         Ok(usize::from(!is_here))
     }
 
-    /// Reports the outcome of the entry `name`, of which `came` has arrived, to the sender. Returns whether it was
-    /// received. Returns an error if no further entry can be received.
-    fn settle<T: Transport>(
+    /// Tells the sender what has become of the entry `name`, of which `came` has arrived. Returns whether it was received.
+    /// Returns an error if no further entry can be received.
+    fn settle(
         &self,
-        peer: &mut Peer<'_, T>,
+        peer: &mut Peer<'_>,
         name: &Name,
         received: Result<Received, Fault>,
         came: String,
-        done: &mut impl FnMut(&T, Result<File, LeftOut>),
+        done: &mut impl FnMut(Result<File, LeftOut>),
     ) -> Result<bool, ReceiveError> {
         let (file_name, fault) = match received {
             Ok(Received::Skipped) => {
@@ -259,12 +260,12 @@ impl Receiver {
             }
             Ok(Received::File(file, Ok(()))) => {
                 peer.reply(&Reply::Confirmed);
-                done(peer.transport, Ok(file));
+                done(Ok(file));
                 return Ok(true);
             }
             Ok(Received::File(file, Err(error))) => {
                 let name = file.name.clone();
-                done(peer.transport, Ok(file));
+                done(Ok(file));
                 (name, Fault::Attributes(error))
             }
             Err(fault) => (name.clone(), fault),
@@ -276,13 +277,13 @@ impl Receiver {
             return Err(error);
         }
         peer.reply(&Reply::Declined(error.reason().unwrap_or_default()));
-        done(peer.transport, Err(LeftOut { name: name.clone(), error }));
+        done(Err(LeftOut { name: name.clone(), error }));
         Ok(false)
     }
 
     /// Returns the key to which unfinished files of this peer belong.
-    fn owner(&self, transport: &impl Transport) -> Option<Fingerprint> {
-        self.owner.or_else(|| transport.peer_key())
+    fn owner(&self, peer: &Peer<'_>) -> Option<Fingerprint> {
+        self.owner.or_else(|| peer.transport.peer_key())
     }
 
     fn pace(&self, is_known: bool) -> Pace {
@@ -294,15 +295,10 @@ impl Receiver {
     }
 
     /// Receives a file. After a failure, part of its data may be unread.
-    async fn file<T: Transport>(
-        &self,
-        peer: &mut Peer<'_, T>,
-        header: &FileHeader,
-        body: &mut Body,
-    ) -> Result<Received, Fault> {
+    async fn file(&self, peer: &mut Peer<'_>, header: &FileHeader, body: &mut Body) -> Result<Received, Fault> {
         let FileHeader { name, size, .. } = header;
         self.check_name(name)?;
-        let share = self.budget.begin(self.owner(peer.transport), name, size.unwrap_or(0));
+        let share = self.budget.begin(self.owner(peer), name, size.unwrap_or(0));
         let mut share = share.map_err(Fault::TooLarge)?;
         let staging = match &self.out {
             Output::Stdout => None,
@@ -391,7 +387,7 @@ impl Receiver {
         let placed = match sink {
             Sink::File(temp) => {
                 let (receiver, header) = (self.clone(), header.clone());
-                let owner = self.budget.owner(self.owner(peer.transport));
+                let owner = self.budget.owner(self.owner(peer));
                 blocking(move || receiver.place(temp, &header, &owner, &mut Latest::default())).await
             }
             Sink::Stdout => Ok((name.clone(), Ok(()))),
@@ -427,10 +423,10 @@ impl Receiver {
         names::check_here(name).map_err(Fault::NotHere)
     }
 
-    /// Starts to write a file, or continues the part left by an earlier connection of the same sender.
-    async fn begin<T: Transport>(
+    /// Starts to write a file. Continues the part that an earlier connection of the same sender left.
+    async fn begin(
         &self,
-        peer: &mut Peer<'_, T>,
+        peer: &mut Peer<'_>,
         header: &FileHeader,
         body: &mut Body,
         staging: &Arc<Staging>,
@@ -438,8 +434,8 @@ impl Receiver {
         let FileHeader { name, size, modified, asks, .. } = header;
         let mut reply = Reply::Go;
         let (mut temp, mut groups) = (None, Vec::new());
-        // Without a key, anyone could claim to be the sender of a part.
-        if let (true, Some(key), Some(size)) = (*asks, self.owner(peer.transport), *size) {
+        // Without a key, anyone could be the sender of a part.
+        if let (true, Some(key), Some(size)) = (*asks, self.owner(peer), *size) {
             let version = Description { peer: key.to_string(), name: name.clone(), size, modified: *modified };
             if let Some((claim, found)) = staging.claim(version).await {
                 let opened = match found {
@@ -534,7 +530,7 @@ async fn reserve(mut temp: TempFile, from: u64, size: u64, data: Option<u64>) ->
 }
 
 /// Discards data of a file that was sent before the sender learned that the file is not wanted.
-async fn discard<T: Transport>(peer: &mut Peer<'_, T>, body: &mut Body) -> Result<(), Fault> {
+async fn discard(peer: &mut Peer<'_>, body: &mut Body) -> Result<(), Fault> {
     let mut waste = Vec::new();
     loop {
         match body.read(peer, std::mem::take(&mut waste)).await {
@@ -548,7 +544,7 @@ async fn discard<T: Transport>(peer: &mut Peer<'_, T>, body: &mut Body) -> Resul
 
 /// Tells the sender the reason and discards the rest of its data: a reset because of unread data could overtake the
 /// reason.
-async fn refuse<T: Transport>(peer: &mut Peer<'_, T>, reason: String) -> io::Result<()> {
+async fn refuse(peer: &mut Peer<'_>, reason: String) -> io::Result<()> {
     peer.reply(&Reply::Refused(reason));
     peer.flush().await?;
     peer.transport.shutdown().await?;

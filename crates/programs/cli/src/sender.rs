@@ -194,11 +194,6 @@ impl<T: Transport> Sender<T> {
                         if heard.is_awaited && let Err(TrySendError::Full(_)) = answer.try_send((number, reply)) {
                             return Err(state.failed(ProtocolError::BadReply));
                         }
-                        state.settled(|source, delivery| {
-                            plan.settle();
-                            progress.finish(source.is_file());
-                            done(source, delivery, &self.transport);
-                        });
                     }
                 }
                 batch = batches.recv(), if free => match (batch, producer.take()) {
@@ -206,11 +201,6 @@ impl<T: Transport> Sender<T> {
                         producer = running;
                         bytes = next;
                         marks.into_iter().for_each(|mark| state.mark(mark, progress));
-                        state.settled(|source, delivery| {
-                            plan.settle();
-                            progress.finish(source.is_file());
-                            done(source, delivery, &self.transport);
-                        });
                     }
                     (None, Some(ended)) => {
                         completed(ended).await?;
@@ -221,11 +211,16 @@ impl<T: Transport> Sender<T> {
                     // The state during an outage is also observed.
                     observe(&self.transport);
                     progress.file(state.name.to_string());
-                    // Unacknowledged data may still be in the buffers of this machine.
-                    let unacknowledged = self.transport.snapshot().unacknowledged_bytes;
+                    // What the peer has not acknowledged may be in the buffers of this machine.
+                    let unacknowledged = self.transport.snapshot().unwrap_or_default().unacknowledged_bytes;
                     progress.update(state.total.saturating_sub(unacknowledged));
                 }
             }
+            state.settled(|source, delivery| {
+                plan.settle();
+                progress.finish(source.is_file());
+                done(source, delivery, &self.transport);
+            });
             if written == bytes.len() && written > 0 {
                 written = 0;
                 // At the end of the files, the producer has ended and accepts no more buffers.

@@ -50,7 +50,7 @@ impl Sending<'_> {
         let mut before = Snapshot::default();
         let settled = |source: &Source, delivery: Delivery, stream: &_| {
             let path = Name::from(source.path().as_os_str()).text();
-            let after = Transport::snapshot(stream);
+            let after = Transport::snapshot(stream).unwrap_or_default();
             done(match delivery {
                 Delivery::Confirmed { .. } if !source.is_file() => Outcome::Created,
                 Delivery::Declined(reason) => Outcome::Failed(path, format!("the receiver says: {reason}")),
@@ -93,12 +93,12 @@ async fn finish(mut stream: impl Connection, plot: Option<&mut Plot>) -> std::io
 /// Returns [`ReceiveError::LeftOut`] if some files were not received, otherwise the reason why the connection failed.
 pub(crate) async fn receive(
     receiver: &Receiver,
-    mut stream: impl Connection,
+    mut stream: impl Connection + Send,
     progress: Progress,
     greeted: impl FnOnce(),
-    mut received: impl FnMut(Result<File, LeftOut>),
+    received: impl FnMut(Result<File, LeftOut>),
 ) -> Result<(), ReceiveError> {
-    let result = receiver.serve(&mut stream, progress, greeted, |_, file| received(file)).await;
+    let result = receiver.serve(&mut stream, progress, greeted, received).await;
     match &result {
         // The TCP stack ends with the process, so the last confirmation must be acknowledged first.
         Ok(()) | Err(ReceiveError::LeftOut(_)) => {

@@ -274,10 +274,12 @@ pub(crate) fn rtt(stream: &TcpStream) -> Option<Duration> {
 pub(crate) struct Snapshot {
     pub(crate) congestion: String,
     /// The congestion window in bytes.
-    pub(crate) cwnd: u64,
+    pub(crate) cwnd_bytes: u64,
     /// The smoothed round-trip time.
     pub(crate) rtt: Option<Duration>,
     pub(crate) min_rtt: Option<Duration>,
+    pub(crate) acked_bytes: u64,
+    pub(crate) retransmissions: u64,
     /// Payload bytes sent more than once.
     pub(crate) retransmitted_bytes: u64,
     /// Bytes written that the peer has not acknowledged yet.
@@ -288,13 +290,61 @@ pub(crate) struct Snapshot {
     pub(crate) startup_given_up: Option<&'static str>,
 }
 
+impl Snapshot {
+    /// Returns the state of a connection, unless it has failed.
+    fn of(stream: &TcpStream) -> Option<Self> {
+        let info = stream.info().ok()?;
+        Some(Self {
+            congestion: info.congestion,
+            cwnd_bytes: info.snd_cwnd_bytes,
+            rtt: info.rtt,
+            min_rtt: info.min_rtt,
+            acked_bytes: info.bytes_acked,
+            retransmissions: info.total_retrans,
+            retransmitted_bytes: info.bytes_retrans,
+            unacknowledged_bytes: (info.bytes_sent + info.notsent_bytes)
+                .saturating_sub(info.bytes_retrans)
+                .saturating_sub(info.bytes_acked),
+            limited_by: info.limited_by,
+            startup_given_up: info.startup_given_up,
+        })
+    }
+}
+
 /// A connection, or a substitute in tests.
 pub(crate) trait Transport: AsyncRead + AsyncWrite + Unpin {
-    fn snapshot(&self) -> Snapshot;
+    /// Returns the state of the connection, unless it has failed.
+    fn snapshot(&self) -> Option<Snapshot> {
+        None
+    }
 
     /// Returns the key of the peer if it has been authenticated.
     fn peer_key(&self) -> Option<Fingerprint> {
         None
+    }
+
+    /// Lets the connection start with a window that other connections have found, as [`TcpStream::share_window`] does.
+    fn share_window(&self, _bytes: u64) {}
+}
+
+impl Transport for TcpStream {
+    fn snapshot(&self) -> Option<Snapshot> {
+        Snapshot::of(self)
+    }
+}
+
+impl Transport for SecureStream {
+    fn snapshot(&self) -> Option<Snapshot> {
+        Snapshot::of(self.tcp())
+    }
+
+    fn peer_key(&self) -> Option<Fingerprint> {
+        Some(self.peer())
+    }
+
+    fn share_window(&self, bytes: u64) {
+        // If the connection has failed, its next use shows that.
+        let _ = self.tcp().share_window(bytes);
     }
 }
 
@@ -316,12 +366,6 @@ impl Connection for TcpStream {
     }
 }
 
-impl Transport for TcpStream {
-    fn snapshot(&self) -> Snapshot {
-        Snapshot::of(self)
-    }
-}
-
 impl Connection for SecureStream {
     fn tcp(&self) -> &TcpStream {
         self.tcp()
@@ -330,34 +374,6 @@ impl Connection for SecureStream {
     async fn close(self) -> io::Result<()> {
         self.tcp().set_linger(None)?;
         Self::close(self).await
-    }
-}
-
-impl Transport for SecureStream {
-    fn snapshot(&self) -> Snapshot {
-        Snapshot::of(self.tcp())
-    }
-
-    fn peer_key(&self) -> Option<Fingerprint> {
-        Some(self.peer())
-    }
-}
-
-impl Snapshot {
-    fn of(stream: &TcpStream) -> Self {
-        let Ok(info) = stream.info() else { return Self::default() };
-        Self {
-            congestion: info.congestion,
-            cwnd: info.snd_cwnd_bytes,
-            rtt: info.rtt,
-            min_rtt: info.min_rtt,
-            retransmitted_bytes: info.bytes_retrans,
-            unacknowledged_bytes: (info.bytes_sent + info.notsent_bytes)
-                .saturating_sub(info.bytes_retrans)
-                .saturating_sub(info.bytes_acked),
-            limited_by: info.limited_by,
-            startup_given_up: info.startup_given_up,
-        }
     }
 }
 

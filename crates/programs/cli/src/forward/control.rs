@@ -231,7 +231,7 @@ fn text(ended: &Result<Ended, String>) -> String {
 fn parse(line: &str) -> Option<Result<Ended, String>> {
     let line = line.strip_suffix('\n')?;
     let (kind, rest) = line.split_once(' ').unwrap_or((line, ""));
-    let reason = Reason::ALL.into_iter().find(|reason| reason.name() == rest).unwrap_or(Reason::Other);
+    let reason = Reason::all().find(|reason| reason.name() == rest).unwrap_or(Reason::Other);
     Some(match kind {
         "orderly" => Ok(Ended::Orderly),
         "here" => Ok(Ended::Here(reason)),
@@ -271,7 +271,7 @@ mod tests {
 
     #[test]
     fn the_end_of_a_stream_comes_back_as_it_was() {
-        let reasons = Reason::ALL.into_iter().flat_map(|reason| [Ok(Ended::Here(reason)), Ok(Ended::There(reason))]);
+        let reasons = Reason::all().flat_map(|reason| [Ok(Ended::Here(reason)), Ok(Ended::There(reason))]);
         for ended in reasons.chain([Ok(Ended::Orderly), Err("it failed".to_owned())]) {
             assert_eq!(parse(&text(&ended)), Some(ended));
         }

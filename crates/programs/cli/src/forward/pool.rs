@@ -18,7 +18,7 @@ use crate::report::{Stopwatch, duration, plural};
 use crate::sync::lock;
 use crate::tunnel::jobs::{Job, Jobs};
 use crate::tunnel::rate::Limits;
-use crate::tunnel::{self, Client, Ended, Local as _, Owner, Target, Tunnel};
+use crate::tunnel::{self, Client, Ended, Owner, Target, Tunnel};
 
 /// Maximum number of tunnels being opened at the same time. A gateway admits few handshakes per address, and each
 /// tunnel being opened makes up to two [attempts](persist) at the same time.

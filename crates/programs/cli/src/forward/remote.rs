@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use anyhow::{Context, Result, anyhow};
 use longhaul_tls::SecureStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
@@ -21,31 +22,14 @@ const OFFERED: usize = 4;
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
 const LOOKUPS: usize = 16;
 
+/// The gateway does not listen, however often it is asked.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum RemoteError {
-    #[error("there is no randomness: {0}")]
-    Random(#[from] getrandom::Error),
-    #[error("{0:#}")]
-    Connect(anyhow::Error),
-    #[error(transparent)]
-    Tunnel(#[from] TunnelError),
-    #[error("the gateway does not listen on {place} for {target}: {why}")]
-    Refused {
-        /// Address where the gateway was asked to listen.
-        place: String,
-        target: Target,
-        why: &'static str,
-    },
-}
+#[error("{0}")]
+struct Refused(String);
 
-impl RemoteError {
-    pub(crate) fn is_outage(&self) -> bool {
-        match self {
-            Self::Connect(_) => true,
-            Self::Tunnel(error) => error.is_outage(),
-            Self::Random(_) | Self::Refused { .. } => false,
-        }
-    }
+/// Returns whether a later attempt to let the gateway listen may succeed.
+pub(crate) fn may_listen_later(error: &anyhow::Error) -> bool {
+    error.downcast_ref().map_or(!error.is::<Refused>(), TunnelError::is_outage)
 }
 
 /// Forwards from ports of the gateway.
@@ -71,16 +55,16 @@ impl Remote {
         first: usize,
         config: PoolConfig,
         screen: Screen,
-    ) -> Result<Arc<Self>, RemoteError> {
+    ) -> Result<Arc<Self>> {
         let mut group = Group::default();
-        getrandom::fill(&mut group)?;
+        getrandom::fill(&mut group).context("there is no randomness")?;
         let next = AtomicUsize::new(first);
         let lookups = Lookups::new(LOOKUPS);
         Ok(Arc::new(Self { forwards, connect, config, screen, group, next, lookups }))
     }
 
-    pub(crate) async fn listen(&self) -> Result<Listeners, RemoteError> {
-        let Self { forwards, group, screen, .. } = self;
+    pub(crate) async fn listen(&self) -> Result<Listeners> {
+        let Self { forwards, group, screen, config, .. } = self;
         let mut tunnel = self.connect().await?;
         for LocalForward { bind, port, target } in forwards {
             // Without an address, the gateway listens on its loopback address.
@@ -93,7 +77,7 @@ impl Remote {
             };
             match tunnel.next().await? {
                 Some(Frame::Listening(port)) => {
-                    screen.warn(&format!("{} of {} leads to {target}", place(port), self.config.gateway));
+                    screen.warn(&format!("{} of {} leads to {target}", place(port), config.gateway));
                 }
                 Some(Frame::Reset { reason, .. }) => {
                     let why = match reason {
@@ -103,7 +87,8 @@ impl Remote {
                         Reason::Crowded => "there are too many listeners",
                         _ => "the address cannot be used, or the port is taken",
                     };
-                    return Err(RemoteError::Refused { place: place(*port), target, why });
+                    let place = place(*port);
+                    return Err(Refused(format!("the gateway does not listen on {place} for {target}: {why}")).into());
                 }
                 Some(Frame::Bye) | None => {
                     return Err(TunnelError::from(std::io::Error::from(std::io::ErrorKind::UnexpectedEof)).into());
@@ -143,7 +128,7 @@ impl Remote {
         loop {
             match self.listen().await {
                 Ok(listeners) => return listeners,
-                Err(error) => tracing::info!(target: "longhaul::forward", "{error}"),
+                Err(error) => tracing::info!(target: "longhaul::forward", "{error:#}"),
             }
             sleep(backoff).await;
             backoff = (backoff * 2).min(BACKOFF.1);
@@ -168,7 +153,7 @@ impl Remote {
                         });
                     }
                     Err(error) => {
-                        tracing::info!(target: "longhaul::forward", "no tunnel for the gateway's ports: {error}");
+                        tracing::info!(target: "longhaul::forward", "no tunnel for the gateway's ports: {error:#}");
                         sleep(backoff).await;
                         backoff = (backoff * 2).min(BACKOFF.1);
                     }
@@ -189,15 +174,11 @@ impl Remote {
         }
     }
 
-    async fn connect(&self) -> Result<Tunnel<SecureStream>, RemoteError> {
-        let start = async {
-            let stream =
-                (self.connect)(self.next.fetch_add(1, Ordering::Relaxed)).await.map_err(RemoteError::Connect)?;
-            Ok(Tunnel::start(stream).await?)
-        };
-        let late = |_| RemoteError::Connect(anyhow::anyhow!("it does not answer"));
+    async fn connect(&self) -> Result<Tunnel<SecureStream>> {
+        let start =
+            async { Ok(Tunnel::start((self.connect)(self.next.fetch_add(1, Ordering::Relaxed)).await?).await?) };
         // The connection, the handshake and the greeting each take at least one round trip.
-        timeout(self.config.patience * 3, start).await.map_err(late)?
+        timeout(self.config.patience * 3, start).await.map_err(|_| anyhow!("it does not answer"))?
     }
 
     /// Serves the streams that the gateway opens on a tunnel, until the tunnel is no longer needed.

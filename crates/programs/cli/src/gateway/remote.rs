@@ -11,8 +11,9 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::{Session, becomes};
-use crate::monitor::{Monitor, Observed};
+use crate::monitor::Monitor;
 use crate::sync::lock;
+use crate::transport::Transport;
 use crate::tunnel::jobs::{Job, Jobs};
 use crate::tunnel::{self, Event, Frame, Group, Listen, Reason, Target, Tunnel, TunnelError};
 
@@ -83,7 +84,7 @@ impl Queue {
 }
 
 /// Listens on behalf of a forwarder until the forwarder ends the tunnel.
-pub(super) async fn listen<S: Observed>(
+pub(super) async fn listen<S: Transport + Send + 'static>(
     session: &mut Session<'_>,
     tunnel: &mut Tunnel<S>,
     first: Listen,
@@ -158,7 +159,7 @@ async fn accept(listener: TcpListener, target: Target, jobs: Arc<Jobs>) {
 }
 
 /// Opens streams on a tunnel that a forwarder offers, until one end ends it.
-pub(super) async fn offered<S: Observed>(
+pub(super) async fn offered<S: Transport + Send + 'static>(
     session: &mut Session<'_>,
     tunnel: &mut Tunnel<S>,
     group: Group,
@@ -190,7 +191,6 @@ mod tests {
     use std::pin::{Pin, pin};
     use std::task::{Context, Poll};
 
-    use longhaul::TcpInfo;
     use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
     use super::*;
@@ -233,13 +233,7 @@ mod tests {
         }
     }
 
-    impl Observed for Coincidence {
-        fn tcp_info(&self) -> Option<TcpInfo> {
-            None
-        }
-
-        fn share_window(&self, _bytes: u64) {}
-    }
+    impl Transport for Coincidence {}
 
     /// Gives a connection to a tunnel at the moment when it ends; `frames` are the last ones of the peer. Returns
     /// whether the tunnel carries the connection, and how many connections wait for another tunnel.

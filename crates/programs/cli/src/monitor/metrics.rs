@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::{Display, Write as _};
 use std::time::Duration;
 
-use super::{Monitor, Role};
+use super::Monitor;
 use crate::sync::lock;
 use crate::tunnel::Reason;
 
@@ -21,23 +21,19 @@ impl Monitor {
         let totals = &state.totals;
         let (sent, received) = state.sums();
         let mut text = Text::default();
-        let role = match self.role {
-            Role::Forward => "forward",
-            Role::Gateway => "gateway",
-        };
         text.family("info", "gauge", "Program and version.");
-        text.labelled("info", &[("program", role), ("version", env!("CARGO_PKG_VERSION"))], 1);
+        text.labelled("info", &[("program", self.role.name()), ("version", env!("CARGO_PKG_VERSION"))], 1);
         let uptime = tokio::time::Instant::now().saturating_duration_since(self.started);
         text.single("uptime_seconds", "gauge", "Time since the start of the program.", uptime.as_secs_f64());
 
         text.single("connections", "gauge", "Forwarded connections that are open.", state.streams().count());
         text.single("connections_total", "counter", "Forwarded connections that were opened.", totals.streams);
-        let ends = || [ORDERLY, TUNNEL_FAILED].into_iter().chain(Reason::ALL.iter().filter(ends).map(|r| r.name()));
+        let reasons = |refusals| Reason::all().filter(move |reason| reason.is_refusal() == refusals).map(Reason::name);
+        let ends = [ORDERLY, TUNNEL_FAILED].into_iter().chain(reasons(false));
         text.family("connections_ended_total", "counter", "Forwarded connections that have ended, by how they ended.");
-        text.counts("connections_ended_total", "how", ends(), &totals.ended);
-        let refusals = Reason::ALL.iter().filter(|reason| reason.is_refusal()).map(|reason| reason.name());
+        text.counts("connections_ended_total", "how", ends, &totals.ended);
         text.family("refusals_total", "counter", "Connections that were not opened, by reason.");
-        text.counts("refusals_total", "reason", refusals, &totals.refused);
+        text.counts("refusals_total", "reason", reasons(true), &totals.refused);
         text.single("sent_bytes_total", "counter", "Bytes from forwarded connections into tunnels.", sent);
         text.single("received_bytes_total", "counter", "Bytes from tunnels to forwarded connections.", received);
 
@@ -55,7 +51,7 @@ impl Monitor {
         let bytes = totals.retransmitted_bytes + links().map(|link| link.retransmitted_bytes).sum::<u64>();
         text.single("retransmissions_total", "counter", "Segments retransmitted by this end.", retransmissions);
         text.single("retransmitted_bytes_total", "counter", "Payload bytes retransmitted by this end.", bytes);
-        let limited = links().fold(totals.limited, |sum, link| super::plus(&sum, &link.limited));
+        let limited = links().fold(totals.limited, |sum, link| super::plus(&sum, &link.limited_by));
         text.family("limited_seconds_total", "counter", "Time of the senders of all tunnels by what limited them.");
         for (limit, time) in limited.fields() {
             text.labelled("limited_seconds_total", &[("by", limit.name())], time.as_secs_f64());
@@ -78,11 +74,6 @@ impl Monitor {
         }
         text.0
     }
-}
-
-/// Returns whether a stream that was opened can end for this reason.
-fn ends(reason: &&Reason) -> bool {
-    !reason.is_refusal()
 }
 
 #[derive(Default)]

@@ -1,8 +1,9 @@
 //! Initial window of a tunnel that has carried nothing yet: its share of the windows of other tunnels to the same host
 //! (ensemble sharing; RFC 9040, section 7).
 
-use super::{Link, TunnelGuard};
+use super::TunnelGuard;
 use crate::sync::lock;
+use crate::transport::Snapshot;
 
 /// Number of acknowledged bytes after which the congestion window of a tunnel counts as measured rather than initial.
 /// The handshakes take less.
@@ -29,13 +30,13 @@ impl TunnelGuard {
     }
 }
 
-fn has_carried(link: &Link) -> bool {
+fn has_carried(link: &Snapshot) -> bool {
     link.acked_bytes >= CARRIED
 }
 
 /// Divides the sum of the measured windows by the number of tunnels that send, including the new one. The result is at
-/// most the largest of these windows, because no tunnel has measured more.
-fn share(others: &[(&Link, bool)]) -> Option<u64> {
+/// most the largest of these windows, because no tunnel has found more.
+fn share(others: &[(&Snapshot, bool)]) -> Option<u64> {
     let busy = others.iter().filter(|(_, busy)| *busy).count() as u64;
     let windows = || others.iter().filter(|(link, _)| has_carried(link)).map(|(link, _)| link.cwnd_bytes);
     let most = windows().max()?;
@@ -49,7 +50,7 @@ mod tests {
 
     #[test]
     fn windows_of_tunnels_that_have_carried_something_are_divided() {
-        let link = |cwnd_bytes, acked_bytes| Link { cwnd_bytes, acked_bytes, ..Link::default() };
+        let link = |cwnd_bytes, acked_bytes| Snapshot { cwnd_bytes, acked_bytes, ..Snapshot::default() };
         let (large, small, cold) = (link(120_000, 1 << 20), link(60_000, CARRIED), link(14_480, 5000));
         for (others, expected) in [
             (vec![], None),

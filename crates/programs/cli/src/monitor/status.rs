@@ -8,9 +8,10 @@ use longhaul::SendLimit;
 use serde::Serialize;
 use tokio::time::Instant;
 
-use super::{INTERVAL, Link, Monitor, Point, StreamState, TunnelState};
+use super::{INTERVAL, Monitor, Point, StreamState, TunnelState};
 use crate::report::{json_line, object};
 use crate::sync::lock;
+use crate::transport::Snapshot;
 
 /// Maximum number of connections in the data: those with the highest rates.
 const MAX_CONNECTIONS: usize = 500;
@@ -32,7 +33,7 @@ impl Monitor {
             |value: fn(&Point) -> f64| state.history.iter().map(|point| value(point).round()).collect::<Vec<_>>();
         let links = state.tunnels.values().map(|tunnel| tunnel.link.retransmitted_bytes);
         let status = object! {
-            program: self.role,
+            program: self.role.name(),
             version: env!("CARGO_PKG_VERSION"),
             uptime_seconds: rounded(now.saturating_duration_since(self.started)),
             pool: pool,
@@ -63,7 +64,7 @@ pub(super) fn page(nonce: &str) -> String {
 }
 
 fn connection(tunnel: &TunnelState, stream: &StreamState, now: Instant) -> impl Serialize + use<> {
-    let Link { rtt, min_rtt, cwnd_bytes, retransmitted_bytes, .. } = tunnel.link;
+    let Snapshot { rtt, min_rtt, cwnd_bytes, retransmitted_bytes, .. } = tunnel.link;
     let (sent_bytes, received_bytes) = stream.traffic.now();
     object! {
         peer: tunnel.peer.clone(),

@@ -3,14 +3,6 @@ use tokio::time::sleep;
 
 use super::*;
 
-impl Observed for DuplexStream {
-    fn tcp_info(&self) -> Option<TcpInfo> {
-        None
-    }
-
-    fn share_window(&self, _bytes: u64) {}
-}
-
 async fn tunnel() -> (Tunnel<DuplexStream>, Tunnel<DuplexStream>) {
     let (here, there) = duplex(1024);
     let (here, there) = tokio::join!(Tunnel::start(here), Tunnel::start(there));
@@ -39,22 +31,20 @@ async fn bytes_and_ends_are_counted_during_and_after_streams() {
     let target: Target = "h.example:80".parse().unwrap();
     for (reason, sent) in [(Ended::Orderly, 100), (Ended::There(Reason::Refused), 0), (Ended::Here(Reason::Idle), 7)] {
         let traffic = Arc::default();
-        let stream = seen.stream(&target, &traffic);
+        seen.stream(&target, &traffic);
         pass(&traffic, sent, 1);
         let open = monitor.metrics();
         assert_eq!(value(&open, "connections"), "1");
-        stream.ended(Some(reason));
-        drop(stream);
+        seen.ended(Some(reason));
         // The sum does not change when the stream ends.
         for name in ["sent_bytes_total", "received_bytes_total"] {
             assert_eq!(value(&open, name), value(&monitor.metrics(), name));
         }
     }
     let traffic = Arc::default();
-    let stream = seen.stream(&target, &traffic);
+    seen.stream(&target, &traffic);
     pass(&traffic, 1, 0);
-    stream.ended(None);
-    drop(stream);
+    seen.ended(None);
     seen.failed();
     drop(seen);
     monitor.refuse(Reason::NotPermitted);
@@ -121,7 +111,7 @@ async fn rates_and_the_history_are_those_of_the_last_samples() {
     let (here, _there) = tunnel().await;
     let seen = monitor.tunnel("<b>ship", "[2001:db8::1]:9".parse().unwrap(), &here);
     let traffic = Arc::default();
-    let stream = seen.stream(&"[2001:db8::2]:80".parse().unwrap(), &traffic);
+    seen.stream(&"[2001:db8::2]:80".parse().unwrap(), &traffic);
     pass(&traffic, 1000, 30_000);
     sleep(INTERVAL).await;
     let status: serde_json::Value = serde_json::from_str(&monitor.status()).unwrap();
@@ -135,7 +125,7 @@ async fn rates_and_the_history_are_those_of_the_last_samples() {
     assert_eq!(status["history"]["received_bytes_per_second"], serde_json::json!([30_000.0 / per_second]));
     // The rate of a stream that has ended counts, too.
     pass(&traffic, 0, 50_000);
-    drop(stream);
+    seen.ended(Some(Ended::Orderly));
     sleep(INTERVAL).await;
     let status: serde_json::Value = serde_json::from_str(&monitor.status()).unwrap();
     assert_eq!(status["history"]["received_bytes_per_second"][1], 50_000.0 / per_second);
@@ -157,7 +147,7 @@ async fn a_line_tells_the_state_at_a_glance() {
     ] {
         let seen = [(); 2].map(|()| monitor.tunnel("ship", "192.0.2.1:9".parse().unwrap(), &here));
         let traffic = Arc::default();
-        let _stream = seen[0].stream(&"192.0.2.2:80".parse().unwrap(), &traffic);
+        seen[0].stream(&"192.0.2.2:80".parse().unwrap(), &traffic);
         pass(&traffic, 2000, 1000);
         let mut state = crate::sync::lock(&monitor.state);
         for tunnel in state.tunnels.values_mut() {
@@ -176,7 +166,7 @@ async fn the_data_has_a_limited_number_of_connections() {
     let target: Target = "h:1".parse().unwrap();
     let traffic: Vec<Arc<Traffic>> = (0..600).map(|_| Arc::default()).collect();
     let seen: Vec<_> = traffic.iter().map(|_| monitor.tunnel("p", "192.0.2.1:1".parse().unwrap(), &here)).collect();
-    let _streams: Vec<_> = seen.iter().zip(&traffic).map(|(seen, traffic)| seen.stream(&target, traffic)).collect();
+    seen.iter().zip(&traffic).for_each(|(seen, traffic)| seen.stream(&target, traffic));
     pass(&traffic[599], 5000, 0);
     crate::sync::lock(&monitor.state).sample(Duration::from_secs(1));
     let status: serde_json::Value = serde_json::from_str(&monitor.status()).unwrap();

@@ -14,7 +14,7 @@ use tokio::time::{sleep, timeout};
 use super::args::{ForwardArgs, GATEWAY_PORT};
 use super::dial::{Dialer, Target, is_outage};
 use super::{Screen, WrongUse, near};
-use crate::forward::{Connect, Pool, PoolConfig, Remote, Source, unreachable};
+use crate::forward::{Connect, Pool, PoolConfig, Remote, Source, may_listen_later, unreachable};
 #[cfg(unix)]
 use crate::forward::{Control, Terms};
 use crate::monitor::{Monitor, Role};
@@ -97,8 +97,8 @@ pub(super) async fn run(args: &ForwardArgs, screen: &Screen) -> Result<()> {
     if !args.remote.is_empty() {
         let ports = Remote::new(args.remote.clone(), connect, FIRST_REMOTE, config, screen.clone())?;
         let listeners = match ports.listen().await {
-            Err(error) if error.is_outage() => {
-                screen.event(Detail::Quiet, &format!("the gateway does not listen yet; trying again: {error}"));
+            Err(error) if may_listen_later(&error) => {
+                screen.event(Detail::Quiet, &format!("the gateway does not listen yet; trying again: {error:#}"));
                 None
             }
             listeners => Some(listeners?),

@@ -375,7 +375,7 @@ impl Server {
     /// files.
     async fn serve(
         &self,
-        stream: impl Connection,
+        stream: impl Connection + Send,
         peer: SocketAddr,
         from: &str,
         ticket: &Ticket,

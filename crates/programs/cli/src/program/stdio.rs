@@ -71,7 +71,7 @@ async fn relay(mut tunnel: Tunnel<SecureStream>, standard: Standard, target: &Ta
     let local = Stdio::new(standard.input, standard.output, None)?;
     tunnel.open(target.clone()).await?;
     let flow = Flow { idle: NEVER, limits: &Limits::default(), traffic: &Traffic::default() };
-    let ended = tunnel::relay(&mut tunnel, local, flow).await?;
+    let ended = tunnel::relay(&mut tunnel, Box::new(local), flow).await?;
     if let (Ended::Orderly, Some(stream)) = (ended, tunnel.into_inner()) {
         // Waits until all data has been acknowledged.
         crate::transport::Connection::close(stream).await?;

@@ -21,7 +21,6 @@ use crate::packing::Unpacker;
 use crate::protocol::{self, FileHeader, HASH_LEN, Kind, ProtocolError};
 use crate::report::Stopwatch;
 use crate::sync::completed;
-use crate::transport::Transport;
 
 /// Largest file that is stored together with others, in bytes.
 const SMALL: u64 = 64 << 10;
@@ -52,9 +51,9 @@ pub(super) enum Next {
     End,
 }
 
-impl<T: Transport> Peer<'_, T> {
-    /// Returns the complete entries among the bytes that have arrived. If there are none, reads only the header of the
-    /// next entry, after waiting once for more bytes unless that entry does not belong in a batch.
+impl Peer<'_> {
+    /// Returns the complete entries among the bytes that have arrived. If there are none, waits once for more bytes unless
+    /// the next entry does not belong in a batch, and then reads only the header of the next entry.
     pub(super) async fn next_batch(&mut self) -> Result<Next, ProtocolError> {
         let (mut batch, is_cut) = self.take_batch();
         if batch.entries.is_empty() && is_cut {
@@ -167,14 +166,10 @@ fn entry(arrived: &mut &[u8], contents: &mut Vec<u8>, unpacker: &mut Option<Unpa
 }
 
 impl Receiver {
-    /// Stores a batch on another thread, and reads ahead at the same time. Returns the results in the order of the
-    /// entries. If this is cancelled, the current entry is the last one that is stored.
-    pub(super) async fn store<T: Transport>(
-        &self,
-        peer: &mut Peer<'_, T>,
-        batch: Batch,
-    ) -> (Batch, Vec<Result<Received, Fault>>) {
-        let (receiver, key, stop) = (self.clone(), self.owner(peer.transport), Stop::default());
+    /// Stores a batch on another thread, and reads ahead meanwhile. Returns the results in the order of the entries. If this
+    /// is cancelled, the entry under way is the last one that is stored.
+    pub(super) async fn store(&self, peer: &mut Peer<'_>, batch: Batch) -> (Batch, Vec<Result<Received, Fault>>) {
+        let (receiver, key, stop) = (self.clone(), self.owner(peer), Stop::default());
         let _guard = stop.on_drop();
         let mut storing = tokio::task::spawn_blocking(move || {
             let mut latest = Latest::default();

@@ -43,8 +43,8 @@ pub(crate) struct Pace {
 }
 
 /// A sender, and the replies to it, which are sent once no more messages have arrived.
-pub(super) struct Peer<'a, T> {
-    pub(super) transport: &'a mut T,
+pub(super) struct Peer<'a> {
+    pub(super) transport: &'a mut (dyn Transport + Send),
     /// Number of the file whose messages are read.
     pub(super) number: u64,
     replies: Vec<u8>,
@@ -63,8 +63,8 @@ pub(super) struct Peer<'a, T> {
     shown: Stopwatch,
 }
 
-impl<'a, T: Transport> Peer<'a, T> {
-    pub(super) fn new(transport: &'a mut T, progress: Progress) -> Self {
+impl<'a> Peer<'a> {
+    pub(super) fn new(transport: &'a mut (dyn Transport + Send), progress: Progress) -> Self {
         Self {
             transport,
             number: 0,
@@ -183,7 +183,7 @@ impl<'a, T: Transport> Peer<'a, T> {
     }
 }
 
-impl<T: Transport> AsyncRead for Peer<'_, T> {
+impl AsyncRead for Peer<'_> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         if self.ahead.is_empty() {
             return Pin::new(&mut *self.transport).poll_read(cx, buffer);
@@ -265,11 +265,7 @@ impl Body {
     }
 
     /// Reads the next chunk into `chunk`, or returns `None` at the end of the contents.
-    pub(super) async fn read(
-        &mut self,
-        peer: &mut Peer<'_, impl Transport>,
-        mut chunk: Vec<u8>,
-    ) -> Result<Option<Vec<u8>>, Fault> {
+    pub(super) async fn read(&mut self, peer: &mut Peer<'_>, mut chunk: Vec<u8>) -> Result<Option<Vec<u8>>, Fault> {
         let first = self.message(peer).await?;
         match (first, self.size) {
             (protocol::CHUNK | protocol::PACKED, _) => {}
@@ -300,12 +296,7 @@ impl Body {
     }
 
     /// Reads a compressed chunk of `len` bytes and decompresses it into `chunk`.
-    async fn unpack(
-        &mut self,
-        peer: &mut Peer<'_, impl Transport>,
-        len: u32,
-        chunk: &mut Vec<u8>,
-    ) -> Result<(), Fault> {
+    async fn unpack(&mut self, peer: &mut Peer<'_>, len: u32, chunk: &mut Vec<u8>) -> Result<(), Fault> {
         let mut packed = std::mem::take(&mut self.packed);
         packed.resize(len as usize, 0);
         let before = self.received;
@@ -332,43 +323,35 @@ impl Body {
         }
     }
 
-    /// Reads the first byte of a message. Fails if the sender abandons the file instead.
-    pub(super) async fn message(&mut self, peer: &mut Peer<'_, impl Transport>) -> Result<u8, Fault> {
+    /// Reads the first byte of a message. Fails if the sender gives the file up instead.
+    pub(super) async fn message(&mut self, peer: &mut Peer<'_>) -> Result<u8, Fault> {
         let [first] = self.fixed(peer).await?;
         self.ended = first == protocol::ABANDONED;
         if self.ended { Err(ProtocolError::Abandoned.into()) } else { Ok(first) }
     }
 
     /// Reads the first byte of a message, which has to be `wanted`.
-    pub(super) async fn expect(&mut self, peer: &mut Peer<'_, impl Transport>, wanted: u8) -> Result<(), Fault> {
+    pub(super) async fn expect(&mut self, peer: &mut Peer<'_>, wanted: u8) -> Result<(), Fault> {
         match self.message(peer).await? {
             first if first == wanted => Ok(()),
             other => Err(ProtocolError::BadMessage(other).into()),
         }
     }
 
-    pub(super) async fn hash(&mut self, peer: &mut Peer<'_, impl Transport>) -> Result<blake3::Hash, Fault> {
+    pub(super) async fn hash(&mut self, peer: &mut Peer<'_>) -> Result<blake3::Hash, Fault> {
         let hash = self.fixed::<HASH_LEN>(peer).await?;
         self.ended = true;
         Ok(hash.into())
     }
 
-    pub(super) async fn fixed<const N: usize>(
-        &mut self,
-        peer: &mut Peer<'_, impl Transport>,
-    ) -> Result<[u8; N], Fault> {
+    pub(super) async fn fixed<const N: usize>(&mut self, peer: &mut Peer<'_>) -> Result<[u8; N], Fault> {
         let mut field = [0; N];
         self.fill(peer, &mut field, false).await?;
         Ok(field)
     }
 
     /// Fills `buffer`. Its bytes count as progress if they are `contents`.
-    async fn fill(
-        &mut self,
-        peer: &mut Peer<'_, impl Transport>,
-        buffer: &mut [u8],
-        contents: bool,
-    ) -> Result<(), Fault> {
+    async fn fill(&mut self, peer: &mut Peer<'_>, buffer: &mut [u8], contents: bool) -> Result<(), Fault> {
         let mut filled = 0;
         while let Some(rest) = buffer.get_mut(filled..).filter(|rest| !rest.is_empty()) {
             tokio::select! {

@@ -14,7 +14,6 @@ use crate::files::hashing::Stop;
 use crate::files::{Staging, TempFile};
 use crate::groups::chaining_values;
 use crate::sync::{blocking, completed};
-use crate::transport::Transport;
 
 /// The groups at the beginning of a part, which are read on a thread when it is the sender's turn. The thread stops when
 /// this is dropped.
@@ -60,9 +59,9 @@ impl Check {
 }
 
 impl Body {
-    /// Waits until the groups that were already present have been read. Fails if one of them has changed since it was
-    /// received.
-    pub(super) async fn checked(&mut self, peer: &mut Peer<'_, impl Transport>) -> Result<(), Fault> {
+    /// Waits until the groups that were present before have been read.
+    /// Fails if one of them has changed since it was received.
+    pub(super) async fn checked(&mut self, peer: &mut Peer<'_>) -> Result<(), Fault> {
         let Some(check) = &mut self.check else { return Ok(()) };
         let read = completed(async { check.task.join_next().await.unwrap_or(Ok(0)) });
         let right = tokio::select! {

@@ -14,13 +14,12 @@ use crate::mirror::MAX_GROUPS;
 use crate::names::Name;
 use crate::protocol::{ProtocolError, Reply};
 use crate::sync::blocking;
-use crate::transport::Transport;
 
 impl Receiver {
-    /// Sends the chaining values of the groups of the existing file to the sender, from which `body` can take contents.
-    pub(super) async fn offer_groups<T: Transport>(
+    /// Tells the sender the chaining values of the groups of the existing file, from which `body` can take contents.
+    pub(super) async fn offer_groups(
         &self,
-        peer: &mut Peer<'_, T>,
+        peer: &mut Peer<'_>,
         staging: &Arc<Staging>,
         name: &Name,
         body: &mut Body,

@@ -12,13 +12,12 @@ use crate::groups::{GROUP, GroupHasher};
 use crate::names::Name;
 use crate::protocol::{self, FileHeader, Reply, Timestamp};
 use crate::sync::blocking;
-use crate::transport::Transport;
 
 impl Receiver {
     /// Returns the existing file if the sender proves by a hash that it has the same contents.
-    pub(super) async fn claimed<T: Transport>(
+    pub(super) async fn claimed(
         &self,
-        peer: &mut Peer<'_, T>,
+        peer: &mut Peer<'_>,
         name: &Name,
         body: &mut Body,
         staging: &Arc<Staging>,
@@ -34,9 +33,9 @@ impl Receiver {
     }
 
     /// Returns the hash of the existing file if it has the size of `body`.
-    pub(super) async fn hash_here<T: Transport>(
+    pub(super) async fn hash_here(
         &self,
-        peer: &mut Peer<'_, T>,
+        peer: &mut Peer<'_>,
         staging: &Arc<Staging>,
         name: &Name,
         body: &Body,

@@ -16,17 +16,11 @@ use crate::mirror::{self, Request};
 use crate::protocol::{self, HASH_LEN, ProtocolError};
 use crate::report::plural;
 use crate::sync::blocking;
-use crate::transport::Transport;
 
 impl Receiver {
-    /// Reports to the sender of a mirror which entries it need not send, and deletes entries that it does not have if
-    /// requested and allowed.
-    pub(super) async fn mirror<T: Transport>(
-        &self,
-        peer: &mut Peer<'_, T>,
-        request: Request,
-        pace: Pace,
-    ) -> Result<(), ReceiveError> {
+    /// Tells the sender of a mirror what it need not send, and deletes what it does not have if that is requested and
+    /// allowed.
+    pub(super) async fn mirror(&self, peer: &mut Peer<'_>, request: Request, pace: Pace) -> Result<(), ReceiveError> {
         let staging = self.may_mirror(request)?;
         let mut comparison = Comparison::new(staging, request, self.hidden);
         loop {
@@ -92,9 +86,9 @@ impl Receiver {
         }
     }
 
-    async fn delete<T: Transport>(
+    async fn delete(
         &self,
-        peer: &mut Peer<'_, T>,
+        peer: &mut Peer<'_>,
         mut list: SurplusList,
         staging: &Arc<Staging>,
     ) -> Result<(), ReceiveError> {
@@ -126,12 +120,12 @@ impl Receiver {
     }
 }
 
-async fn frame<T: Transport>(peer: &mut Peer<'_, T>) -> Result<Vec<u8>, ProtocolError> {
+async fn frame(peer: &mut Peer<'_>) -> Result<Vec<u8>, ProtocolError> {
     let first = peer.read_u8().await?;
     mirror::read_frame(first, peer).await
 }
 
-async fn tell<T: Transport>(peer: &mut Peer<'_, T>, contents: &[u8]) -> Result<(), ReceiveError> {
+async fn tell(peer: &mut Peer<'_>, contents: &[u8]) -> Result<(), ReceiveError> {
     peer.queue(&mirror::frame(contents).map_err(ProtocolError::from)?);
     Ok(peer.flush().await.map_err(ProtocolError::from)?)
 }

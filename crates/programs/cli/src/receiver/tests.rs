@@ -7,13 +7,8 @@ use tokio::io::DuplexStream;
 use super::*;
 use crate::protocol::HASH_LEN;
 use crate::sender::{Delivery, Options, Plan, SendError, Sender, Source};
-use crate::transport::Snapshot;
 
-impl Transport for DuplexStream {
-    fn snapshot(&self) -> Snapshot {
-        Snapshot::default()
-    }
-}
+impl Transport for DuplexStream {}
 
 mod batches;
 mod mirror;
@@ -81,7 +76,7 @@ impl Scene {
     }
 
     async fn serve(&self, mut ours: DuplexStream) -> Result<(), ReceiveError> {
-        self.receiver.serve(&mut ours, Screen::hidden().begin(None, ""), || {}, |_, _| {}).await
+        self.receiver.serve(&mut ours, Screen::hidden().begin(None, ""), || {}, |_| {}).await
     }
 }
 
@@ -92,7 +87,7 @@ impl Scene {
         theirs.write_all(bytes).await.unwrap();
         theirs.shutdown().await.unwrap();
         let mut left_out = Vec::new();
-        let done = |_: &DuplexStream, file: Result<File, LeftOut>| left_out.extend(file.err());
+        let done = |file: Result<File, LeftOut>| left_out.extend(file.err());
         let served = self.receiver.serve(&mut ours, Screen::hidden().begin(None, ""), || {}, done).await;
         match left_out.len() {
             0 => served.unwrap(),
@@ -159,7 +154,7 @@ async fn files_arrive_whole_with_their_hashes() {
     let sources = vec![scene.source("first", &contents), scene.source("empty", &[])];
     let mut files = Vec::new();
     let (served, hashes) = tokio::join!(
-        scene.receiver.serve(&mut ours, Screen::hidden().begin(None, ""), || {}, |_, file| files.push(file.unwrap())),
+        scene.receiver.serve(&mut ours, Screen::hidden().begin(None, ""), || {}, |file| files.push(file.unwrap())),
         send(theirs, sources)
     );
     served.unwrap();
@@ -176,7 +171,7 @@ async fn a_file_that_exists_is_refused_in_the_middle_of_its_contents() {
     let source = scene.source("big", &vec![1; 8 * MAX_CHUNK]);
     let (mut ours, theirs) = tokio::io::duplex(10_000);
     let (served, sent) = tokio::join!(
-        scene.receiver.serve(&mut ours, Screen::hidden().begin(None, ""), || {}, |_, _| {}),
+        scene.receiver.serve(&mut ours, Screen::hidden().begin(None, ""), || {}, |_| {}),
         send(theirs, vec![source])
     );
     assert!(matches!(served, Err(ReceiveError::LeftOut(1))), "{served:?}");
@@ -292,7 +287,7 @@ async fn compressed_chunks_are_bounded_and_have_to_be_valid() {
     let (mut ours, mut theirs) = tokio::io::duplex(1 << 20);
     theirs.write_all(&[mixed, end].concat()).await.unwrap();
     theirs.shutdown().await.unwrap();
-    scene.receiver.serve(&mut ours, Screen::hidden().begin(None, ""), || {}, |_, _| {}).await.unwrap();
+    scene.receiver.serve(&mut ours, Screen::hidden().begin(None, ""), || {}, |_| {}).await.unwrap();
     assert_eq!(fs::read(scene.out().join("mixed")).unwrap(), b"abcdefg");
 }
 
@@ -344,7 +339,7 @@ async fn an_existing_file_is_skipped_or_gets_another_name() {
         let files = [("big", contents.as_slice()), ("empty", &[]), ("new", b"new")];
         let sources = files.map(|(name, contents)| scene.source(name, contents)).into();
         let (served, sent) = tokio::join!(
-            scene.receiver.serve(&mut ours, Screen::hidden().begin(None, ""), || {}, |_, _| {}),
+            scene.receiver.serve(&mut ours, Screen::hidden().begin(None, ""), || {}, |_| {}),
             send(theirs, sources)
         );
         served.unwrap();
@@ -361,7 +356,7 @@ async fn an_existing_file_is_skipped_or_gets_another_name() {
 async fn a_silent_peer_is_given_up() {
     let scene = Scene::new();
     let (mut ours, _theirs) = tokio::io::duplex(100);
-    let error = scene.receiver.serve(&mut ours, Screen::hidden().begin(None, ""), || {}, |_, _| {}).await.unwrap_err();
+    let error = scene.receiver.serve(&mut ours, Screen::hidden().begin(None, ""), || {}, |_| {}).await.unwrap_err();
     assert!(matches!(error, ReceiveError::Silent), "{error}");
 }
 
@@ -387,7 +382,7 @@ async fn names_of_its_own_and_hidden_ones_are_refused() {
     let (mut ours, mut theirs) = tokio::io::duplex(1 << 20);
     theirs.write_all(&whole).await.unwrap();
     theirs.shutdown().await.unwrap();
-    scene.receiver.serve(&mut ours, Screen::hidden().begin(None, ""), || {}, |_, _| {}).await.unwrap();
+    scene.receiver.serve(&mut ours, Screen::hidden().begin(None, ""), || {}, |_| {}).await.unwrap();
     assert_eq!(scene.names(), [".bashrc"]);
 }
 
@@ -416,14 +411,13 @@ async fn stalled_uploads_block_no_other_and_are_ended() {
         theirs.write_all(&begun).await.unwrap();
         peers.push(theirs);
         let receiver = receiver.clone();
-        stalled
-            .spawn(async move { receiver.serve(&mut ours, Screen::hidden().begin(None, ""), || {}, |_, _| {}).await });
+        stalled.spawn(async move { receiver.serve(&mut ours, Screen::hidden().begin(None, ""), || {}, |_| {}).await });
     }
     let (mut ours, mut theirs) = tokio::io::duplex(1 << 20);
     let whole = whole("whole", b"abc");
     theirs.write_all(&whole).await.unwrap();
     theirs.shutdown().await.unwrap();
-    receiver.serve(&mut ours, Screen::hidden().begin(None, ""), || {}, |_, _| {}).await.unwrap();
+    receiver.serve(&mut ours, Screen::hidden().begin(None, ""), || {}, |_| {}).await.unwrap();
     assert!(scene.names().contains(&"whole".to_owned()));
     while let Some(ended) = stalled.join_next().await {
         let error = ended.unwrap().unwrap_err();

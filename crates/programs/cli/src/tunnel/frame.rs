@@ -69,6 +69,8 @@ pub struct Listen {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Reason {
+    /// A reason of a later version.
+    Other,
     /// The forwarded connection was reset.
     Reset,
     Refused,
@@ -84,43 +86,29 @@ pub enum Reason {
     /// The stream was idle for too long.
     Idle,
     Ending,
-    /// A reason of a later version.
-    Other,
 }
 
 impl Reason {
-    /// All reasons; the code of a reason is its index.
-    pub const ALL: [Self; 10] = [
-        Self::Other,
-        Self::Reset,
-        Self::Refused,
-        Self::Unreachable,
-        Self::TimedOut,
-        Self::NotFound,
-        Self::NotPermitted,
-        Self::Crowded,
-        Self::Idle,
-        Self::Ending,
+    /// Each reason at the place of its code, with its name in metrics and a sentence.
+    const TABLE: [(Self, &'static str, &'static str); 10] = [
+        (Self::Other, "other", "the connection failed"),
+        (Self::Reset, "reset", "the connection was reset"),
+        (Self::Refused, "refused", "the target refused the connection"),
+        (Self::Unreachable, "unreachable", "the target cannot be reached"),
+        (Self::TimedOut, "timed-out", "the target did not answer"),
+        (Self::NotFound, "not-found", "the target's name was not found"),
+        (Self::NotPermitted, "not-permitted", "the gateway does not permit this target"),
+        (Self::Crowded, "crowded", "too many connections are open"),
+        (Self::Idle, "idle", "the connection was idle for too long"),
+        (Self::Ending, "ending", "the program is ending"),
     ];
 
-    /// Returns the name in metrics, and a sentence.
-    fn texts(self) -> (&'static str, &'static str) {
-        match self {
-            Self::Reset => ("reset", "the connection was reset"),
-            Self::Refused => ("refused", "the target refused the connection"),
-            Self::Unreachable => ("unreachable", "the target cannot be reached"),
-            Self::TimedOut => ("timed-out", "the target did not answer"),
-            Self::NotFound => ("not-found", "the target's name was not found"),
-            Self::NotPermitted => ("not-permitted", "the gateway does not permit this target"),
-            Self::Crowded => ("crowded", "too many connections are open"),
-            Self::Idle => ("idle", "the connection was idle for too long"),
-            Self::Ending => ("ending", "the program is ending"),
-            Self::Other => ("other", "the connection failed"),
-        }
+    pub fn all() -> impl Iterator<Item = Self> {
+        Self::TABLE.into_iter().map(|(reason, ..)| reason)
     }
 
     pub fn name(self) -> &'static str {
-        self.texts().0
+        Self::TABLE[self as usize].1
     }
 
     /// Returns whether the stream was not opened, rather than ended.
@@ -129,18 +117,14 @@ impl Reason {
         matches!(self, Refused | Unreachable | TimedOut | NotFound | NotPermitted | Crowded | Ending)
     }
 
-    fn code(self) -> u8 {
-        Self::ALL.iter().position(|reason| *reason == self).unwrap_or(0) as u8
-    }
-
     fn of_code(code: u8) -> Self {
-        Self::ALL.get(usize::from(code)).copied().unwrap_or(Self::Other)
+        Self::all().nth(code.into()).unwrap_or(Self::Other)
     }
 }
 
 impl std::fmt::Display for Reason {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.texts().1)
+        f.write_str(Self::TABLE[*self as usize].2)
     }
 }
 
@@ -154,7 +138,7 @@ impl Frame<'_> {
             }
             Self::Data(data) => (DATA, data.to_vec()),
             Self::End => (END, Vec::new()),
-            Self::Reset { stream, reason } => (RESET, [&stream.to_be_bytes()[..], &[reason.code()]].concat()),
+            Self::Reset { stream, reason } => (RESET, [&stream.to_be_bytes()[..], &[*reason as u8]].concat()),
             Self::Ping => (PING, Vec::new()),
             Self::Pong => (PONG, Vec::new()),
             Self::Bye => (BYE, Vec::new()),
@@ -345,7 +329,7 @@ mod tests {
             frames.push(Frame::Listen(Listen { group: [7; GROUP], bind, port: 0x1234, target: target.clone() }));
         }
         frames.extend([Frame::Listening(0x4321), Frame::Offer([9; GROUP])]);
-        frames.extend(Reason::ALL.map(|reason| Frame::Reset { stream: 0x0123_4567, reason }));
+        frames.extend(Reason::all().map(|reason| Frame::Reset { stream: 0x0123_4567, reason }));
         let bytes: Vec<u8> = frames.iter().flat_map(Frame::encode).collect();
         for piece in [1, 2, 3, 7, 100, 4096, bytes.len()] {
             let back = read(&bytes, piece).await.unwrap();

@@ -23,7 +23,7 @@ const IDLE_CHECKS: u32 = 8;
 
 /// The forwarded TCP connection, or a substitute for it in tests. Dropping it resets it, except after
 /// [`finish`](Self::finish).
-pub(crate) trait Local {
+pub(crate) trait Local: Send + Sync {
     fn poll_read(&self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>>;
     fn poll_write(&self, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>>;
     /// Ends this end's direction of the connection.
@@ -38,34 +38,8 @@ pub(crate) trait Local {
     }
 }
 
-/// A forwarded connection that waits for a tunnel. A TCP connection was [prepared](prepare).
-pub(crate) type Client = Box<dyn Local + Send + Sync>;
-
-impl Local for Client {
-    fn poll_read(&self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        (**self).poll_read(cx, buf)
-    }
-
-    fn poll_write(&self, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
-        (**self).poll_write(cx, data)
-    }
-
-    fn end(&self) -> io::Result<()> {
-        (**self).end()
-    }
-
-    fn failed(&self) -> BoxFuture<'_, ()> {
-        (**self).failed()
-    }
-
-    fn finish(&self) {
-        (**self).finish();
-    }
-
-    fn owner(&self) -> Option<Owner> {
-        (**self).owner()
-    }
-}
+/// A forwarded connection. A TCP connection was [prepared](prepare).
+pub(crate) type Client = Box<dyn Local>;
 
 /// Connection to the process that has handed over standard input and output.
 #[cfg(unix)]
@@ -165,23 +139,23 @@ pub(crate) enum Ended {
 }
 
 /// Relays the stream that was opened on `tunnel` until both directions have ended. `local`, which was
-/// [prepared](prepare), is reset if the stream does not end in order. Returns the reason if the tunnel failed, after
-/// which it can no longer be used.
-pub(crate) async fn relay<S: AsyncRead + AsyncWrite + Unpin, L: Local>(
+/// [prepared](prepare), is reset if the stream does not end in order.
+/// Returns the reason if the tunnel failed; it cannot be used any more.
+pub(crate) async fn relay<S: AsyncRead + AsyncWrite + Unpin>(
     tunnel: &mut Tunnel<S>,
-    local: L,
+    local: Client,
     flow: Flow<'_>,
 ) -> Result<Ended, TunnelError> {
     let mut up = Upload { buffer: vec![0; BUFFER].into(), start: 0, end: 0, ended: false };
     let mut down = Download { stream: tunnel.stream, ended: false, leaving: false };
     let halt = {
-        let upload = up.run(&local, &mut tunnel.writer, flow);
+        let upload = up.run(&*local, &mut tunnel.writer, flow);
         let frames = &mut tunnel.frames;
         let both = async {
             let mut upload = pin!(upload);
             let mut sent = false;
             {
-                let mut download = pin!(down.run(&local, frames, flow));
+                let mut download = pin!(down.run(&*local, frames, flow));
                 loop {
                     tokio::select! {
                         result = &mut upload, if !sent => sent = result.map(|()| true)?,
@@ -267,9 +241,9 @@ struct Upload {
 }
 
 impl Upload {
-    async fn run<L: Local, S: AsyncWrite + Unpin>(
+    async fn run<S: AsyncWrite + Unpin>(
         &mut self,
-        local: &L,
+        local: &dyn Local,
         writer: &mut Side<S>,
         flow: Flow<'_>,
     ) -> Result<(), Halt> {
@@ -320,9 +294,9 @@ struct Download {
 }
 
 impl Download {
-    async fn run<L: Local, R: AsyncRead + Unpin>(
+    async fn run<R: AsyncRead + Unpin>(
         &mut self,
-        local: &L,
+        local: &dyn Local,
         frames: &mut FrameReader<R>,
         flow: Flow<'_>,
     ) -> Result<(), Halt> {

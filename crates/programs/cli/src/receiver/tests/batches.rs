@@ -96,7 +96,7 @@ async fn a_batch_that_is_interrupted_leaves_whole_files() {
     theirs.write_all(&bytes).await.unwrap();
     let receiver = scene.receiver.clone();
     let serving = tokio::spawn(async move {
-        let _ = receiver.serve(&mut ours, Screen::hidden().begin(None, ""), || {}, |_, _| {}).await;
+        let _ = receiver.serve(&mut ours, Screen::hidden().begin(None, ""), || {}, |_| {}).await;
     });
     while !scene.out().join("700").exists() {
         tokio::task::yield_now().await;

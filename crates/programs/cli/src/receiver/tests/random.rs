@@ -77,7 +77,7 @@ async fn faulty_sessions_end() {
             let (mut ours, mut theirs) = tokio::io::duplex(4 << 20);
             theirs.write_all(&bytes).await.unwrap();
             theirs.shutdown().await.unwrap();
-            let done = |_: &DuplexStream, _: Result<File, LeftOut>| {};
+            let done = |_: Result<File, LeftOut>| {};
             // Any result is acceptable.
             let _ = scene.receiver.serve(&mut ours, Screen::hidden().begin(None, ""), || {}, done).await;
             drop(ours);

@@ -98,7 +98,7 @@ impl Interrupted {
         let options = Options { resume: true, attributes: true, compress: false, cache: Some(self.cache.clone()) };
         let mut left_out = 0;
         let serve = async {
-            let done = |_: &DuplexStream, file: Result<File, LeftOut>| left_out += usize::from(file.is_err());
+            let done = |file: Result<File, LeftOut>| left_out += usize::from(file.is_err());
             let served = self.scene.receiver.serve(&mut ours, Screen::hidden().begin(None, ""), || {}, done).await;
             drop(ours);
             served.unwrap();

@@ -1,5 +1,5 @@
 use std::sync::atomic::AtomicBool;
-use std::sync::{LazyLock, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 
 use tokio::io::{AsyncReadExt, DuplexStream, duplex};
 use tokio::sync::Notify;
@@ -22,12 +22,12 @@ struct Pipe {
 }
 
 impl Pipe {
-    fn new(stream: DuplexStream) -> Self {
-        Self { stream: Mutex::new(stream), failed: Notify::new(), finished: AtomicBool::new(false) }
+    fn new(stream: DuplexStream) -> Arc<Self> {
+        Arc::new(Self { stream: Mutex::new(stream), failed: Notify::new(), finished: AtomicBool::new(false) })
     }
 }
 
-impl Local for &Pipe {
+impl Local for Arc<Pipe> {
     fn poll_read(&self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         pin!(&mut *self.stream.lock().unwrap()).poll_read(cx, buf)
     }
@@ -92,7 +92,7 @@ async fn a_tunnel_that_is_not_read_stops_the_forwarded_connection() {
     let (local, traffic) = (Pipe::new(local), Traffic::default());
     client.write_all(&vec![7; SOCKET]).await.unwrap();
     tokio::select! {
-        ended = relay(&mut tunnel, &local, flow(HOUR, &traffic)) => panic!("{ended:?}"),
+        ended = relay(&mut tunnel, Box::new(Arc::clone(&local)), flow(HOUR, &traffic)) => panic!("{ended:?}"),
         more = fill(&mut client, &[7; 512]) => assert!((1024..=LIMIT).contains(&more), "{more}"),
     }
 }
@@ -105,7 +105,7 @@ async fn a_forwarded_connection_that_is_not_read_stops_the_tunnel() {
     let frames = Frame::Data(&[7; 509]).encode();
     there.write_all(&frames.repeat(SOCKET / frames.len())).await.unwrap();
     tokio::select! {
-        ended = relay(&mut tunnel, &local, flow(HOUR, &traffic)) => panic!("{ended:?}"),
+        ended = relay(&mut tunnel, Box::new(Arc::clone(&local)), flow(HOUR, &traffic)) => panic!("{ended:?}"),
         more = fill(&mut there, &frames) => assert!((1024..=LIMIT).contains(&more), "{more}"),
     }
 }
@@ -121,7 +121,7 @@ async fn resets_of_earlier_streams_and_late_answers_are_ignored() {
     there.write_all(&bytes).await.unwrap();
     client.write_all(b"request").await.unwrap();
     client.shutdown().await.unwrap();
-    let ended = relay(&mut tunnel, &local, flow(HOUR, &traffic)).await.unwrap();
+    let ended = relay(&mut tunnel, Box::new(Arc::clone(&local)), flow(HOUR, &traffic)).await.unwrap();
     assert_eq!((ended, local.finished.load(Ordering::Relaxed), tunnel.is_leaving()), (Ended::Orderly, true, true));
     drop((tunnel, local));
     let (mut got, mut sent) = (Vec::new(), Vec::new());
@@ -150,7 +150,7 @@ async fn a_silent_stream_is_reset_after_its_time_and_a_busy_one_is_not() {
         assert!(sent.ends_with(&reset), "{sent:?}");
         there.write_all(&Frame::Reset { stream: 3, reason: Reason::Reset }.encode()).await.unwrap();
     };
-    let (ended, ()) = tokio::join!(relay(&mut tunnel, &local, flow(idle, &traffic)), peer);
+    let (ended, ()) = tokio::join!(relay(&mut tunnel, Box::new(Arc::clone(&local)), flow(idle, &traffic)), peer);
     assert_eq!(ended.unwrap(), Ended::Here(Reason::Idle));
     assert!(!local.finished.load(Ordering::Relaxed));
     let took = tokio::time::sleep(Duration::ZERO).deadline() - clock;
@@ -166,7 +166,7 @@ async fn a_peer_that_does_not_end_a_reset_stream_loses_the_tunnel() {
     local.failed.notify_one();
     let frames = Frame::Data(&[7; 512]).encode();
     let ended = tokio::select! {
-        ended = relay(&mut tunnel, &local, flow(HOUR, &traffic)) => ended,
+        ended = relay(&mut tunnel, Box::new(Arc::clone(&local)), flow(HOUR, &traffic)) => ended,
         () = async { loop { there.write_all(&frames).await.unwrap(); tokio::time::sleep(Duration::from_millis(1)).await; } } => unreachable!(),
     };
     assert!(matches!(ended, Err(TunnelError::Unsettled)), "{ended:?}");
@@ -182,7 +182,7 @@ async fn frames_that_are_not_allowed_end_the_tunnel() {
         let (local, _client) = duplex(1024);
         let (local, traffic) = (Pipe::new(local), Traffic::default());
         there.write_all(&bytes).await.unwrap();
-        let ended = relay(&mut tunnel, &local, flow(HOUR, &traffic)).await;
+        let ended = relay(&mut tunnel, Box::new(Arc::clone(&local)), flow(HOUR, &traffic)).await;
         assert!(matches!(ended, Err(TunnelError::Protocol(_))), "{bytes:?}: {ended:?}");
         assert!(!local.finished.load(Ordering::Relaxed));
     }
