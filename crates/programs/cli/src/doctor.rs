@@ -12,7 +12,6 @@ use serde::Serialize;
 pub(crate) mod machine;
 pub(crate) mod nat;
 pub(crate) mod path;
-mod prober;
 mod ramp;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -4,14 +4,14 @@
 //! binding and assigns another port, the next answer has a different origin. A NAT that assigns the same port again is
 //! not detected; it does not harm connections, either, as long as the silent end sends first.
 
-use std::io;
 use std::net::SocketAddr;
+use std::panic::resume_unwind;
+use std::thread;
 use std::time::Duration;
 
-use tokio::task::JoinSet;
+use longhaul_probe::sockets::{Echo, Error, Pinger};
 
 use super::Finding;
-use super::prober::{Prober, Reflected, nanos};
 
 /// Periods of silence to try, in seconds. RFC 4787, REQ-5, requires two minutes and recommends five.
 const SILENCES: [u64; 13] = [1, 2, 5, 10, 15, 20, 30, 45, 60, 90, 120, 180, 300];
@@ -30,34 +30,32 @@ enum Fate {
     Lost,
 }
 
-/// Finds the longest silence, up to `limit`, after which packets still arrive from the same address and port. The check
-/// takes as long as `limit`.
-pub(crate) async fn check(peer: SocketAddr, limit: Duration) -> io::Result<Finding> {
+/// Finds the longest silence, of at most `limit`, after which packets still come from the same address and port. Takes as
+/// long as `limit`.
+pub(crate) fn check(peer: SocketAddr, limit: Duration) -> Result<Finding, Error> {
     let mut silences: Vec<_> = SILENCES.into_iter().filter(|seconds| *seconds < limit.as_secs()).collect();
     silences.push(limit.as_secs().max(1));
-    let mut sockets = JoinSet::new();
-    for seconds in silences {
-        sockets.spawn(async move { Ok((seconds, fate(peer, Duration::from_secs(seconds)).await?)) });
-    }
-    let fates = sockets.join_all().await.into_iter().collect::<io::Result<Vec<_>>>()?;
-    Ok(judge(fates))
+    let fate = |seconds| thread::spawn(move || Ok((seconds, fate(peer, Duration::from_secs(seconds))?)));
+    let threads: Vec<_> = silences.into_iter().map(fate).collect();
+    let fates = threads.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)));
+    Ok(judge(fates.collect::<Result<_, Error>>()?))
 }
 
-async fn fate(peer: SocketAddr, silence: Duration) -> io::Result<Fate> {
-    let mut prober = Prober::connect(peer)?;
+fn fate(peer: SocketAddr, silence: Duration) -> Result<Fate, Error> {
+    let mut pinger = Pinger::connect(peer)?;
     let (tries, patience) = TRIES;
-    let size = prober.smallest();
-    let Some(before) = prober.exchange(size, tries, patience).await? else { return Ok(Fate::Lost) };
-    tokio::time::sleep(silence).await;
-    let Some(after) = prober.exchange(size, tries, patience).await? else { return Ok(Fate::Lost) };
+    let size = pinger.smallest();
+    let Some(before) = pinger.exchange(size, tries, patience)? else { return Ok(Fate::Lost) };
+    thread::sleep(silence);
+    let Some(after) = pinger.exchange(size, tries, patience)? else { return Ok(Fate::Lost) };
     let distance = distance(&after).wrapping_sub(distance(&before));
-    let change = distance.min(distance.wrapping_neg());
-    Ok(if change <= nanos(SAME) { Fate::Kept } else { Fate::Changed })
+    let change = Duration::from_nanos(distance.min(distance.wrapping_neg()));
+    Ok(if change <= SAME { Fate::Kept } else { Fate::Changed })
 }
 
 /// Returns the reflector's clock minus that of the socket.
-fn distance(reflected: &Reflected) -> u64 {
-    reflected.answer.arrived.wrapping_sub(nanos(reflected.sent))
+fn distance(echo: &Echo) -> u64 {
+    echo.answer.arrived.wrapping_sub(echo.answer.probe.sent)
 }
 
 fn judge(mut fates: Vec<(u64, Fate)>) -> Finding {

@@ -1,20 +1,18 @@
 //! Checks of the path to a reflector.
 
-use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
-use longhaul_probe::sockets::{self, Error};
+use anyhow::Result;
+use longhaul_probe::sockets::{Error, Pinger, Prober};
 
-use super::prober::Prober;
 use super::{Finding, Verdict, ramp};
 use crate::report;
 
 /// Largest IP packet that longhaul sends by default, in bytes.
-const MTU: usize = 1500;
+const MTU: u32 = 1500;
 /// UDP payload in bytes that longhaul expects every path to carry.
-const BASE_PAYLOAD: usize = 1232;
+const BASE_PAYLOAD: u32 = 1232;
 /// Number of unanswered packets after which a packet size or codepoint counts as blocked.
 const TRIES: u32 = 4;
 /// Time to wait for an answer, in addition to two round trips.
@@ -49,11 +47,10 @@ impl Path {
 
 /// Checks the path to the reflector at `peer`, with packets at rates up to `max_rate` bit/s. Nothing but a few small
 /// packets is sent to an address that does not answer probes.
-pub(crate) async fn check(peer: SocketAddr, max_rate: u64) -> Result<Path> {
+pub(crate) fn check(peer: SocketAddr, max_rate: u64) -> Result<Path> {
     const CHECK: &str = "udp";
-    let reach = tokio::task::spawn_blocking(move || sockets::Prober::connect(peer, &|_, _| {}).map(drop));
-    match reach.await.context("cannot look for the reflector")? {
-        Ok(()) => {}
+    match Prober::connect(peer, &|_, _| {}) {
+        Ok(_) => {}
         Err(error @ (Error::Refused(_) | Error::NoReflector(_) | Error::Silent(_))) => {
             let finding = Finding::wrong(CHECK, error.to_string());
             let command = format!("longhaul receive --reflect --listen {peer}");
@@ -61,29 +58,29 @@ pub(crate) async fn check(peer: SocketAddr, max_rate: u64) -> Result<Path> {
         }
         Err(error) => return Err(error.into()),
     }
-    let mut prober = Prober::connect(peer).with_context(|| format!("cannot send to {peer}"))?;
-    let Some(rtt) = round_trip(&mut prober).await? else {
+    let mut pinger = Pinger::connect(peer)?;
+    let Some(rtt) = round_trip(&mut pinger)? else {
         let finding = Finding::wrong(CHECK, format!("{peer} has answered, and does not answer any more"));
         return Ok(Path { findings: vec![finding], ..Path::default() });
     };
     let patience = PATIENCE + rtt * 2;
     let reached = format!("{peer} answers after {}", report::time(Some(rtt)));
     let mut findings = vec![Finding::ok(CHECK, reached)];
-    findings.push(ecn(&mut prober, patience).await?);
-    findings.push(dscp(&mut prober, patience).await?);
-    let (mtu, finding) = path_mtu(&mut prober, patience).await?;
+    findings.push(ecn(&mut pinger, patience)?);
+    findings.push(dscp(&mut pinger, patience)?);
+    let (mtu, finding) = path_mtu(&mut pinger, patience)?;
     findings.push(finding);
-    let size = mtu.min(BASE_PAYLOAD + prober.headers());
-    let (rate, finding) = ramp::check(&mut prober, rtt, size, max_rate).await?;
+    let size = mtu.min(BASE_PAYLOAD + pinger.headers());
+    let (rate, finding) = ramp::check(&mut pinger, rtt, size, max_rate)?;
     findings.push(finding);
     Ok(Path { findings, rtt: Some(rtt), rate })
 }
 
-async fn round_trip(prober: &mut Prober) -> io::Result<Option<Duration>> {
-    let mut shortest = None;
+fn round_trip(pinger: &mut Pinger) -> Result<Option<Duration>> {
+    let (mut shortest, size) = (None, pinger.smallest());
     for _ in 0..SAMPLES {
-        if let Some(reflected) = prober.exchange(prober.smallest(), TRIES, PATIENCE * 4).await? {
-            let rtt = reflected.rtt();
+        if let Some(echo) = pinger.exchange(size, TRIES, PATIENCE * 4)? {
+            let rtt = echo.rtt;
             shortest = Some(shortest.map_or(rtt, |shortest: Duration| shortest.min(rtt)));
         }
     }
@@ -97,23 +94,23 @@ enum Arrival {
     Lost,
 }
 
-async fn arrival(prober: &mut Prober, tos: u8, patience: Duration) -> io::Result<Arrival> {
-    prober.set_tos(tos)?;
-    let reflected = prober.exchange(prober.smallest(), TRIES, patience).await?;
-    prober.set_tos(0)?;
-    Ok(match reflected.map(|reflected| reflected.answer.tos) {
+fn arrival(pinger: &mut Pinger, tos: u8, patience: Duration) -> Result<Arrival> {
+    pinger.set_tos(tos)?;
+    let echo = pinger.exchange(pinger.smallest(), TRIES, patience)?;
+    pinger.set_tos(0)?;
+    Ok(match echo.map(|echo| echo.answer.tos) {
         Some(Some(tos)) => Arrival::As(tos),
         Some(None) => Arrival::Unknown,
         None => Arrival::Lost,
     })
 }
 
-async fn ecn(prober: &mut Prober, patience: Duration) -> io::Result<Finding> {
+fn ecn(pinger: &mut Pinger, patience: Duration) -> Result<Finding> {
     const CHECK: &str = "ecn";
     let name = |bits: u8| ECN.get(usize::from(bits & 3)).copied().unwrap_or_default();
     let mut faults = Vec::new();
     for sent in [2, 1, 3] {
-        match arrival(prober, sent, patience).await? {
+        match arrival(pinger, sent, patience)? {
             // A router may have set CE to signal congestion.
             Arrival::As(tos) if tos & 3 == sent || tos & 3 == 3 => {}
             Arrival::As(tos) => faults.push(format!("{} arrives as {}", name(sent), name(tos))),
@@ -130,11 +127,11 @@ async fn ecn(prober: &mut Prober, patience: Duration) -> io::Result<Finding> {
     })
 }
 
-async fn dscp(prober: &mut Prober, patience: Duration) -> io::Result<Finding> {
+fn dscp(pinger: &mut Pinger, patience: Duration) -> Result<Finding> {
     const CHECK: &str = "dscp";
     let (mut changed, mut lost) = (Vec::new(), Vec::new());
     for (name, sent) in DSCP {
-        match arrival(prober, sent << 2, patience).await? {
+        match arrival(pinger, sent << 2, patience)? {
             Arrival::As(tos) if tos >> 2 == sent => {}
             Arrival::As(tos) => changed.push(format!("{name} arrives as {}", tos >> 2)),
             Arrival::Lost => lost.push(format!("packets with {name} are lost")),
@@ -150,25 +147,25 @@ async fn dscp(prober: &mut Prober, patience: Duration) -> io::Result<Finding> {
 }
 
 /// Finds the largest packet that passes, up to [`MTU`] bytes.
-async fn path_mtu(prober: &mut Prober, patience: Duration) -> io::Result<(usize, Finding)> {
+fn path_mtu(pinger: &mut Pinger, patience: Duration) -> Result<(u32, Finding)> {
     const CHECK: &str = "path-mtu";
     if cfg!(not(target_os = "linux")) {
-        return Ok((prober.smallest(), Finding::unknown(CHECK, "it is measured on Linux only")));
+        return Ok((pinger.smallest(), Finding::unknown(CHECK, "it is measured on Linux only")));
     }
-    if prober.exchange(MTU, TRIES, patience).await?.is_some() {
+    if pinger.exchange(MTU, TRIES, patience)?.is_some() {
         return Ok((MTU, Finding::ok(CHECK, format!("packets of {MTU} bytes pass"))));
     }
     // Invariant: `good` passes, `bad` does not.
-    let (mut good, mut bad) = (prober.smallest(), MTU);
+    let (mut good, mut bad) = (pinger.smallest(), MTU);
     while bad - good > 1 {
         let middle = good.midpoint(bad);
-        if prober.exchange(middle, TRIES, patience).await?.is_some() {
+        if pinger.exchange(middle, TRIES, patience)?.is_some() {
             good = middle;
         } else {
             bad = middle;
         }
     }
-    let needed = BASE_PAYLOAD + prober.headers();
+    let needed = BASE_PAYLOAD + pinger.headers();
     let found = format!("packets of {good} bytes pass, and larger ones do not");
     let finding = if good >= needed {
         Finding::ok(CHECK, found)

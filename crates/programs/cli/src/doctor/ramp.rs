@@ -3,14 +3,14 @@
 //! A queue in front of the bottleneck delays packets before it drops them. A policer, or a provider that limits UDP,
 //! drops them without delaying others.
 
-use std::io;
+use std::thread::sleep;
 use std::time::Duration;
 
+use anyhow::Result;
 use longhaul_link::text;
-use tokio::time::sleep;
+use longhaul_probe::sockets::{Echo, Pinger};
 
 use super::Finding;
-use super::prober::{Prober, Reflected};
 
 /// Rate of the first step in bit/s. The rate doubles from step to step.
 const FIRST: u64 = 1_000_000;
@@ -36,19 +36,14 @@ struct Step {
 
 /// Raises the rate of packets of `size` bytes up to `max_rate` bit/s until packets are lost. Returns the highest rate that
 /// the path carried.
-pub(super) async fn check(
-    prober: &mut Prober,
-    rtt: Duration,
-    size: usize,
-    max_rate: u64,
-) -> io::Result<(Option<u64>, Finding)> {
+pub(super) fn check(pinger: &mut Pinger, rtt: Duration, size: u32, max_rate: u64) -> Result<(Option<u64>, Finding)> {
     const CHECK: &str = "udp-rate";
     let (mut carried, mut rate) = (None, FIRST.min(max_rate));
     loop {
-        let mut step = run(prober, rtt, size, rate).await?;
+        let mut step = run(pinger, rtt, size, rate)?;
         for _ in 0..REPEATS {
             if step.lost > LOST {
-                let again = run(prober, rtt, size, rate).await?;
+                let again = run(pinger, rtt, size, rate)?;
                 step = if again.lost < step.lost { again } else { step };
             }
         }
@@ -91,46 +86,46 @@ fn judge(check: &'static str, carried: Option<u64>, step: &Step) -> Finding {
     }
 }
 
-async fn run(prober: &mut Prober, rtt: Duration, size: usize, rate: u64) -> io::Result<Step> {
-    prober.start_train();
-    let bits = size as u64 * 8;
+fn run(pinger: &mut Pinger, rtt: Duration, size: u32, rate: u64) -> Result<Step> {
+    pinger.forget();
+    let bits = u64::from(size) * 8;
     let count = u32::try_from((rate as f64 * STEP.as_secs_f64() / bits as f64).ceil() as u64).unwrap_or(u32::MAX);
-    let begun = prober.now();
+    let begun = pinger.now();
     let mut sent = 0;
     let mut answers = Vec::new();
     while sent < count {
-        let elapsed = prober.now().saturating_sub(begun);
+        let elapsed = pinger.now().saturating_sub(begun);
         let due = 1 + (elapsed.as_secs_f64() * rate as f64 / bits as f64) as u64;
         while sent < count && u64::from(sent) < due {
-            prober.send(sent, size).await?;
+            pinger.send(size)?;
             sent += 1;
         }
-        let until = prober.now() + TICK;
+        let until = pinger.now() + TICK;
         while answers.len() < count as usize * 2
-            && let Some(reflected) = prober.receive(until).await?
+            && let Some(echo) = pinger.receive(until)?
         {
-            answers.push(reflected);
+            answers.push(echo);
         }
     }
     // A queue may hold packets for up to a second.
-    let until = prober.now() + rtt * 2 + Duration::from_secs(1);
+    let until = pinger.now() + rtt * 2 + Duration::from_secs(1);
     while answers.len() < count as usize
-        && let Some(reflected) = prober.receive(until).await?
+        && let Some(echo) = pinger.receive(until)?
     {
-        answers.push(reflected);
+        answers.push(echo);
     }
     // Lets the queue drain before the next step.
-    sleep(rtt.min(STEP)).await;
+    sleep(rtt.min(STEP));
     Ok(summary(&answers, count, rate, rtt))
 }
 
-fn summary(answers: &[Reflected], count: u32, rate: u64, rtt: Duration) -> Step {
-    let mut indices: Vec<_> = answers.iter().map(|reflected| reflected.answer.probe.index).collect();
+fn summary(answers: &[Echo], count: u32, rate: u64, rtt: Duration) -> Step {
+    let mut indices: Vec<_> = answers.iter().map(|echo| echo.answer.probe.train).collect();
     indices.sort_unstable();
     indices.dedup();
     let lost = 1.0 - indices.len() as f64 / f64::from(count.max(1));
     // A busy machine delays a few answers; a full queue delays most of them.
-    let mut delays: Vec<_> = answers.iter().map(|reflected| reflected.rtt().saturating_sub(rtt)).collect();
+    let mut delays: Vec<_> = answers.iter().map(|echo| echo.rtt.saturating_sub(rtt)).collect();
     delays.sort_unstable();
     let queueing = delays.get(delays.len() * 3 / 4).copied().unwrap_or_default();
     Step { rate, lost, queueing }
@@ -138,14 +133,13 @@ fn summary(answers: &[Reflected], count: u32, rate: u64, rtt: Duration) -> Step 
 
 #[cfg(test)]
 mod tests {
-    use longhaul_wire::probe::{Answer, Probe};
-
     use super::super::Verdict;
     use super::*;
 
-    fn answer(index: u32, rtt_millis: u64) -> Reflected {
-        let answer = Answer { probe: Probe { index, ..Probe::default() }, ..Answer::default() };
-        Reflected { answer, sent: Duration::ZERO, heard: Duration::from_millis(rtt_millis) }
+    fn answer(train: u32, rtt_millis: u64) -> Echo {
+        let mut echo = Echo::default();
+        (echo.answer.probe.train, echo.rtt) = (train, Duration::from_millis(rtt_millis));
+        echo
     }
 
     #[test]

@@ -13,6 +13,7 @@ use crate::output::print;
 use crate::probe::first_that_answers;
 use crate::progress::{Detail, columns};
 use crate::report;
+use crate::sync::blocking;
 
 /// Highest rate to try in bit/s, unless --bandwidth is given.
 const MAX_RATE: u64 = 64_000_000;
@@ -38,12 +39,13 @@ pub(super) async fn run(args: &DoctorArgs, screen: &Screen) -> Result<()> {
         let target = dial::Target::parse(host, PORT)?;
         let peer = first_that_answers(target.lookup().await?).await;
         line.show(&[format!("checking the path to {peer}")]);
-        let found = path::check(peer, bandwidth.unwrap_or(MAX_RATE).clamp(1, LIMIT)).await?;
+        let max_rate = bandwidth.unwrap_or(MAX_RATE).clamp(1, LIMIT);
+        let found = blocking(move || path::check(peer, max_rate)).await?;
         sentence = found.sentence(&target.short(PORT));
         tell(found.findings);
         if let (Some(limit), Some(_)) = (args.nat, found.rtt) {
             line.show(&[format!("checking the lifetime of a NAT's binding, for {} s", limit.as_secs())]);
-            tell(vec![nat::check(peer, limit).await?]);
+            tell(vec![blocking(move || nat::check(peer, limit)).await?]);
         }
         (bandwidth, rtt) = (bandwidth.or(found.rate), rtt.or(found.rtt));
     }

@@ -65,11 +65,12 @@ pub(super) struct Socket {
     extended: Arc<Io>,
     clock: Clock,
     nonce: u64,
-    headers: u32,
+    /// Bytes of the headers of IP and UDP.
+    pub(super) headers: u32,
     events: Receiver<Event>,
     /// Dropped after `events`, on which the thread may be blocked.
     _receiver: ReceiverThread,
-    next_train: u32,
+    pub(super) next_train: u32,
     buffer: Vec<u8>,
     /// Whether a send reported that an earlier packet was refused.
     refused: bool,
@@ -113,6 +114,12 @@ impl Socket {
     /// Time since the socket was created.
     pub(super) fn now(&self) -> Time {
         self.clock.now()
+    }
+
+    /// Sets the type of service of the following packets.
+    pub(super) fn set_tos(&self, tos: u8) -> io::Result<()> {
+        let options = socket2::SockRef::from(&self.io);
+        if self.io.local_addr()?.is_ipv4() { options.set_tos_v4(tos.into()) } else { options.set_tclass_v6(tos.into()) }
     }
 
     /// Bytes of the smallest IP packet that is answered.
