@@ -7,8 +7,10 @@
 //!
 //! If the transfer of a sender with a known key is interrupted, its unfinished files are kept as [`parts`].
 
-use std::fs::File;
+use std::collections::VecDeque;
+use std::fs::{File, Permissions};
 use std::io::{self, Seek as _, SeekFrom, Write};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
@@ -24,20 +26,14 @@ use crate::receiver::Owner;
 use crate::sidecar::Boot;
 use hashing::Hashing;
 use parts::{Lease, Part, Slots};
+use tree::Created;
 
 pub(crate) mod hashing;
 pub(crate) mod parts;
 mod syncing;
-#[cfg(unix)]
-mod unix;
+mod tree;
 
-#[cfg(unix)]
-pub(crate) use unix::{Comparison, Latest, SurplusList};
-
-/// Only systems with directory handles keep the latest directory open.
-#[cfg(not(unix))]
-#[derive(Debug, Default)]
-pub(crate) struct Latest;
+pub(crate) use tree::{Comparison, Latest, SurplusList};
 
 /// Name prefix of private directories.
 const DIRECTORY: &str = "incoming-";
@@ -55,13 +51,14 @@ const MAX_COPIES: u32 = 10_000;
 /// parts of earlier processes, and removes everything else that killed processes have left behind.
 #[derive(Debug)]
 pub(crate) struct Staging {
-    #[cfg(not(unix))]
-    out: PathBuf,
+    out: File,
     private: PathBuf,
-    /// The two open directories. The private one is locked as long as this process runs.
-    #[cfg(unix)]
-    opened: unix::Opened,
-    /// Parts that are being received, and parts left by interrupted transfers.
+    /// The private directory, which is locked while this process lives.
+    locked: File,
+    /// Directories that were created and have no attributes yet.
+    created: Mutex<VecDeque<Created>>,
+    umask: u32,
+    /// Parts that are being received, and parts that interrupted transfers left.
     slots: Mutex<Slots>,
     /// Notified when a connection stops receiving a part.
     released: Notify,
@@ -86,124 +83,29 @@ impl Staging {
     fn open_since(out: &Path, boot: Boot) -> io::Result<Arc<Self>> {
         std::fs::create_dir_all(out)?;
         let prefix = format!("{OWN_PREFIX}{DIRECTORY}");
-        let mut builder = tempfile::Builder::new();
-        builder.prefix(&prefix).rand_bytes(RANDOM);
-        #[cfg(unix)]
-        {
-            use std::os::unix::fs::PermissionsExt;
-            builder.permissions(std::fs::Permissions::from_mode(0o700));
-        }
-        #[cfg(unix)]
-        let (directory, opened) = unix::open(&builder, out)?;
-        #[cfg(not(unix))]
-        let directory = builder.tempdir_in(out)?;
-        #[cfg(unix)]
-        let slots = opened.adopt(out, &prefix)?;
-        #[cfg(not(unix))]
-        let slots = Slots::new();
-        Ok(Arc::new(Self {
-            #[cfg(not(unix))]
-            out: out.to_owned(),
-            private: directory.keep(),
-            #[cfg(unix)]
-            opened,
-            slots: Mutex::new(slots),
+        let (private, locked) = tree::create_locked(out, &prefix)?;
+        let mut staging = Self {
+            // The path of the target directory may be a symbolic link.
+            out: File::open(out)?,
+            private,
+            locked,
+            created: Mutex::default(),
+            umask: tree::umask(),
+            slots: Mutex::default(),
             released: Notify::new(),
             hashing: Hashing::default(),
             boot,
-        }))
+        };
+        staging.slots = Mutex::new(staging.adopt(out, &prefix)?);
+        Ok(Arc::new(staging))
     }
 
     pub(crate) fn create(self: &Arc<Self>) -> io::Result<TempFile> {
-        let mut builder = tempfile::Builder::new();
-        builder.prefix(PART).rand_bytes(RANDOM);
-        #[cfg(unix)]
-        {
-            use std::os::unix::fs::PermissionsExt;
-            // The mode is that of any new file: the process's umask applies.
-            builder.permissions(std::fs::Permissions::from_mode(0o666));
-        }
-        let file = builder.tempfile_in(&self.private)?;
+        // The same mode as any new file: the process's umask applies.
+        let mode = Permissions::from_mode(0o666);
+        let file =
+            tempfile::Builder::new().prefix(PART).rand_bytes(RANDOM).permissions(mode).tempfile_in(&self.private)?;
         Ok(TempFile { file, staging: Arc::clone(self), part: None, reserved: false, sparse: false })
-    }
-
-    /// Returns whether the target directory has an entry of any kind at this path. Returns the system's error,
-    /// including if a component of the path is not a directory.
-    pub(crate) fn exists(&self, path: &Name) -> io::Result<bool> {
-        #[cfg(unix)]
-        return self.opened.exists(path, &mut Latest::default());
-        #[cfg(not(unix))]
-        Ok(self.out.join(path.to_local()).symlink_metadata().is_ok())
-    }
-
-    /// Returns whether the target directory has an entry of any kind at this path. Also [checks](Self::check) the path,
-    /// unless its parent is the latest directory, in which another file was placed.
-    pub(crate) fn prepare(&self, path: &Name, latest: &mut Latest) -> io::Result<bool> {
-        #[cfg(unix)]
-        {
-            let is_latest = unix::Opened::is_latest(path, latest);
-            let exists = self.opened.exists(path, latest)?;
-            if !exists && !is_latest {
-                self.opened.check(path)?;
-            }
-            Ok(exists)
-        }
-        #[cfg(not(unix))]
-        {
-            let _ = latest;
-            self.exists(path)
-        }
-    }
-
-    /// Checks whether a file can be created or replaced at this path. Returns an error if the obstacle can be detected
-    /// in advance: no permission, a read-only or a different file system, a name that is too long, or a component of
-    /// the path that is not a directory.
-    pub(crate) fn check(&self, path: &Name) -> io::Result<()> {
-        #[cfg(unix)]
-        return self.opened.check(path);
-        #[cfg(not(unix))]
-        Ok(drop(path))
-    }
-
-    /// Creates a directory inside the target directory, with its missing parents. If `attributes` are given, sets them
-    /// if the directory was created for the same sender or `overwrite` is true. Follows no symbolic link.
-    /// Returns the system's error, or an error if the directory would exceed the limits of `owner`; `Unsupported` on
-    /// systems without directory handles.
-    pub(crate) fn directory(
-        &self,
-        path: &Name,
-        attributes: Option<Attributes>,
-        overwrite: bool,
-        owner: &Owner,
-    ) -> io::Result<()> {
-        #[cfg(unix)]
-        {
-            let (directory, is_own) = self.opened.directory(path, owner)?;
-            let attributes = attributes.filter(|_| is_own || overwrite);
-            attributes.map_or(Ok(()), |attributes| attributes.set(&directory, self.opened.umask))
-        }
-        #[cfg(not(unix))]
-        Err(io::ErrorKind::Unsupported.into())
-    }
-
-    /// Creates a symbolic link inside the target directory. Succeeds if a link with the same target exists already.
-    /// Returns `AlreadyExists` if the name is taken and `overwrite` is false, otherwise the system's error, or an error
-    /// if the link would exceed the limits of `owner`; `Unsupported` on systems without directory handles.
-    pub(crate) fn link(&self, path: &Name, target: &Name, overwrite: bool, owner: &Owner) -> io::Result<()> {
-        #[cfg(unix)]
-        return self.opened.link(path, target, overwrite, owner);
-        #[cfg(not(unix))]
-        Err(io::ErrorKind::Unsupported.into())
-    }
-
-    /// Opens the file at this path in the target directory if it is a regular file.
-    /// Returns the system's error, also if the path contains a symbolic link.
-    pub(crate) fn existing(&self, path: &Name) -> io::Result<File> {
-        #[cfg(unix)]
-        let file = self.opened.existing(path)?;
-        #[cfg(not(unix))]
-        let file = File::open(self.out.join(path.to_local()))?;
-        if file.metadata()?.is_file() { Ok(file) } else { Err(io::ErrorKind::InvalidInput.into()) }
     }
 }
 
@@ -265,8 +167,7 @@ impl TempFile {
     /// reserved.
     /// Returns `StorageFull` if there is not enough space, otherwise the system's error.
     pub(crate) fn reserve(&mut self, from: u64, size: u64, data: Option<u64>) -> io::Result<()> {
-        #[cfg(unix)]
-        unix::reserve(self.file.as_file(), from, data.map_or(size, |data| data.min(size)), data.is_none())?;
+        tree::reserve(self.file.as_file(), from, data.map_or(size, |data| data.min(size)), data.is_none())?;
         self.reserved = data.is_none();
         Ok(())
     }
@@ -282,11 +183,7 @@ impl TempFile {
     }
 
     pub(crate) fn set(&self, attributes: Attributes) -> io::Result<()> {
-        #[cfg(unix)]
-        let umask = self.staging.opened.umask;
-        #[cfg(not(unix))]
-        let umask = 0;
-        attributes.set(self.file.as_file(), umask)
+        attributes.set(self.file.as_file(), self.staging.umask)
     }
 
     pub(crate) fn discard(mut self) {
@@ -332,21 +229,10 @@ impl TempFile {
         placed
     }
 
-    #[cfg(unix)]
     fn place(&mut self, name: &Name, overwrite: bool, owner: &Owner, latest: &mut Latest) -> io::Result<()> {
-        let is_moved = self.staging.opened.persist(&self.file, name, overwrite, owner, latest)?;
+        let is_moved = self.staging.persist(&self.file, name, overwrite, owner, latest)?;
         self.file.disable_cleanup(is_moved);
         Ok(())
-    }
-
-    #[cfg(not(unix))]
-    fn place(&mut self, name: &Name, overwrite: bool, _: &Owner, _: &mut Latest) -> io::Result<()> {
-        let target = self.staging.out.join(name.to_local());
-        if !overwrite {
-            // Claims the name: a check before the rename would leave a race.
-            File::options().write(true).create_new(true).open(&target)?;
-        }
-        std::fs::rename(self.file.path(), target)
     }
 
     #[cfg(test)]
@@ -365,13 +251,7 @@ pub(crate) struct Attributes {
 
 impl Attributes {
     fn set(self, file: &File, umask: u32) -> io::Result<()> {
-        #[cfg(unix)]
-        {
-            use std::os::unix::fs::PermissionsExt;
-            file.set_permissions(std::fs::Permissions::from_mode(self.mode & 0o777 & !umask))?;
-        }
-        #[cfg(not(unix))]
-        let _ = umask;
+        file.set_permissions(Permissions::from_mode(self.mode & 0o777 & !umask))?;
         let Timestamp { seconds, nanos } = self.modified;
         let since = Duration::from_secs(seconds.unsigned_abs());
         let time = if seconds < 0 {

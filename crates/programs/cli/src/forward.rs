@@ -1,7 +1,6 @@
 //! Near end of tunnels: sends accepted connections through a pool of tunnels, and connects to nearby targets for
 //! connections that the gateway accepts.
 
-#[cfg(unix)]
 mod control;
 mod listen;
 mod persist;
@@ -11,7 +10,6 @@ mod remote;
 #[cfg(target_os = "linux")]
 mod transparent;
 
-#[cfg(unix)]
 pub(crate) use control::{Control, Forwarder, Place, Terms};
 pub(crate) use listen::{DynamicForward, LocalForward, Source, parse_remote};
 pub(crate) use pool::{Connect, Pool, PoolConfig, unreachable};

@@ -5,7 +5,7 @@
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::path::Path;
+use std::os::unix::fs::FileExt as _;
 
 use blake3::hazmat::{ChainingValue, HasherExt, Mode, merge_subtrees_non_root, merge_subtrees_root};
 use blake3::{Hash, Hasher};
@@ -147,22 +147,14 @@ pub(crate) fn digest(groups: &[ChainingValue]) -> Hash {
 pub(crate) struct Beside(File, u64);
 
 impl Beside {
-    /// Opens `file` a second time. `path` is used on systems where the position would otherwise be shared.
-    pub(crate) fn open(file: &File, path: &Path) -> io::Result<Self> {
-        let _ = path;
-        #[cfg(unix)]
-        return Ok(Self(file.try_clone()?, 0));
-        #[cfg(not(unix))]
-        File::open(path).map(|file| Self(file, 0))
+    pub(crate) fn open(file: &File) -> io::Result<Self> {
+        Ok(Self(file.try_clone()?, 0))
     }
 }
 
 impl Read for Beside {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        #[cfg(unix)]
-        let read = std::os::unix::fs::FileExt::read_at(&self.0, buffer, self.1)?;
-        #[cfg(not(unix))]
-        let read = self.0.read(buffer)?;
+        let read = self.0.read_at(buffer, self.1)?;
         self.1 += read as u64;
         Ok(read)
     }

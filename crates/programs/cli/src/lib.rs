@@ -8,6 +8,9 @@
 #![expect(missing_docs, reason = "public items are for tests and fuzzing only")]
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
+#[cfg(not(unix))]
+compile_error!("the program needs a Unix system");
+
 mod address;
 mod code;
 mod doctor;

@@ -1,10 +1,11 @@
 //! Checks of file names received from a peer, and escaping of text from a peer for a terminal.
 //!
-//! A name is a sequence of bytes, as on Unix, and usually UTF-8. Names that no system should have to handle are refused
-//! everywhere. Names that some systems do not allow are checked by the receiver ([`check_here`]).
+//! A name is a sequence of bytes, as on Unix, and usually UTF-8. Names that no system should have to handle are refused.
+//! Whether the file system has others is found when the file is created.
 
 use std::ffi::OsStr;
 use std::fmt::{self, Write as _};
+use std::os::unix::ffi::OsStrExt as _;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use unicode_properties::{GeneralCategory, UnicodeGeneralCategory};
@@ -27,13 +28,8 @@ impl Name {
         &self.0
     }
 
-    /// Returns the name in the form of the local system. On systems other than Unix, parts that are not UTF-8 are
-    /// replaced.
-    pub fn to_local(&self) -> std::borrow::Cow<'_, OsStr> {
-        #[cfg(unix)]
-        return <OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(&self.0).into();
-        #[cfg(not(unix))]
-        return std::ffi::OsString::from(String::from_utf8_lossy(&self.0).into_owned()).into();
+    pub fn to_local(&self) -> &OsStr {
+        OsStr::from_bytes(&self.0)
     }
 
     /// Returns the path of `name` in this directory.
@@ -130,8 +126,6 @@ pub enum NameError {
     NotPlain(Name),
     #[error("\"{0}\" contains a control character, or one that changes the direction of text")]
     Control(Name),
-    #[error("\"{0}\" is not possible on Windows")]
-    NotPortable(Name),
     #[error("\"{0}\" is reserved for unfinished files")]
     Own(Name),
     #[error("\"{0}\" begins with a dot or a dash")]
@@ -174,30 +168,10 @@ pub(crate) fn check_path(path: &Name) -> Result<(), NameError> {
     parts(path).try_for_each(check)
 }
 
-/// Checks that the local system allows a file of this path. On Unix the file system decides, when the file is created.
-/// Returns [`NameError::NotPortable`] on systems other than Unix.
-pub(crate) fn check_here(path: &Name) -> Result<(), NameError> {
-    if cfg!(unix) { Ok(()) } else { check_portable(path) }
-}
-
-/// Checks that `path` means the same on Windows, without separators, devices, or characters that Windows drops.
-fn check_portable(path: &Name) -> Result<(), NameError> {
-    let portable = |name: &[u8]| {
-        std::str::from_utf8(name).is_ok_and(|name| {
-            !name.contains(['\\', ':', '<', '>', '"', '|', '?', '*'])
-                && !name.ends_with(|c: char| c == '.' || c.is_whitespace())
-                && !is_device(name)
-        })
-    };
-    match parts(path).find(|name| !portable(name)) {
-        Some(name) => Err(NameError::NotPortable(Name(name.to_owned()))),
-        None => Ok(()),
-    }
-}
-
-/// Checks that a symbolic link at `path` with the text `target` stays inside the tree to which `path` is relative. `..`
-/// is allowed only at the beginning of the target, where the directories are real ones, and at most as often as there
-/// are directories above. Returns [`NameError::Outside`] if the link may lead outside, or the error in a name.
+/// Checks that a symbolic link at `path` with the text `target` leads to a place inside the tree that `path` is
+/// relative to. `..` is allowed only at the beginning of the target, where the directories are real ones, and at most
+/// as often as there are directories above.
+/// Returns [`NameError::Outside`] if the link may lead outside, or the problem with a name.
 pub(crate) fn check_link(path: &Name, target: &Name) -> Result<(), NameError> {
     if target.0.len() > MAX_PATH {
         return Err(NameError::PathTooLong(target.0.len()));
@@ -255,19 +229,6 @@ fn is_ignorable(c: char) -> bool {
         | '\u{2065}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{ffa0}' | '\u{fff0}'..='\u{fff8}'
         | '\u{e0000}'..='\u{e0fff}')
         || c.general_category() == GeneralCategory::Format
-}
-
-/// Returns whether Windows opens a device by this name ("Naming Files, Paths, and Namespaces"). Only the part before
-/// the first dot counts, without trailing spaces.
-fn is_device(name: &str) -> bool {
-    let stem = name.split('.').next().unwrap_or_default().trim_end().to_ascii_uppercase();
-    let port = |stem: &str| {
-        let digit = stem.strip_prefix("COM").or_else(|| stem.strip_prefix("LPT"));
-        digit.is_some_and(|digit| {
-            matches!(digit, "0" | "1" | "2" | "3" | "4" | "5" | "6" | "7" | "8" | "9" | "\u{b9}" | "\u{b2}" | "\u{b3}")
-        })
-    };
-    matches!(stem.as_str(), "CON" | "PRN" | "AUX" | "NUL" | "CONIN$" | "CONOUT$") || port(&stem)
 }
 
 /// Returns `text` for display on a terminal: invisible characters and those that could control the terminal are shown
@@ -397,36 +358,6 @@ mod tests {
             ("d/e/l", ".\u{200d}./../x"),
         ] {
             assert!(check_link(&path.into(), &target.into()).is_err(), "{path} {target}");
-        }
-    }
-
-    #[test]
-    fn what_windows_cannot_have_is_known() {
-        for name in [
-            "NUL",
-            "nul.txt",
-            "Con",
-            "aux.tar.gz",
-            "com1",
-            "LPT9.x",
-            "COM\u{b9}",
-            "prn .txt",
-            "conin$",
-            "a.",
-            "...",
-            "a ",
-            "a\u{3000}",
-            "x. ",
-            "a\\b",
-            "c:x",
-            "a?",
-            "d/aux.c",
-        ] {
-            assert!(check_portable(&name.into()).is_err(), "{name}");
-        }
-        assert!(check_portable(&Name(b"d/\xff".to_vec())).is_err());
-        for name in ["a", "d/e.f", "console", "com10", "-x"] {
-            assert_eq!(check_portable(&name.into()), Ok(()), "{name}");
         }
     }
 

@@ -38,7 +38,6 @@ mod receive;
 mod send;
 mod signals;
 mod ssh;
-#[cfg(unix)]
 mod stdio;
 mod tally;
 mod units;
@@ -105,7 +104,6 @@ pub fn main() -> ExitCode {
             "forward",
             transfer(&mut runtime, &args.transport, &screen, signals::interrupted(), || forward::run(&args, &screen)),
         ),
-        #[cfg(unix)]
         Command::Stdio(args) => {
             ("stdio", transfer(&mut runtime, &args.transport, &screen, signals::ended(), || stdio::run(&args, &screen)))
         }

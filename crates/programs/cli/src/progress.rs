@@ -331,7 +331,6 @@ impl Progress {
 }
 
 /// Returns the width of a terminal, or 80 for other files.
-#[cfg(unix)]
 pub(crate) fn columns(terminal: impl std::os::fd::AsFd) -> usize {
     match rustix::termios::tcgetwinsize(terminal) {
         Ok(size) if size.ws_col > 0 => size.ws_col.into(),
@@ -339,12 +338,7 @@ pub(crate) fn columns(terminal: impl std::os::fd::AsFd) -> usize {
     }
 }
 
-#[cfg(not(unix))]
-pub(crate) fn columns(_terminal: impl Write) -> usize {
-    COLUMNS
-}
-
-/// Returns the time of day: local time on Linux, otherwise UTC, marked by `Z`.
+/// Returns the time of day: local time on Linux, otherwise UTC, which a `Z` marks.
 #[expect(clippy::disallowed_methods, reason = "people read real time")]
 fn time_of_day() -> String {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default().as_secs();
@@ -359,7 +353,7 @@ fn time_of_day() -> String {
 fn is_unicode() -> bool {
     let set = |name| env::var(name).ok().filter(|value| !value.is_empty());
     let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(set).unwrap_or_default().to_ascii_uppercase();
-    cfg!(windows) || locale.contains("UTF-8") || locale.contains("UTF8")
+    locale.contains("UTF-8") || locale.contains("UTF8")
 }
 
 fn bar(share: f64, width: usize, unicode: bool) -> String {

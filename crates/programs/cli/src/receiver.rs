@@ -26,7 +26,6 @@ mod copies;
 mod disk;
 mod error;
 mod existing;
-#[cfg(unix)]
 mod mirror;
 
 use batch::{Batch, Next};
@@ -160,9 +159,6 @@ impl Receiver {
             let files = match next?? {
                 Next::End => break,
                 Next::Batch(batch) => self.batch(peer, batch, done).await?,
-                #[cfg(not(unix))]
-                Next::Mirror(_) => return Err(ReceiveError::Mirror("directories cannot be received here")),
-                #[cfg(unix)]
                 Next::Mirror(request) => {
                     self.mirror(peer, request, pace).await?;
                     0
@@ -306,7 +302,7 @@ impl Receiver {
         };
         // Checks the name before the contents are sent. A file that appears in the meantime is detected at the end.
         if let Some(staging) = staging {
-            match (staging.exists(name).map_err(Fault::Disk)?, self.existing(header)) {
+            match (staging.exists(name, &mut Latest::default()).map_err(Fault::Disk)?, self.existing(header)) {
                 (true, Existing::Skip) => return Ok(Received::Skipped),
                 (true, Existing::Refuse) if !may_be_here(staging, header).await => return Err(Fault::Exists),
                 (true, Existing::Refuse) if header.asks => {
@@ -418,9 +414,7 @@ impl Receiver {
     }
 
     fn check_name(&self, name: &Name) -> Result<(), Fault> {
-        let hidden = if self.hidden { Ok(()) } else { names::check_not_hidden(name) };
-        hidden.map_err(Fault::Hidden)?;
-        names::check_here(name).map_err(Fault::NotHere)
+        if self.hidden { Ok(()) } else { names::check_not_hidden(name).map_err(Fault::Hidden) }
     }
 
     /// Starts to write a file. Continues the part that an earlier connection of the same sender left.

@@ -46,7 +46,6 @@ pub(crate) mod jobs;
 pub(crate) mod rate;
 mod relay;
 mod shared;
-#[cfg(unix)]
 mod stdio;
 mod target;
 
@@ -55,7 +54,6 @@ pub(crate) use connect::connect;
 pub use frame::{Frame, Group, Listen, Reason};
 pub(crate) use relay::{Client, Ended, Flow, Local, Owner, Traffic, prepare, relay};
 pub(crate) use shared::Watch;
-#[cfg(unix)]
 pub(crate) use stdio::{Standard, Stdio};
 pub use target::{ParseTargetError, Target};
 

@@ -218,26 +218,6 @@ impl Staging {
             let _ = std::fs::remove_file(self.private.join(name));
         }
     }
-
-    #[cfg(unix)]
-    fn create_private(&self, name: &OsStr) -> io::Result<File> {
-        self.opened.create_private(name)
-    }
-
-    #[cfg(not(unix))]
-    fn create_private(&self, name: &OsStr) -> io::Result<File> {
-        File::options().read(true).write(true).create_new(true).open(self.private.join(name))
-    }
-
-    #[cfg(unix)]
-    fn open_private(&self, name: &OsStr) -> io::Result<File> {
-        self.opened.open_private(name)
-    }
-
-    #[cfg(not(unix))]
-    fn open_private(&self, name: &OsStr) -> io::Result<File> {
-        File::options().read(true).write(true).open(self.private.join(name))
-    }
 }
 
 impl TempFile {
@@ -251,7 +231,7 @@ impl TempFile {
 
     /// Opens the file a second time, to read it from its beginning.
     pub(crate) fn beside(&self) -> io::Result<Beside> {
-        Beside::open(self.file.as_file(), self.file.path())
+        Beside::open(self.file.as_file())
     }
 }
 

@@ -78,7 +78,6 @@ fn a_taken_name_gets_a_number() {
 }
 
 /// The names are unpredictable, and only the owner may write to the directory.
-#[cfg(unix)]
 #[test]
 fn files_under_way_are_private_and_their_names_random() {
     use std::os::unix::fs::PermissionsExt;
@@ -95,7 +94,6 @@ fn files_under_way_are_private_and_their_names_random() {
 
 /// Anybody with write access to the target directory may rename its entries and put another file in place of one of
 /// them.
-#[cfg(unix)]
 #[test]
 fn only_the_file_that_was_written_is_confirmed() {
     for overwrite in [false, true] {
@@ -121,7 +119,6 @@ fn only_the_file_that_was_written_is_confirmed() {
     }
 }
 
-#[cfg(unix)]
 #[test]
 fn what_a_killed_process_left_is_removed_and_nothing_else() {
     let out = TempDir::new().unwrap();
@@ -142,7 +139,6 @@ fn what_a_killed_process_left_is_removed_and_nothing_else() {
     assert_eq!(names(&out.path().join(".longhaul-incoming-mine")), ["letter"]);
 }
 
-#[cfg(unix)]
 #[test]
 fn paths_at_which_no_file_can_be_created_are_known_before() {
     let out = TempDir::new().unwrap();
@@ -151,7 +147,7 @@ fn paths_at_which_no_file_can_be_created_are_known_before() {
     fs::write(out.path().join("file"), "x").unwrap();
     std::os::unix::fs::symlink("sub", out.path().join("link")).unwrap();
     for (path, exists) in [("file", true), ("link", true), ("sub", true), ("sub/new", false), ("a/b/c", false)] {
-        assert_eq!(staging.exists(&path.into()).unwrap(), exists, "{path}");
+        assert_eq!(staging.exists(&path.into(), &mut Latest::default()).unwrap(), exists, "{path}");
         staging.check(&path.into()).unwrap();
     }
     let long = "x".repeat(256);
@@ -167,7 +163,6 @@ fn paths_at_which_no_file_can_be_created_are_known_before() {
 }
 
 /// A directory gets attributes only if it was created for the same sender, and only once.
-#[cfg(unix)]
 #[test]
 fn directories_that_were_there_keep_their_attributes() {
     use std::os::unix::fs::PermissionsExt;
@@ -183,13 +178,13 @@ fn directories_that_were_there_keep_their_attributes() {
     set("theirs", 0o777, false);
     assert_eq!(mode("theirs"), 0o700);
     set("ours/below", 0o777, false);
-    assert_eq!(mode("ours/below"), 0o777 & !staging.opened.umask);
+    assert_eq!(mode("ours/below"), 0o777 & !staging.umask);
     set("ours", 0o750, false);
-    assert_eq!(mode("ours"), 0o750 & !staging.opened.umask);
+    assert_eq!(mode("ours"), 0o750 & !staging.umask);
     set("ours", 0o700, false);
-    assert_eq!(mode("ours"), 0o750 & !staging.opened.umask);
+    assert_eq!(mode("ours"), 0o750 & !staging.umask);
     set("theirs", 0o705, true);
-    assert_eq!(mode("theirs"), 0o705 & !staging.opened.umask);
+    assert_eq!(mode("theirs"), 0o705 & !staging.umask);
 }
 
 #[cfg(target_os = "linux")]
@@ -241,7 +236,6 @@ fn reserved_space_is_not_part_of_the_file() {
 }
 
 /// If a symbolic link would exceed the limits of its owner, the entry that it would replace stays.
-#[cfg(unix)]
 #[test]
 fn a_link_beyond_the_limits_replaces_nothing() {
     let out = TempDir::new().unwrap();
@@ -254,7 +248,6 @@ fn a_link_beyond_the_limits_replaces_nothing() {
 }
 
 /// A batch of files goes on in a directory that is moved meanwhile, and the next batch does not.
-#[cfg(unix)]
 #[test]
 fn the_latest_directory_serves_only_files_in_it() {
     let out = TempDir::new().unwrap();
@@ -277,7 +270,6 @@ fn the_latest_directory_serves_only_files_in_it() {
 }
 
 /// On file systems that cannot rename without replacing.
-#[cfg(unix)]
 #[test]
 fn a_link_does_not_replace_either() {
     let out = TempDir::new().unwrap();
@@ -285,7 +277,7 @@ fn a_link_does_not_replace_either() {
     let file = staging.create().unwrap();
     let part = file.path().file_name().unwrap().to_owned();
     let target = File::open(out.path()).unwrap();
-    assert!(!staging.opened.link_part(&part, &target, b"x").unwrap());
-    let error = staging.opened.link_part(&part, &target, b"x").unwrap_err();
+    assert!(!staging.link_part(&part, &target, b"x").unwrap());
+    let error = staging.link_part(&part, &target, b"x").unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
 }

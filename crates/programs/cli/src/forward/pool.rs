@@ -124,12 +124,9 @@ impl Pool {
 
     /// Reports why a connection has not ended in order, to the process that handed it over if there is one.
     async fn tell(&self, target: &Target, owner: Option<Owner>, ended: Result<Ended, String>) {
-        #[cfg(unix)]
         if let Some(owner) = owner {
             return super::control::tell(&owner, &ended).await;
         }
-        #[cfg(not(unix))]
-        let _: Option<Owner> = owner;
         match ended {
             Ok(Ended::Orderly) => {}
             Ok(Ended::Here(reason)) => tracing::debug!(target: "longhaul::forward", "{target}: {reason}"),

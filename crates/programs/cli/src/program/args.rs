@@ -21,7 +21,6 @@ use crate::transport::TransportArgs;
 
 mod tunnels;
 
-#[cfg(unix)]
 pub(super) use tunnels::StdioArgs;
 pub(super) use tunnels::{AccessArgs, ForwardArgs, GatewayArgs};
 
@@ -81,7 +80,6 @@ pub(super) enum Command {
     /// Forward TCP connections of this machine through `longhaul gateway`
     Forward(Box<ForwardArgs>),
     /// Connect standard input and output to a target through `longhaul gateway`, for ssh, rsync and git
-    #[cfg(unix)]
     Stdio(Box<StdioArgs>),
     /// Open TCP connections for `longhaul forward`
     Gateway(Box<GatewayArgs>),

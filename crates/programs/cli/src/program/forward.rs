@@ -15,7 +15,6 @@ use super::args::{ForwardArgs, GATEWAY_PORT};
 use super::dial::{Dialer, Target, is_outage};
 use super::{Screen, WrongUse, near};
 use crate::forward::{Connect, Pool, PoolConfig, Remote, Source, may_listen_later, unreachable};
-#[cfg(unix)]
 use crate::forward::{Control, Terms};
 use crate::monitor::{Monitor, Role};
 use crate::progress::Detail;
@@ -106,7 +105,6 @@ pub(super) async fn run(args: &ForwardArgs, screen: &Screen) -> Result<()> {
         remote.spawn(ports.run(listeners, ending));
     }
     let mut tasks = JoinSet::new();
-    #[cfg(unix)]
     if let Some(place) = near::place(&dialer) {
         let options = near::options(&args.access, &transport).unwrap_or_else(|| "-".to_owned());
         match Control::listen(place).await {

@@ -87,8 +87,7 @@ impl Home {
     }
 }
 
-/// Returns the directory for control sockets: `$XDG_RUNTIME_DIR/longhaul`, or `run` next to the key.
-#[cfg(unix)]
+/// Returns the directory for control sockets: `$XDG_RUNTIME_DIR/longhaul`, or `run` beside the key.
 pub(super) fn runtime_directory() -> Option<PathBuf> {
     let given = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_absolute());
     given.map(|path| path.join(DIRECTORY)).or_else(|| Home::find().ok().map(|home| home.0.join("run")))
@@ -115,7 +114,6 @@ mod tests {
     use super::*;
 
     #[test]
-    #[cfg(unix)]
     fn the_directory_is_that_of_the_specification() {
         for (variables, wanted) in [
             (&[("XDG_DATA_HOME", "/data"), ("HOME", "/home/a")][..], Some("/data")),

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use longhaul_tls::Fingerprint;
@@ -177,13 +178,8 @@ fn append(path: &Path, line: impl FnOnce() -> Result<Option<String>, ListError>)
         return Err(ListError::Nowhere);
     }
     let failed = |error| ListError::File { path: path.to_owned(), error };
-    let mut options = File::options();
-    options.read(true).append(true).create(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let mut file = options.open(path).map_err(failed)?;
+    let mut file = File::options().read(true).append(true).create(true).mode(0o600).open(path).map_err(failed)?;
     // On a file system without locks, other programs may interfere. Closing the file releases the lock.
-    #[cfg(unix)]
     let _ = rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive);
     let Some(line) = line()? else { return Ok(()) };
     let mut append = || {
@@ -198,17 +194,13 @@ fn append(path: &Path, line: impl FnOnce() -> Result<Option<String>, ListError>)
 /// Refuses a file that decides about trust if it belongs to neither the current user nor root, or if other users can
 /// write to it.
 pub(super) fn check_owner(file: &File) -> io::Result<()> {
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::MetadataExt as _;
-        let metadata = file.metadata()?;
-        let (mode, owner) = (metadata.mode() & 0o7777, metadata.uid());
-        if mode & 0o022 != 0 {
-            return Err(io::Error::other(format!("others may write it (mode {mode:04o}); `chmod go-w` it")));
-        }
-        if owner != 0 && owner != rustix::process::geteuid().as_raw() {
-            return Err(io::Error::other(format!("it belongs to another user (uid {owner})")));
-        }
+    let metadata = file.metadata()?;
+    let (mode, owner) = (metadata.mode() & 0o7777, metadata.uid());
+    if mode & 0o022 != 0 {
+        return Err(io::Error::other(format!("others may write it (mode {mode:04o}); `chmod go-w` it")));
+    }
+    if owner != 0 && owner != rustix::process::geteuid().as_raw() {
+        return Err(io::Error::other(format!("it belongs to another user (uid {owner})")));
     }
     Ok(())
 }
@@ -284,7 +276,6 @@ mod tests {
         assert_eq!(AllowedPeers::open(&path).unwrap().count(Permission::Send), 1);
     }
 
-    #[cfg(unix)]
     #[test]
     fn lists_that_others_may_write_are_refused() {
         use std::os::unix::fs::PermissionsExt as _;

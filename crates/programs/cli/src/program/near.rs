@@ -10,7 +10,6 @@ use super::Screen;
 use super::args::AccessArgs;
 use super::dial::{self, Dialer, Target};
 use super::home::{self, Home};
-#[cfg(unix)]
 use crate::forward::Place;
 use crate::transport::TransportArgs;
 use crate::tunnel::{Tunnel, TunnelError};
@@ -57,15 +56,12 @@ pub(super) async fn open(
     }
 }
 
-/// Returns the location of the control socket of forwarders with the same key and gateway, if there is a directory for
-/// it.
-#[cfg(unix)]
+/// Returns the place of the control socket of forwarders with the same key and gateway, if there is a directory for it.
 pub(super) fn place(dialer: &Dialer<'_>) -> Option<Place> {
     Some(Place::new(&home::runtime_directory()?, &dialer.name, dialer.identity.fingerprint()))
 }
 
 /// Returns a digest of the options of connections, or `None` if they have their defaults.
-#[cfg(unix)]
 pub(super) fn options(access: &AccessArgs, transport: &TransportArgs) -> Option<String> {
     let (kind, ca) = (transport.kind(), &access.ca);
     let given = kind.is_some() || ca.is_some();

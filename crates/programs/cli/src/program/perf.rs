@@ -25,8 +25,7 @@ pub(super) fn run(options: &Options, screen: &Screen) -> Result<()> {
         if std::env::var_os(IN_BACKGROUND).is_none() {
             return start_in_background(options);
         }
-        // In its own session, the server outlives the terminal.
-        #[cfg(unix)]
+        // In a session of its own, the server outlives the terminal.
         let _ = rustix::process::setsid();
     }
     let reported = Cell::new(false);

@@ -1,8 +1,10 @@
 //! Signals for programs that run until they are terminated.
 
+use std::io::{self, IsTerminal as _};
 use std::time::Duration;
 
 use anyhow::Result;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::timeout;
 
 use super::Screen;
@@ -11,45 +13,27 @@ use crate::transport::Interrupted;
 /// Maximum time for connections to end after SIGTERM.
 const DRAIN: Duration = Duration::from_secs(60);
 
-/// Returns a future that waits for SIGTERM, which no longer ends the program. On systems without this signal, the
-/// future never completes.
+/// Returns a future that waits for SIGTERM, which no longer ends the program.
 pub(super) fn terminated() -> impl Future<Output = ()> {
-    #[cfg(unix)]
-    let signals = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate());
+    let signals = signal(SignalKind::terminate());
     async move {
-        #[cfg(unix)]
-        if let Ok(mut signals) = signals {
-            signals.recv().await;
-            return;
+        match signals {
+            Ok(mut signals) => _ = signals.recv().await,
+            Err(_) => std::future::pending().await,
         }
-        std::future::pending().await
     }
 }
 
-/// Signals to reload configuration (SIGHUP). They are not used at a terminal, which also sends SIGHUP when it closes,
-/// and on systems without the signal.
-pub(super) struct Hangups {
-    #[cfg(unix)]
-    signals: Option<tokio::signal::unix::Signal>,
-}
+/// Signals to reload configuration (SIGHUP). There are none at a terminal, whose end also sends SIGHUP.
+pub(super) struct Hangups(Option<Signal>);
 
 impl Hangups {
     pub(super) fn new() -> Self {
-        #[cfg(unix)]
-        {
-            use std::io::IsTerminal as _;
-
-            use tokio::signal::unix::{SignalKind, signal};
-            let interactive = std::io::stderr().is_terminal();
-            Self { signals: if interactive { None } else { signal(SignalKind::hangup()).ok() } }
-        }
-        #[cfg(not(unix))]
-        Self {}
+        Self(if io::stderr().is_terminal() { None } else { signal(SignalKind::hangup()).ok() })
     }
 
     pub(super) async fn next(&mut self) {
-        #[cfg(unix)]
-        if let Some(signals) = &mut self.signals
+        if let Some(signals) = &mut self.0
             && signals.recv().await.is_some()
         {
             return;
@@ -58,10 +42,8 @@ impl Hangups {
     }
 }
 
-/// Waits for SIGHUP, which no longer ends the program, and then for `patience`.
-#[cfg(unix)]
+/// Waits for SIGHUP, which no longer ends the program, and then for the time `patience`.
 pub(super) async fn hung_up(patience: Duration) {
-    use tokio::signal::unix::{SignalKind, signal};
     match signal(SignalKind::hangup()) {
         Ok(mut signals) => signals.recv().await,
         Err(_) => std::future::pending().await,

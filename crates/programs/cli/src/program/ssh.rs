@@ -301,12 +301,9 @@ impl Session {
 impl Drop for Session {
     fn drop(&mut self) {
         // Unlike SIGKILL, SIGTERM lets ssh restore a terminal at which it asks for a password.
-        #[cfg(unix)]
         if let Some(process) = self.ssh.id().and_then(|id| rustix::process::Pid::from_raw(id.cast_signed())) {
             let _ = rustix::process::kill_process(process, rustix::process::Signal::TERM);
         }
-        #[cfg(not(unix))]
-        let _ = self.ssh.start_kill();
     }
 }
 

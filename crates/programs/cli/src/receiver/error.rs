@@ -43,8 +43,6 @@ pub(crate) fn may_be_repeated(reason: &str) -> bool {
 pub(crate) enum Fault {
     /// The name begins with a dot or a dash.
     Hidden(NameError),
-    /// The local system cannot represent the name.
-    NotHere(NameError),
     TooLarge(Exceeded),
     Exists,
     Disk(io::Error),
@@ -89,7 +87,6 @@ impl Fault {
             Self::Hidden(error) => {
                 format!("{name} is not wanted: {error} (receive with --allow-hidden to accept such names)")
             }
-            Self::NotHere(error) => format!("cannot write {name}: {error}"),
             Self::TooLarge(limit) => format!("{name} would exceed {limit}"),
             Self::Exists => format!("{name} exists already (receive with --overwrite to replace it)"),
             Self::Disk(error) => format!("cannot write {name}: {}", sentence(error)),
@@ -115,7 +112,7 @@ impl Fault {
     /// Returns the message for the sender, or `None` if the sender cannot be reached.
     fn reason(&self) -> Option<String> {
         let told = match self {
-            Self::Hidden(error) | Self::NotHere(error) => return Some(error.to_string()),
+            Self::Hidden(error) => return Some(error.to_string()),
             Self::Disk(_) | Self::Entry(_) | Self::Attributes(_) => {
                 return Some(self.text("it", ""));
             }

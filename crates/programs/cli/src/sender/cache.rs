@@ -3,6 +3,7 @@
 
 use std::fs::{self, File};
 use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -28,22 +29,13 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// Returns `None` if the file is small, or the system does not report when its attributes were changed.
+    /// Returns `None` if the file is small.
     pub(super) fn of(directory: &Path, file: &File) -> Option<Self> {
         let metadata = file.metadata().ok().filter(|metadata| metadata.len() >= LEAST)?;
-        #[cfg(unix)]
-        {
-            use std::os::unix::fs::MetadataExt as _;
-            let [device, inode, len] = [metadata.dev(), metadata.ino(), metadata.len()];
-            let times = [metadata.mtime(), metadata.mtime_nsec(), metadata.ctime(), metadata.ctime_nsec()];
-            let path = directory.join(format!("{device:x}-{inode:x}.{ENDING}"));
-            Some(Self { path, version: format!("{device} {inode} {len} {times:?}") })
-        }
-        #[cfg(not(unix))]
-        {
-            let _ = (directory, metadata);
-            None
-        }
+        let [device, inode, len] = [metadata.dev(), metadata.ino(), metadata.len()];
+        let times = [metadata.mtime(), metadata.mtime_nsec(), metadata.ctime(), metadata.ctime_nsec()];
+        let path = directory.join(format!("{device:x}-{inode:x}.{ENDING}"));
+        Some(Self { path, version: format!("{device} {inode} {len} {times:?}") })
     }
 
     /// Returns the kept chaining values of this version, and their log, for further values.
@@ -54,29 +46,18 @@ impl Place {
 
     pub(super) fn create(&self) -> io::Result<Log> {
         if let Some(directory) = self.path.parent() {
-            create_private(directory)?;
+            fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
             make_room(directory, MAX_BYTES, MAX_FILES)?;
         }
-        let mut options = File::options();
-        options.read(true).write(true).create_new(true);
-        #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        // A file that another process is writing keeps its contents.
+        // A file that another process writes keeps its contents.
         let _ = fs::remove_file(&self.path);
-        Log::create(options.open(&self.path)?, self.version.as_bytes(), &(), Boot::default())
+        let file = File::options().read(true).write(true).create_new(true).mode(0o600).open(&self.path)?;
+        Log::create(file, self.version.as_bytes(), &(), Boot::default())
     }
 }
 
-fn create_private(directory: &Path) -> io::Result<()> {
-    let mut builder = fs::DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(directory)
-}
-
-/// Removes the files that have not been written to for the longest time, until there are fewer than `files` files with
-/// less than `bytes` bytes.
+/// Removes the files that have not been written to for the longest time, until there are fewer than `files`, of less than
+/// `bytes`.
 fn make_room(directory: &Path, bytes: u64, files: usize) -> io::Result<()> {
     let mut found: Vec<(SystemTime, u64, PathBuf)> = Vec::new();
     for entry in fs::read_dir(directory)?.flatten() {

@@ -305,7 +305,7 @@ impl Producer {
                 self.batch.bytes.push(protocol::START);
                 self.batch.bytes.extend(from.to_be_bytes());
                 if let (1.., Some(file)) = (from, contents.file()) {
-                    let rest = Rest::after(from, file, source.path(), digest, log)?;
+                    let rest = Rest::after(from, file, digest, log)?;
                     let bytes = rest.hasher.len();
                     contents.seek(bytes)?;
                     self.screen.say(&format!("{name} is continued after {bytes} of {size} bytes"));

@@ -3,7 +3,6 @@
 use std::convert::Infallible;
 use std::fs::File;
 use std::io;
-use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
@@ -32,14 +31,14 @@ impl Rest {
         Self { log: place.and_then(|place| place.create().ok()), ..Self::default() }
     }
 
-    /// The data after the first `groups` groups of `file` is sent. `wanted` is the digest of the receiver's groups, and
-    /// `log` the log of an earlier connection.
-    pub(super) fn after(groups: u64, file: &File, path: &Path, wanted: Hash, log: Option<Log>) -> io::Result<Self> {
+    /// What follows the first `groups` groups of `file` is sent. `wanted` is the digest of the receiver's groups, `log` that
+    /// of an earlier connection.
+    pub(super) fn after(groups: u64, file: &File, wanted: Hash, log: Option<Log>) -> io::Result<Self> {
         let log = log.filter(|log| log.groups() >= groups);
         Ok(Self {
             hasher: GroupHasher::without(groups),
             log: log.and_then(|mut log| log.cut(groups).ok().map(|()| log)),
-            check: Some(Check::start(file, path, groups, wanted)?),
+            check: Some(Check::start(file, groups, wanted)?),
         })
     }
 
@@ -76,8 +75,8 @@ pub(super) struct Check {
 }
 
 impl Check {
-    pub(super) fn start(file: &File, path: &Path, groups: u64, wanted: Hash) -> io::Result<Self> {
-        let (file, stop, (sender, receiver)) = (Beside::open(file, path)?, Stop::default(), channel());
+    pub(super) fn start(file: &File, groups: u64, wanted: Hash) -> io::Result<Self> {
+        let (file, stop, (sender, receiver)) = (Beside::open(file)?, Stop::default(), channel());
         let guard = Box::new(stop.on_drop());
         let read = move || sender.send(chaining_values(stop.reader(file), groups, |_, _| true));
         thread::Builder::new().name("check".to_owned()).spawn(read)?;

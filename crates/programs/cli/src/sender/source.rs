@@ -2,6 +2,7 @@
 
 use std::fs::{File, Metadata};
 use std::io::{self, IsTerminal as _, Read, Seek as _, SeekFrom};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,6 +14,9 @@ use crate::mirror::{Answer, Known, State};
 use crate::names::{self, Name, NameError};
 use crate::progress::Total;
 use crate::protocol::{self, FileHeader, Kind, Target, Timestamp};
+
+/// Block size of a file system. A smaller difference of sizes is not a hole.
+const BLOCK: u64 = 4096;
 
 /// A file, directory or symbolic link to be sent.
 #[derive(Debug)]
@@ -208,7 +212,7 @@ impl Source {
             name: self.name.clone(),
             size,
             modified: modified.map_or(Timestamp::default(), |time| Timestamp::from(time).clamped()),
-            mode: metadata.map_or(0o644, mode),
+            mode: metadata.map_or(0o644, |metadata| metadata.mode() & 0o7777),
             keeps: false,
             asks: false,
             data: metadata.filter(|_| size.is_some()).and_then(data),
@@ -245,7 +249,7 @@ impl Walk {
     }
 
     fn entry(&mut self, directory: &Directory, entry: &Name, path: &Path, name: Name) -> Result<(), String> {
-        names::check_path(&name).and_then(|()| names::check_here(&name)).map_err(|error| error.to_string())?;
+        names::check_path(&name).map_err(|error| error.to_string())?;
         let (size, modified, input) = match directory.find(entry).map_err(|error| error.to_string())? {
             Found::Directory(modified) => {
                 let below = directory.below(entry).and_then(|below| Ok((below.names()?, below)));
@@ -272,24 +276,13 @@ impl Walk {
 /// Returns the name under which a path of the command line is sent.
 fn name(path: &Path) -> Result<Name, NameError> {
     let name = path.file_name().unwrap_or_default().into();
-    names::check_path(&name).and_then(|()| names::check_here(&name)).map(|()| name)
+    names::check_path(&name).map(|()| name)
 }
 
 /// Returns the number of stored bytes if the file has holes.
 fn data(metadata: &Metadata) -> Option<u64> {
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::MetadataExt as _;
-        /// Block size of a file system in bytes. A smaller difference is not a hole.
-        const BLOCK: u64 = 4096;
-        let data = metadata.blocks().saturating_mul(512);
-        (data.saturating_add(BLOCK) <= metadata.len()).then_some(data)
-    }
-    #[cfg(not(unix))]
-    {
-        let _ = metadata;
-        None
-    }
+    let data = metadata.blocks().saturating_mul(512);
+    (data.saturating_add(BLOCK) <= metadata.len()).then_some(data)
 }
 
 /// Files to be sent, and the number of settled files.
@@ -390,15 +383,4 @@ impl Plan {
     pub(super) fn settle(&mut self) {
         self.settled += 1;
     }
-}
-
-#[cfg(unix)]
-fn mode(metadata: &Metadata) -> u32 {
-    use std::os::unix::fs::MetadataExt as _;
-    metadata.mode() & 0o7777
-}
-
-#[cfg(not(unix))]
-fn mode(metadata: &Metadata) -> u32 {
-    if metadata.permissions().readonly() { 0o444 } else { 0o644 }
 }

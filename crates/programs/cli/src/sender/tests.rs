@@ -138,7 +138,6 @@ async fn a_receiver_that_always_talks_keeps_nothing_from_being_sent() {
 }
 
 /// Anybody with write access to a directory can replace one in it by a link while its files are sent.
-#[cfg(unix)]
 #[test]
 fn links_that_appear_in_a_directory_lead_nowhere() {
     use std::os::unix::fs::symlink;
@@ -172,7 +171,6 @@ fn links_that_appear_in_a_directory_lead_nowhere() {
 /// A file of 20 MiB of which a receiver has 18 groups, as the sender has kept them, and a sender that lies to itself: its file has
 /// changed since. The receiver answers each header with the same offer, and each end with the next of `answers`. Returns what the
 /// sender has said to each header, and the result.
-#[cfg(unix)]
 async fn continued(changed: bool, cached: bool, answers: &[&str]) -> (Vec<(u64, bool)>, Vec<String>) {
     let directory = TempDir::new().unwrap();
     let (path, cache) = (directory.path().join("file"), directory.path().join("cache"));
@@ -247,7 +245,6 @@ async fn continued(changed: bool, cached: bool, answers: &[&str]) -> (Vec<(u64, 
 }
 
 /// The proof at the end is that of the file as it is, and a file is sent again once.
-#[cfg(unix)]
 #[tokio::test]
 async fn a_cache_that_lies_is_found_out_and_a_file_is_sent_again_once() {
     let damaged = "its part was damaged on the receiver's disk";

@@ -3,13 +3,14 @@
 use std::future::poll_fn;
 use std::io;
 use std::pin::pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, Interest, ReadBuf};
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, UnixStream};
 
 use super::frame::{Frame, FrameReader, HEAD, Reason, data_head};
 use super::rate::Limits;
@@ -42,10 +43,7 @@ pub(crate) trait Local: Send + Sync {
 pub(crate) type Client = Box<dyn Local>;
 
 /// Connection to the process that has handed over standard input and output.
-#[cfg(unix)]
-pub(crate) type Owner = std::sync::Arc<tokio::net::UnixStream>;
-#[cfg(not(unix))]
-pub(crate) type Owner = std::convert::Infallible;
+pub(crate) type Owner = Arc<UnixStream>;
 
 /// Prepares a TCP connection for [`relay`]: it is reset when dropped, even if the process is killed.
 pub(crate) fn prepare(stream: &TcpStream) -> io::Result<()> {

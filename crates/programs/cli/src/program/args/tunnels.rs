@@ -14,7 +14,6 @@ use crate::gateway::listen::ListenPermit;
 use crate::gateway::permit::Permit;
 use crate::program::{code::CodeArg, monitoring::MonitorArgs, units};
 use crate::transport::TransportArgs;
-#[cfg(unix)]
 use crate::tunnel::{ParseTargetError, Target};
 
 /// Forwards TCP connections of this machine through `longhaul gateway`.
@@ -108,8 +107,7 @@ pub(in crate::program) struct AccessArgs {
 /// direction first. If `longhaul forward` runs for the same user and gateway, it carries the connection over one that is
 /// ready, unless -C, another option of the transport, --ca or --code demands one of its own.
 ///
-/// The exit code is 0 if both directions have ended normally.
-#[cfg(unix)]
+/// The exit code is 0 if both directions have ended in order.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   ssh -o ProxyCommand='longhaul stdio 192.0.2.7 %h:%p' intranet.example
@@ -135,7 +133,6 @@ pub(in crate::program) struct StdioArgs {
 }
 
 /// Parses a target. An IPv6 address may have no brackets, as in `%h:%p` of ssh.
-#[cfg(unix)]
 fn parse_target(text: &str) -> Result<Target, ParseTargetError> {
     text.parse().or_else(|_| {
         let (host, port) = text.rsplit_once(':').ok_or(ParseTargetError)?;
@@ -212,7 +209,6 @@ pub(in crate::program) struct GatewayArgs {
 mod tests {
     use super::*;
 
-    #[cfg(unix)]
     #[test]
     fn targets_are_as_ssh_writes_them() {
         for (text, host, port) in

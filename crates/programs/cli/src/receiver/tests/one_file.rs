@@ -4,7 +4,6 @@ use super::*;
 use crate::files::hashing::Stop;
 
 /// The sender is told of each failure, and later files arrive.
-#[cfg(unix)]
 #[tokio::test]
 async fn a_file_that_fails_does_not_keep_others_from_arriving() {
     let mut scene = Scene::new();
@@ -43,7 +42,6 @@ async fn a_file_that_fails_does_not_keep_others_from_arriving() {
 }
 
 /// A log that is truncated while it is sent, and a file that has vanished.
-#[cfg(unix)]
 #[tokio::test]
 async fn a_file_that_the_sender_loses_does_not_keep_others_from_arriving() {
     let scene = Scene::new();
@@ -96,7 +94,6 @@ async fn a_file_that_the_sender_loses_does_not_keep_others_from_arriving() {
 }
 
 /// Hashing stops when the sender that asked for it is gone.
-#[cfg(unix)]
 #[tokio::test]
 async fn hashing_on_demand_ends_with_the_connection() {
     use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,5 +1,4 @@
 //! Parts that an interrupted transfer has left, whatever of them and of their logs is right.
-#![cfg(unix)]
 
 use std::os::unix::fs::PermissionsExt as _;
 

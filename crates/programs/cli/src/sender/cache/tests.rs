@@ -1,5 +1,3 @@
-#![cfg(unix)]
-
 use std::os::unix::fs::PermissionsExt as _;
 use std::time::Duration;
 

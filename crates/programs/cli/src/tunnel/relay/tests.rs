@@ -1,5 +1,5 @@
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, LazyLock, Mutex};
+use std::sync::{LazyLock, Mutex};
 
 use tokio::io::{AsyncReadExt, DuplexStream, duplex};
 use tokio::sync::Notify;

@@ -1,19 +1,22 @@
 //! Access to files relative to open directories.
 
-use std::collections::VecDeque;
 use std::ffi::OsStr;
-use std::fs;
-use std::os::unix::fs::OpenOptionsExt;
-use std::sync::Mutex;
+use std::fs::{self, File, Permissions};
+use std::io;
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use longhaul_link::text;
 use longhaul_tls::Fingerprint;
 use rustix::fs::{Access, AtFlags, FileType, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
+use tempfile::NamedTempFile;
 
 use super::parts::{self, ABOUT, Description, Leftover, Slot, Slots};
-use super::{Duration, File, Name, NamedTempFile, Owner, PART, Path, SystemTime, io};
-use crate::names;
+use super::{Attributes, PART, RANDOM, Staging};
+use crate::names::{self, Name};
+use crate::receiver::Owner;
 use crate::sidecar::read_about;
 use crate::sync::lock;
 
@@ -28,15 +31,6 @@ const MAX_AGE: Duration = Duration::from_secs(30 * 24 * 3600);
 /// finishes the entries of a directory before it sends the attributes of the directory.
 const MAX_CREATED: usize = 4096;
 
-#[derive(Debug)]
-pub(super) struct Opened {
-    out: File,
-    private: File,
-    /// Created directories whose attributes are still to be set.
-    created: Mutex<VecDeque<Created>>,
-    pub(super) umask: u32,
-}
-
 /// The directory that was used last, which stays open for the next file in it. It is kept for one batch of files only,
 /// so that only a few more files are placed in a directory that is moved in the meantime.
 #[derive(Debug, Default)]
@@ -47,29 +41,29 @@ fn open_directory(path: &Path) -> io::Result<File> {
     fs::OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(path)
 }
 
-/// Creates and locks a private directory. If another process that starts at the same time removes it as a leftover
-/// before it is locked, a new one is created.
-pub(super) fn open(builder: &tempfile::Builder<'_, '_>, out: &Path) -> io::Result<(tempfile::TempDir, Opened)> {
+/// Creates a private directory whose name begins with `prefix`, and locks it. If another process that starts at the same
+/// time removes it as a leftover before it is locked, another one is created.
+pub(super) fn create_locked(out: &Path, prefix: &str) -> io::Result<(PathBuf, File)> {
     const ATTEMPTS: u32 = 100;
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(prefix).rand_bytes(RANDOM).permissions(Permissions::from_mode(0o700));
     for _ in 0..ATTEMPTS {
         let directory = builder.tempdir_in(out)?;
-        let private = match open_directory(directory.path()) {
+        let locked = match open_directory(directory.path()) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             opened => opened?,
         };
         // On systems without locks, leftovers of killed processes are not removed.
-        let taken = rustix::fs::flock(&private, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK);
+        let taken = rustix::fs::flock(&locked, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK);
         if !taken && directory.path().exists() {
-            // The path of the target directory may be a symbolic link.
-            let out = File::open(out)?;
-            return Ok((directory, Opened { out, private, created: Mutex::default(), umask: umask() }));
+            return Ok((directory.keep(), locked));
         }
     }
     Err(io::Error::other("other processes remove the directory for unfinished files"))
 }
 
-impl Opened {
-    /// Returns whether the file has left the private directory, rather than been renamed within it.
+impl Staging {
+    /// Returns whether the file has left the private directory, rather than got another name.
     pub(super) fn persist(
         &self,
         file: &NamedTempFile,
@@ -81,7 +75,7 @@ impl Opened {
         let part = file.path().file_name().ok_or(io::ErrorKind::NotFound)?;
         let (out, name) = self.parent(path, Some(owner), latest)?;
         let is_moved = if overwrite {
-            rustix::fs::renameat(&self.private, part, out, name).map(|()| true)?
+            rustix::fs::renameat(&self.locked, part, out, name).map(|()| true)?
         } else {
             self.rename_new(part, out, name)?
         };
@@ -97,7 +91,7 @@ impl Opened {
     /// Renames a file to its final name, which must be free. Returns whether the file has left the private directory.
     fn rename_new(&self, part: &OsStr, out: &File, name: &[u8]) -> io::Result<bool> {
         #[cfg(target_os = "linux")]
-        match rustix::fs::renameat_with(&self.private, part, out, name, rustix::fs::RenameFlags::NOREPLACE) {
+        match rustix::fs::renameat_with(&self.locked, part, out, name, rustix::fs::RenameFlags::NOREPLACE) {
             Ok(()) => return Ok(true),
             Err(Errno::EXIST) => return Err(io::ErrorKind::AlreadyExists.into()),
             // The kernel, the file system or a system-call filter may refuse this.
@@ -109,18 +103,18 @@ impl Opened {
     /// Does the same with a hard link, for systems that cannot rename without replacing.
     pub(super) fn link_part(&self, part: &OsStr, out: &File, name: &[u8]) -> io::Result<bool> {
         // `linkat` fails atomically if the name exists; a check before a rename would leave a race.
-        match rustix::fs::linkat(&self.private, part, out, name, AtFlags::empty()) {
+        match rustix::fs::linkat(&self.locked, part, out, name, AtFlags::empty()) {
             Err(Errno::EXIST) => Err(io::ErrorKind::AlreadyExists.into()),
-            Err(_) => self.claim(part, out, name).map(|()| true),
+            Err(_) => self.claim_name(part, out, name).map(|()| true),
             Ok(()) => Ok(false),
         }
     }
 
     /// For file systems without hard links: claims the name with an empty file, and replaces that file.
-    fn claim(&self, part: &OsStr, out: &File, name: &[u8]) -> io::Result<()> {
+    fn claim_name(&self, part: &OsStr, out: &File, name: &[u8]) -> io::Result<()> {
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
         rustix::fs::openat(out, name, flags, Mode::from_raw_mode(0o600))?;
-        Ok(rustix::fs::renameat(&self.private, part, out, name)?)
+        Ok(rustix::fs::renameat(&self.locked, part, out, name)?)
     }
 
     /// Opens the parent directory of `path` inside the target directory, unless it is the latest one, and returns it with
@@ -147,14 +141,14 @@ impl Opened {
         let mut directory = self.out.try_clone()?;
         for name in names {
             directory = match (open_below(&directory, name), owner) {
-                (Err(Errno::NOENT), Some(owner)) => self.create(&directory, name, owner)?,
+                (Err(Errno::NOENT), Some(owner)) => self.create_below(&directory, name, owner)?,
                 (opened, _) => opened?,
             };
         }
         Ok(directory)
     }
 
-    fn create(&self, directory: &File, name: &[u8], owner: &Owner) -> io::Result<File> {
+    fn create_below(&self, directory: &File, name: &[u8], owner: &Owner) -> io::Result<File> {
         let made = owner.pay(|| Ok(rustix::fs::mkdirat(directory, name, Mode::from_raw_mode(0o777))?));
         let is_new = match made {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
@@ -171,7 +165,9 @@ impl Opened {
         Ok(opened)
     }
 
-    pub(super) fn exists(&self, path: &Name, latest: &mut Latest) -> io::Result<bool> {
+    /// Returns whether the target directory has an entry of any kind at this path.
+    /// Returns the system's error, also if a component of the path is not a directory.
+    pub(crate) fn exists(&self, path: &Name, latest: &mut Latest) -> io::Result<bool> {
         let found = self.parent(path, None, latest).and_then(|(directory, name)| {
             rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW).map_err(io::Error::from)
         });
@@ -181,12 +177,21 @@ impl Opened {
         }
     }
 
-    /// Returns whether the parent of `path` is open as the latest directory.
-    pub(super) fn is_latest(path: &Name, latest: &Latest) -> bool {
-        latest.0.as_ref().is_some_and(|(open, _)| open == names::split(path).0)
+    /// Returns whether the target directory has an entry of any kind at this path. Also [checks](Self::check) the path,
+    /// unless its parent is the latest directory, where another file was placed.
+    pub(crate) fn prepare(&self, path: &Name, latest: &mut Latest) -> io::Result<bool> {
+        let is_latest = latest.0.as_ref().is_some_and(|(open, _)| open == names::split(path).0);
+        let exists = self.exists(path, latest)?;
+        if !exists && !is_latest {
+            self.check(path)?;
+        }
+        Ok(exists)
     }
 
-    pub(super) fn check(&self, path: &Name) -> io::Result<()> {
+    /// Checks whether a file can be created or replaced at this path.
+    /// Returns the obstacle if it can be known in advance: no permission, a read-only or a different file system, a
+    /// name that is too long, or a component of the path that is not a directory.
+    pub(crate) fn check(&self, path: &Name) -> io::Result<()> {
         let mut directory = self.out.try_clone()?;
         let mut names = names::parts(path).peekable();
         // Finds the last directory of the path that exists, and the first name below it.
@@ -203,7 +208,7 @@ impl Opened {
         };
         rustix::fs::accessat(&directory, ".", Access::WRITE_OK | Access::EXEC_OK, AtFlags::EACCESS)?;
         // A rename from the private directory cannot cross file systems.
-        if rustix::fs::fstat(&directory)?.st_dev != rustix::fs::fstat(&self.private)?.st_dev {
+        if rustix::fs::fstat(&directory)?.st_dev != rustix::fs::fstat(&self.locked)?.st_dev {
             return Err(io::ErrorKind::CrossesDevices.into());
         }
         let longest = rustix::fs::fstatvfs(&directory)?.f_namemax;
@@ -213,17 +218,31 @@ impl Opened {
         Ok(())
     }
 
-    /// Opens a directory, and creates it and its parents if they are missing. Also returns whether the directory was
-    /// created for this owner and is opened for the first time since then.
-    pub(super) fn directory(&self, path: &Name, owner: &Owner) -> io::Result<(File, bool)> {
+    /// Creates a directory inside the target directory, with its missing parents. If `attributes` are given, sets them
+    /// if the directory was created for the same sender or `overwrite` is true. Follows no symbolic link.
+    /// Returns the system's error, or an error if the directory would exceed the limits of `owner`.
+    pub(crate) fn directory(
+        &self,
+        path: &Name,
+        attributes: Option<Attributes>,
+        overwrite: bool,
+        owner: &Owner,
+    ) -> io::Result<()> {
         let directory = self.walk(&names::parts(path).collect::<Vec<_>>(), Some(owner))?;
         let identity = identity(&directory, owner)?;
-        let mut created = lock(&self.created);
-        let at = created.iter().rposition(|created| *created == identity);
-        Ok((directory, at.and_then(|at| created.remove(at)).is_some()))
+        let is_own = {
+            let mut created = lock(&self.created);
+            let at = created.iter().rposition(|created| *created == identity);
+            at.and_then(|at| created.remove(at)).is_some()
+        };
+        let attributes = attributes.filter(|_| is_own || overwrite);
+        attributes.map_or(Ok(()), |attributes| attributes.set(&directory, self.umask))
     }
 
-    pub(super) fn link(&self, path: &Name, target: &Name, overwrite: bool, owner: &Owner) -> io::Result<()> {
+    /// Creates a symbolic link inside the target directory. Succeeds if a link with the same target exists already.
+    /// Returns `AlreadyExists` if the name is taken and `overwrite` is false, otherwise the system's error, or an error
+    /// if the link would exceed the limits of `owner`.
+    pub(crate) fn link(&self, path: &Name, target: &Name, overwrite: bool, owner: &Owner) -> io::Result<()> {
         let mut latest = Latest::default();
         let (directory, name) = self.parent(path, Some(owner), &mut latest)?;
         // An existing entry is removed only if the owner's limits admit the link.
@@ -248,7 +267,7 @@ impl Opened {
 }
 
 /// Owner, device and inode of a created directory.
-type Created = (Option<Fingerprint>, u64, u64);
+pub(super) type Created = (Option<Fingerprint>, u64, u64);
 
 fn identity(directory: &File, owner: &Owner) -> io::Result<Created> {
     use std::os::unix::fs::MetadataExt as _;
@@ -265,7 +284,7 @@ fn open_below(directory: &File, name: &[u8]) -> rustix::io::Result<File> {
 /// Returns the file mode creation mask of the process. Linux shows it in `/proc`. On other systems, only `umask(2)`
 /// returns it, by setting another mask, with which other threads could create files in the meantime.
 #[cfg_attr(target_os = "linux", expect(clippy::useless_conversion, reason = "modes of other systems have 16 bits"))]
-fn umask() -> u32 {
+pub(super) fn umask() -> u32 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let shown = status.lines().find_map(|line| line.strip_prefix("Umask:"));
     shown.and_then(|mask| u32::from_str_radix(mask.trim(), 8).ok()).unwrap_or_else(|| {
@@ -275,7 +294,7 @@ fn umask() -> u32 {
     })
 }
 
-impl Opened {
+impl Staging {
     /// Takes over the parts in the private directories of processes that have ended and therefore hold no lock, and
     /// removes these directories. Only files with names that this module creates are removed; a directory that contains
     /// anything else is kept. Parts are taken over only from directories of this user that no one else can access.
@@ -324,26 +343,29 @@ impl Opened {
         if now.duration_since(written).unwrap_or_default() > MAX_AGE {
             return Err(io::ErrorKind::TimedOut.into());
         }
-        rustix::fs::renameat(directory, &about, &self.private, &about)?;
-        rustix::fs::renameat(directory, part, &self.private, part)?;
+        rustix::fs::renameat(directory, &about, &self.locked, &about)?;
+        rustix::fs::renameat(directory, part, &self.locked, part)?;
         Ok(version)
     }
 
     pub(super) fn create_private(&self, name: &OsStr) -> io::Result<File> {
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::CLOEXEC;
-        Ok(rustix::fs::openat(&self.private, name, flags, Mode::from_raw_mode(0o600))?.into())
+        Ok(rustix::fs::openat(&self.locked, name, flags, Mode::from_raw_mode(0o600))?.into())
     }
 
     pub(super) fn open_private(&self, name: &OsStr) -> io::Result<File> {
-        open_own(&self.private, name)
+        open_own(&self.locked, name)
     }
 
-    pub(super) fn existing(&self, path: &Name) -> io::Result<File> {
+    /// Opens the file at this path in the target directory if it is a regular file.
+    /// Returns the system's error, also if the path contains a symbolic link.
+    pub(crate) fn existing(&self, path: &Name) -> io::Result<File> {
         let mut latest = Latest::default();
         let (directory, name) = self.parent(path, None, &mut latest)?;
         // `NONBLOCK`: opening a pipe must not wait for its writer.
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        Ok(rustix::fs::openat(directory, name, flags, Mode::empty())?.into())
+        let file = File::from(rustix::fs::openat(directory, name, flags, Mode::empty())?);
+        if file.metadata()?.is_file() { Ok(file) } else { Err(io::ErrorKind::InvalidInput.into()) }
     }
 }
 

@@ -9,12 +9,12 @@ use rustix::fs::{AtFlags, Dir, FileType, Stat};
 use rustix::io::Errno;
 use tempfile::SpooledTempFile;
 
-use super::{Latest, Name, open_below};
+use super::{Latest, open_below};
 use crate::files::Staging;
 use crate::files::hashing::Stop;
 use crate::groups::GroupHasher;
 use crate::mirror::{self, BLOCK, Request, STAMP_LEN, State, Surplus};
-use crate::names::{self, MAX_DEPTH, MAX_PATH, NameError};
+use crate::names::{self, MAX_DEPTH, MAX_PATH, Name, NameError};
 use crate::protocol::{FileHeader, Kind, MAX_UNASKED, ProtocolError, Timestamp};
 
 /// Maximum size in bytes of a list of surplus entries that is kept in memory. A longer list is kept in a file.
@@ -103,7 +103,7 @@ impl Comparison {
             Some(level) => level,
             // A file outside of any sent directory: its neighbours are not revealed.
             None => {
-                outside.directory = Some(self.staging.opened.out.try_clone()?);
+                outside.directory = Some(self.staging.out.try_clone()?);
                 &mut outside
             }
         };
@@ -126,7 +126,7 @@ impl Comparison {
         for name in path.into_iter().skip(shared) {
             let directory = match self.levels.last_mut() {
                 Some(above) => above.enter(name),
-                None => open_below(&self.staging.opened.out, name).ok(),
+                None => open_below(&self.staging.out, name).ok(),
             };
             let unnamed = directory.as_ref().and_then(|directory| entries(directory).ok()).unwrap_or_default();
             self.levels.push(Level { name: name.to_owned(), directory, unnamed, ..Level::default() });
@@ -327,7 +327,7 @@ impl SurplusList {
 }
 
 fn remove(staging: &Staging, entry: &Surplus, latest: &mut Latest) -> io::Result<()> {
-    let (directory, name) = staging.opened.parent(&entry.name, None, latest)?;
+    let (directory, name) = staging.parent(&entry.name, None, latest)?;
     if entry.is_directory {
         return Ok(rustix::fs::unlinkat(directory, name, AtFlags::REMOVEDIR)?);
     }
