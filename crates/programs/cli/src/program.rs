@@ -11,10 +11,9 @@ use longhaul::Congestion;
 use tokio::runtime::Builder;
 use tracing_subscriber::filter::LevelFilter;
 
-use crate::output;
 use crate::progress::{Detail, Screen};
-use crate::report;
 use crate::transport::{self, Interrupted, TransportArgs};
+use crate::{output, report};
 
 mod access;
 mod args;
@@ -24,7 +23,6 @@ mod dial;
 mod doctor;
 mod forward;
 mod gateway;
-mod generate;
 mod help;
 mod home;
 mod lists;
@@ -120,8 +118,8 @@ pub fn main() -> ExitCode {
         Command::Link(command) => return command.run(&["link"]),
         Command::Identity(args) => ("identity", identity(&args)),
         Command::SshServer => ("ssh-server", run_to_end(&mut runtime, signals::ended(), ssh::server::run)),
-        Command::Completions { shell } => ("completions", generate::completions(shell)),
-        Command::Man { command, out } => ("man", generate::man(command.as_deref(), out.as_deref())),
+        Command::Completions { shell } => ("completions", help::completions(shell)),
+        Command::Man { command, out } => ("man", help::man(command.as_deref(), out.as_deref())),
     };
     let Err(error) = result else {
         return if screen.is_incomplete() { ExitCode::FAILURE } else { ExitCode::SUCCESS };

@@ -21,8 +21,6 @@ use crate::transport::Transport;
 mod batch;
 mod body;
 mod budget;
-mod check;
-mod copies;
 mod disk;
 mod error;
 mod existing;
@@ -30,8 +28,7 @@ mod mirror;
 
 use batch::{Batch, Next};
 use body::{Body, Pace, Peer};
-use check::Check;
-use copies::Copies;
+use existing::{Check, Copies};
 
 pub(crate) use budget::{Budget, Owner};
 use disk::{Disk, Sink};

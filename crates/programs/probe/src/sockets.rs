@@ -15,9 +15,7 @@ mod prober;
 mod reach;
 mod report;
 mod socket;
-mod text;
 mod transfer;
-mod verdict;
 
 pub use error::Error;
 pub use hops::{HopFound, Hops};

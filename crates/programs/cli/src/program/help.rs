@@ -1,8 +1,14 @@
-//! Output of `-h` and `--help`: the common options, or all options in groups.
+//! What `-h` and `--help` show: the options that people use, or all in groups. Shell completions and man pages.
 
+use std::path::Path;
+
+use anyhow::{Context, Result};
 use clap::{Arg, Command, CommandFactory as _};
+use clap_complete::Shell;
 
+use super::WrongUse;
 use super::args::Cli;
+use crate::output::print;
 use crate::progress::columns;
 
 /// Help of `longhaul -h`, which fits on a screen of 24 lines.
@@ -99,6 +105,31 @@ fn in_group(arg: Arg) -> Arg {
         Some((name, _)) if arg.get_help_heading().is_none() => arg.help_heading(*name),
         _ => arg,
     }
+}
+
+pub(super) fn completions(shell: Shell) -> Result<()> {
+    let mut text = Vec::new();
+    clap_complete::generate(shell, &mut command(true), "longhaul", &mut text);
+    print(&String::from_utf8(text).context("the completions are not text")?)
+}
+
+/// Prints the man page of a sub-command or of the program, or writes all pages into the directory `out`.
+pub(super) fn man(name: Option<&str>, out: Option<&Path>) -> Result<()> {
+    let mut program = command(true);
+    if let Some(out) = out {
+        return clap_mangen::generate_to(program, out).with_context(|| format!("cannot write into {}", out.display()));
+    }
+    program.build();
+    let page = match name {
+        None => program,
+        Some(name) => {
+            let found = program.find_subcommand(name).cloned();
+            found.ok_or_else(|| WrongUse(format!("there is no sub-command {name:?}")))?
+        }
+    };
+    let mut text = Vec::new();
+    clap_mangen::Man::new(page).render(&mut text).context("cannot write the page")?;
+    print(&String::from_utf8(text).context("the page is not text")?)
 }
 
 #[cfg(test)]

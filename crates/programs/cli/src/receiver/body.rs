@@ -11,9 +11,8 @@ use futures_util::FutureExt as _;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, ReadBuf};
 use tokio::time::Interval;
 
-use super::check::Check;
-use super::copies::Copies;
 use super::error::Fault;
+use super::existing::{Check, Copies};
 use super::{File, LeftOut};
 use crate::files::Staging;
 use crate::files::hashing::Stop;

@@ -9,8 +9,8 @@ use longhaul_units::{Span, Time};
 use serde::Serialize;
 
 use super::error::{Error, fill_random};
+use super::report::{known, micros, time};
 use super::socket::{Event, Socket};
-use super::text::{known, micros, time};
 use super::{Note, Progress};
 
 /// Size of the packets (IP) in bytes.

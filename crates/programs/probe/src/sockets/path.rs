@@ -5,11 +5,10 @@ use std::collections::VecDeque;
 use longhaul_units::{Bytes, Rate, Span};
 use serde::Serialize;
 
+use super::report::micros;
 use crate::BufferDelay;
 
-use super::text::micros;
-
-/// Number of packets kept: a few minutes for most methods.
+/// Number of packets kept: some minutes of most methods.
 const KEPT: usize = 1 << 18;
 /// Number of bins for the queueing delay.
 const STEPS: u64 = 100;
