@@ -114,11 +114,11 @@ fn a_broken_algorithm_turns_each_verdict() {
             // A standard deviation is that of values on both sides of their mean.
             let is_deviation = rule.statistic.is_deviation();
             let around = |values: &[f64]| {
-                let far = values[0];
-                judged(&experiment, nth, &[0.0], move |seed, _| match seed % 2 {
+                let zeros = vec![0.0; values.len()];
+                judged(&experiment, nth, &zeros, |seed, place| match seed % 2 {
                     _ if seed == u64::from(RUNS) => 0.0,
-                    0 => far,
-                    _ => -far,
+                    0 => values[place],
+                    _ => -values[place],
                 })
             };
             let of = |values: &[f64]| {
