@@ -253,6 +253,8 @@ impl Case {
             host.endpoint.initial_sequence = Some(end.isn);
             host.config = Arc::new(end.config());
         }
+        // The former port of a client is closed: no endpoint answers what still arrives there.
+        setup.hosts[0].endpoint.reset_unknown = !self.roams;
         let mut sim = Sim::new(setup);
         if self.hostility != Hostility::None {
             for number in 0..2 {

@@ -28,6 +28,8 @@ mod messages;
 #[cfg(target_os = "linux")]
 mod mirror;
 mod monitoring;
+#[cfg(target_os = "linux")]
+mod moving;
 mod outputs;
 mod packaging;
 mod perf;

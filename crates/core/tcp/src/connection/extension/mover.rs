@@ -14,7 +14,8 @@ use crate::{RttEstimator, State};
 
 /// Minimum interval between two changes of address.
 const INTERVAL: Span = Span::from_millis(100);
-/// Interval between claims if the round-trip time is not known, and what is added if it is.
+/// First interval between claims if the round-trip time is not known, and what is added to one and a half round trips once it
+/// is.
 const FIRST_INTERVAL: Span = Span::from_millis(500);
 const MARGIN: Span = Span::from_millis(50);
 /// Longest interval between claims, and the number of claims after which the move has failed: about two minutes.
@@ -66,7 +67,7 @@ impl Mover {
             began_at: due,
             claims: 0,
             trip: rtt.min.unwrap_or_default(),
-            interval: rtt.srtt.map_or(FIRST_INTERVAL, interval),
+            interval: rtt.srtt.map_or(FIRST_INTERVAL, |_| rtt.base_rto()),
         });
     }
 }
