@@ -93,9 +93,11 @@ fn small_files_that_were_confirmed_are_there_after_a_crash() {
     let mut receiver = there.receive(&["--allow", &key, "-v"]);
     let relay = slow(&receiver.address);
     let sender = start(&here, &relay.local_addr().to_string(), root, &["--retry", "0"]);
+    // A sender whose output nobody reads waits once the pipe is full.
+    let sender = std::thread::spawn(|| sender.wait_with_output().unwrap());
     receiver.wait_for("tree/0500: ");
     receiver.child.kill().unwrap();
-    let sent = sender.wait_with_output().unwrap();
+    let sent = sender.join().unwrap();
     assert!(!sent.status.success());
     let out = there.path("out/tree");
     for line in json_lines(&sent.stdout).iter().filter(|line| line["blake3"].is_string()) {
