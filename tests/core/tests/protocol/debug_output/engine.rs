@@ -18,6 +18,20 @@ fn tuple(remote: u8) -> Tuple {
     Tuple { remote: address(remote), local: IpAddr::V4(Ipv4Addr::UNSPECIFIED) }
 }
 
+/// Tags by a key that must not be shown.
+#[derive(Debug)]
+struct Keyless;
+
+impl MoveTags for Keyless {
+    fn client(&self, _: &[u8]) -> [u8; 8] {
+        [0; 8]
+    }
+
+    fn server(&self, _: &[u8]) -> [u8; 8] {
+        [0; 8]
+    }
+}
+
 /// Delivers the datagrams that `from` has to send. `source` is the last byte of the address of `from`.
 fn deliver(now: Time, from: &mut Endpoint, source: u8, to: &mut Endpoint) -> bool {
     let (mut batch, mut any) = (Batch::default(), false);
@@ -110,7 +124,8 @@ fn debug_output_of_the_engine_has_neither_data_nor_keys() {
         values!(checked, Reader: connection.reader(), Writer: connection.writer(),);
         connection.reader().read_chunks(&mut chunks, 9).unwrap();
     });
-    values!(checked, Chunks: chunks, Endpoint: server,);
+    let mobility = Mobility { number: [1; 8], is_client: true, tags: Arc::new(Keyless) };
+    values!(checked, Chunks: chunks, Endpoint: server, Mobility: mobility,);
     copied!(checked, SegmentRef KeepAlive Blocked SegmentMeta Event Due ConnId EndpointEvent Destination DatagramMeta
         EndpointStats ConnectionError HostError InitialSequence NegotiatedOptions PairInfo ProbeInfo AckRateInfo
         NetworkInfo SavedPathInfo Detail Rejection LossTrigger TimerKind RecoveryState EcnState Metrics PathCacheConfig

@@ -34,7 +34,7 @@ fn debug_output_of_the_wire_format_has_no_data() {
         Options: header.options,
         Segment: Segment { header: header.clone(), payload: DATA },
     );
-    copied!(checked, Arrival Arrivals CheshireCodec Ecn ParseError EmitError Flags NetworkOption Forward Request Feedback
+    copied!(checked, Arrival Arrivals CheshireCodec Ecn ParseError EmitError Flags MoveOption MoveStep NetworkOption Forward Request Feedback
         WireRate WireDelta QuickStartRate QuickStartNonce ExId Timestamps ProbeEcho AckRate UserTimeout Probe Answer
         SackBlock SackBlocks IpFields FromTcp ShimError);
     checked.are_all(&[]);
