@@ -52,12 +52,22 @@ pub(crate) enum CodeError {
     Tls(#[from] TlsError),
     #[error("the peer does not use a code")]
     NotOurs,
+    /// The peer has our proof, so that it may have tried a code.
+    #[error("the connection failed while the code was checked: {0}")]
+    Unanswered(io::Error),
     #[error("the code is wrong, or somebody intercepts the connection")]
     Wrong,
     #[error("the code is not valid any more")]
     Spent,
     #[error("there is no randomness: {0}")]
     Random(getrandom::Error),
+}
+
+impl CodeError {
+    /// Returns whether the peer cannot have tried a code.
+    pub(crate) fn is_harmless(&self) -> bool {
+        matches!(self, Self::Connection(_) | Self::Tls(_) | Self::NotOurs)
+    }
 }
 
 impl Code {
@@ -121,22 +131,29 @@ impl Exporter for SecureStream {
 }
 
 /// Proves to the peer that this end knows `code`, and checks that the peer knows it. Fails if the connection fails, or
-/// if the peer does not know the code. After a failure the code must not be used again.
+/// if the peer does not know the code. After `Wrong` or `Unanswered`, the code must not be used again: the peer has had
+/// its guess.
 pub(crate) async fn call(stream: &mut impl Exporter, code: &Code) -> Result<(), CodeError> {
     let (state, message) = Spake2::<Ed25519Group>::start_a(&password(code), &caller(), &answerer());
     stream.write_all(&[&MAGIC[..], &message].concat()).await?;
     stream.flush().await?;
     let theirs = read::<MESSAGE>(stream).await.map_err(not_ours)?;
     let proofs = Proofs::of(state, &theirs, stream)?;
-    stream.write_all(proofs.caller.as_bytes()).await?;
+    match exchange(stream, &proofs.caller).await.map_err(CodeError::Unanswered)? {
+        // `blake3::Hash` compares in constant time.
+        Some(proof) if proof == proofs.answerer => Ok(()),
+        _ => Err(CodeError::Wrong),
+    }
+}
+
+/// Sends the proof of the caller. Returns the peer's, unless the peer says that the caller's is wrong.
+async fn exchange(stream: &mut impl Exporter, proof: &blake3::Hash) -> io::Result<Option<blake3::Hash>> {
+    stream.write_all(proof.as_bytes()).await?;
     stream.flush().await?;
     match read(stream).await? {
-        [RIGHT] => {}
-        _ => return Err(CodeError::Wrong),
+        [RIGHT] => Ok(Some(blake3::Hash::from_bytes(read(stream).await?))),
+        _ => Ok(None),
     }
-    // `blake3::Hash` compares in constant time.
-    let proof = blake3::Hash::from_bytes(read(stream).await?);
-    if proof == proofs.answerer { Ok(()) } else { Err(CodeError::Wrong) }
 }
 
 /// Authenticates peers by a code, until [`FAILURES`] attempts have failed.

@@ -28,7 +28,7 @@ use crate::transport::rtt;
 
 mod server;
 
-pub(crate) use server::{Rendezvous, Terms};
+pub(crate) use server::{Rendezvous, Terms, WAITING_TIME};
 
 /// Maximum length of a line in bytes.
 const MAX_LINE: usize = 512;
@@ -150,3 +150,6 @@ async fn read_line(stream: &mut TcpStream) -> io::Result<String> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

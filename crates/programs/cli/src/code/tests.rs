@@ -129,6 +129,26 @@ async fn reflected_messages_prove_nothing() {
     assert!(called.is_err());
 }
 
+/// A peer that has the proof can compare it with its guess. Without the proof it cannot.
+#[tokio::test]
+async fn a_peer_that_closes_has_had_its_guess_once_it_has_the_proof() {
+    for takes_proof in [false, true] {
+        let (here, mut there) = duplex(4096);
+        let peer = async {
+            let mut message = [0; MAGIC.len() + MESSAGE];
+            there.read_exact(&mut message).await.unwrap();
+            if takes_proof {
+                let (_, answer) = Spake2::<Ed25519Group>::start_b(&password(&code(SECRET)), &caller(), &answerer());
+                there.write_all(&answer).await.unwrap();
+                there.read_exact(&mut [0; 32]).await.unwrap();
+            }
+            drop(there);
+        };
+        let (called, ()) = tokio::join!(async { call(&mut Pipe(here, [7; 32]), &code(SECRET)).await }, peer);
+        assert_eq!(called.unwrap_err().is_harmless(), !takes_proof);
+    }
+}
+
 #[tokio::test]
 async fn other_protocols_and_garbage_are_no_attempts() {
     let answerer = Answerer::new(code(SECRET));

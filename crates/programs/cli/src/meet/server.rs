@@ -10,7 +10,7 @@ use longhaul::{TcpListener, TcpStream};
 use longhaul_tls::admission::{Admission, Limits, Ticket};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional};
 use tokio::sync::mpsc::error::TrySendError;
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{Semaphore, SemaphorePermit, mpsc};
 use tokio::task::JoinSet;
 use tokio::time::{interval, timeout};
 
@@ -26,7 +26,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 /// Time for the first line.
 const GREETING_TIME: Duration = Duration::from_secs(10);
 /// Time for which a code is valid, and some more.
-const WAITING_TIME: Duration = Duration::from_secs(660);
+pub(crate) const WAITING_TIME: Duration = Duration::from_secs(660);
 /// Time in which a sender has to ask for the relay.
 const INTRODUCTION_TIME: Duration = Duration::from_secs(60);
 
@@ -39,6 +39,8 @@ pub(crate) struct Terms {
     pub(crate) relays: u16,
     /// Maximum time of a relayed transfer.
     pub(crate) relay_time: Duration,
+    /// Maximum time that a receiver waits.
+    pub(crate) waiting_time: Duration,
 }
 
 /// Introduces senders to receivers.
@@ -49,7 +51,13 @@ pub(crate) struct Rendezvous {
     senders: Mutex<HashMap<IpAddr, u32>>,
     admission: Admission,
     relays: Semaphore,
-    relay_time: Duration,
+    terms: Terms,
+}
+
+/// Two ends whose connections are joined.
+struct Relay<'a> {
+    ends: [TcpStream; 2],
+    _permit: SemaphorePermit<'a>,
 }
 
 /// One end, after its first line.
@@ -66,7 +74,7 @@ impl Rendezvous {
             senders: Mutex::default(),
             admission: Admission::new(LIMITS),
             relays: Semaphore::new(terms.relays.into()),
-            relay_time: terms.relay_time,
+            terms,
         }
     }
 
@@ -108,9 +116,13 @@ impl Rendezvous {
                 if !self.enter(name, calls) {
                     return refuse(end.stream, "another receiver waits with this number; start again").await;
                 }
-                let waited = timeout(WAITING_TIME, self.wait(end, name, called)).await;
+                let waited = timeout(self.terms.waiting_time, self.wait(end, called)).await;
                 self.leave(name);
-                waited?
+                let Some(Relay { ends: [mut receiver, mut sender], _permit }) = waited?? else { return Ok(()) };
+                receiver.write_all(b"relay\n").await?;
+                sender.write_all(b"relay\n").await?;
+                timeout(self.terms.relay_time, copy_bidirectional(&mut receiver, &mut sender)).await??;
+                Ok(())
             }
             Role::Send if !self.may_send(peer.ip()) => refuse(end.stream, "too many attempts; wait a minute").await,
             Role::Send => {
@@ -129,13 +141,13 @@ impl Rendezvous {
         }
     }
 
-    /// Introduces senders to a receiver until one of them is relayed, or the receiver leaves.
-    async fn wait(&self, mut receiver: End, name: &str, mut called: mpsc::Receiver<End>) -> io::Result<()> {
+    /// Introduces senders to a receiver until one of them may be relayed, or the receiver leaves.
+    async fn wait(&self, mut receiver: End, mut called: mpsc::Receiver<End>) -> io::Result<Option<Relay<'_>>> {
         loop {
             let mut sender = tokio::select! {
                 Some(sender) = called.recv() => sender,
                 // A receiver says nothing more.
-                end = receiver.stream.read_u8() => return end.map(|_| ()),
+                end = receiver.stream.read_u8() => return end.map(|_| None),
             };
             receiver.stream.write_all(format!("peer {}\n", sender.addresses).as_bytes()).await?;
             let introduced = sender.stream.write_all(format!("peer {}\n", receiver.addresses).as_bytes()).await;
@@ -144,21 +156,15 @@ impl Rendezvous {
             }
             let asked = tokio::select! {
                 asked = timeout(INTRODUCTION_TIME, read_line(&mut sender.stream)) => asked,
-                end = receiver.stream.read_u8() => return end.map(|_| ()),
+                end = receiver.stream.read_u8() => return end.map(|_| None),
             };
             if !matches!(asked, Ok(Ok(line)) if line == "relay") {
                 continue;
             }
-            let Ok(_permit) = self.relays.try_acquire() else {
-                let _ = refuse(sender.stream, NO_RELAY).await;
-                continue;
-            };
-            drop(called);
-            self.leave(name);
-            receiver.stream.write_all(b"relay\n").await?;
-            sender.stream.write_all(b"relay\n").await?;
-            timeout(self.relay_time, copy_bidirectional(&mut receiver.stream, &mut sender.stream)).await??;
-            return Ok(());
+            match self.relays.try_acquire() {
+                Ok(_permit) => return Ok(Some(Relay { ends: [receiver.stream, sender.stream], _permit })),
+                Err(_) => _ = refuse(sender.stream, NO_RELAY).await,
+            }
         }
     }
 

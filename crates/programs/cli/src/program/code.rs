@@ -68,16 +68,18 @@ impl Dialer<'_> {
         Ok(stream)
     }
 
-    /// Proves to the peer that we know `code`, and checks that it does.
-    pub(super) async fn prove(&self, stream: &mut SecureStream, code: &Code) -> Result<()> {
-        match timeout(self.transport.patience(), code::call(stream, code)).await {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(CodeError::NotOurs)) => {
-                Err(anyhow!("the {} does not expect a code; start it with --code", self.role))
-            }
-            Ok(Err(error)) => Err(error).with_context(|| self.failed()),
-            Err(_) => Err(TlsError::TimedOut).with_context(|| self.failed()),
+    async fn prove(&self, stream: &mut SecureStream, code: &Code) -> Result<()> {
+        match self.check(stream, code).await {
+            Err(CodeError::NotOurs) => Err(anyhow!("the {} does not expect a code; start it with --code", self.role)),
+            checked => checked.with_context(|| self.failed()),
         }
+    }
+
+    /// Proves to the peer that we know `code`, and checks that it does.
+    pub(super) async fn check(&self, stream: &mut SecureStream, code: &Code) -> Result<(), CodeError> {
+        let patience = self.transport.patience();
+        let checked = timeout(patience, code::call(stream, code)).await;
+        checked.unwrap_or_else(|_| Err(CodeError::Unanswered(io::ErrorKind::TimedOut.into())))
     }
 }
 

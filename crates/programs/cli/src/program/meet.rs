@@ -3,6 +3,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use longhaul::{TcpConnector, TcpListener, TcpStream};
@@ -14,13 +15,13 @@ use tokio::time::{sleep, timeout};
 use super::Screen;
 use super::args::{MEET_PORT, MeetArgs};
 use super::dial::{Dialer, Target};
-use crate::code::{Code, CodeError};
+use crate::code::Code;
 use crate::meet::{self, MeetError, Meeting, News, Rendezvous, Role, Terms};
 
 pub(super) async fn run(args: &MeetArgs, screen: &Screen) -> Result<()> {
     let listener = TcpListener::bind(args.listen).await.with_context(|| format!("cannot listen on {}", args.listen))?;
     screen.warn(&format!("Ready on UDP {}", listener.local_addr()?));
-    let terms = Terms { relays: args.relays, relay_time: args.relay_time };
+    let terms = Terms { relays: args.relays, relay_time: args.relay_time, waiting_time: meet::WAITING_TIME };
     Ok(Arc::new(Rendezvous::new(terms)).serve(listener).await?)
 }
 
@@ -108,7 +109,7 @@ impl Dialer<'_> {
         let secure = SecureConnector::accepting_any(&self.identity)?;
         let meeting = Meeting::open(&connector, &rendezvous, Role::Send, code.number()).await?;
         let time = meeting.time();
-        let (News::Peer(addresses), Some(mut meeting)) = meeting.news().await? else {
+        let (News::Peer(addresses), Some(mut meeting)) = answer(time, meeting.news()).await? else {
             return Err(MeetError::NotUnderstood.into());
         };
         let mut attempts = JoinSet::new();
@@ -128,14 +129,15 @@ impl Dialer<'_> {
                 }
                 Some(connected) = attempts.join_next() => {
                     let Ok(Some(mut stream)) = connected else { continue };
-                    match self.prove(&mut stream, code).await {
+                    match self.check(&mut stream, code).await {
                         Ok(()) => {
                             screen.say(&format!("connected to {}", stream.tcp().peer_addr()?));
                             return Ok(stream);
                         }
-                        // Another machine may have the receiver's address in its own network.
-                        Err(error) if !matches!(error.downcast_ref(), Some(CodeError::Wrong)) => {}
-                        Err(error) => return Err(error),
+                        // Another machine may have the receiver's address in its own network. One that has our proof
+                        // has tried a code, and gets no second attempt.
+                        Err(error) if error.is_harmless() => {}
+                        Err(error) => return Err(error).with_context(|| self.failed()),
                     }
                 }
                 () = &mut over => break,
@@ -143,12 +145,19 @@ impl Dialer<'_> {
         }
         drop(attempts);
         meeting.ask_for_relay().await?;
-        let (News::Relayed(stream), _) = meeting.news().await? else { return Err(MeetError::NotUnderstood.into()) };
+        let (News::Relayed(stream), _) = answer(time, meeting.news()).await? else {
+            return Err(MeetError::NotUnderstood.into());
+        };
         let mut stream = secure.connect(stream).await.with_context(|| self.failed())?;
-        self.prove(&mut stream, code).await?;
+        self.check(&mut stream, code).await.with_context(|| self.failed())?;
         screen.say(&format!("connected through {}, which relays", self.target));
         Ok(stream)
     }
+}
+
+/// Waits for what a rendezvous has to say at once.
+async fn answer<T>(time: Duration, news: impl Future<Output = Result<T, MeetError>>) -> Result<T, MeetError> {
+    timeout(time, news).await.unwrap_or_else(|_| Err(MeetError::Connection(io::ErrorKind::TimedOut.into())))
 }
 
 /// Looks up a rendezvous that a socket with the address `local` can reach.
