@@ -167,7 +167,7 @@ impl World {
     /// Returns a client's attempt to connect.
     fn connect(&mut self, local: SocketAddr) -> impl Future<Output = io::Result<TcpStream>> + use<> {
         let shared = self.open(local, Role::Connected, None);
-        shared.lock().client = Some(Shared::client_tuple(SERVER));
+        shared.lock().client = Some(SERVER);
         let (habits, _) = Setup::default().split();
         let mut config = Config::default();
         config.congestion = "new-reno".parse().unwrap();

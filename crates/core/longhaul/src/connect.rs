@@ -105,6 +105,17 @@ fn interleave(addresses: impl IntoIterator<Item = SocketAddr>) -> Vec<SocketAddr
     all
 }
 
+/// Returns the address of the other family if `addresses` are `addr` and that one only. More of them may be of several
+/// hosts, of which only one knows the connection.
+fn other_family(addresses: &[SocketAddr], addr: SocketAddr) -> Option<SocketAddr> {
+    let (same, other): (Vec<_>, Vec<_>) =
+        addresses.iter().map(|address| canonical(*address)).partition(|address| address.is_ipv4() == addr.is_ipv4());
+    match (&*same, &*other) {
+        ([same], [other]) if *same == addr => Some(*other),
+        _ => None,
+    }
+}
+
 /// Calls `open` for `addr`'s addresses in turn, and returns the first success.
 pub(crate) async fn first_bound<T>(
     addr: impl ToSocketAddrs,
@@ -134,8 +145,9 @@ pub(crate) async fn connect_over(socket: std::net::UdpSocket, addr: SocketAddr, 
     let [local, peer] = reach(&socket, addr)?;
     setup.check()?;
     let shared = setup.open(socket, Role::Connected, None)?;
+    let alternative = other_family(&setup.server, addr);
     let (habits, config) = setup.split();
-    shared.lock().client = Some(Shared::client_tuple(peer));
+    shared.lock().begin_client(local, peer, alternative);
     let stream = open(&shared, &habits, config, [local, peer])?;
     Driver::spawn(shared);
     connected(stream).await
@@ -226,6 +238,17 @@ mod tests {
         let (v4, v6) = (address("192.0.2.1"), address("2001:db8::1"));
         assert_eq!(interleave([v4, v6]), [v4, v6]);
         assert_eq!(interleave([]), []);
+    }
+
+    #[test]
+    fn the_other_family_is_known_if_a_server_has_one_address_of_each() {
+        let [v4, v6, more] = ["192.0.2.1", "2001:db8::1", "2001:db8::2"].map(address);
+        let mapped = address("::ffff:192.0.2.1");
+        assert_eq!(other_family(&[v4, v6], v4), Some(v6));
+        assert_eq!(other_family(&[v6, mapped], v6), Some(v4));
+        for others in [&[][..], &[v4], &[v6, v4, more], &[v6, more]] {
+            assert_eq!(other_family(others, v4), None, "{others:?}");
+        }
     }
 
     /// For each address, the milliseconds that an attempt takes and its result.

@@ -144,7 +144,10 @@ impl Driver {
     /// Resets the connection of a client socket without a stream if it only waits for the peer's FIN and there are too
     /// many such sockets.
     fn limit_orphans(&mut self, shared: &Shared, mut state: MutexGuard<'_, State>, now: Time) {
-        let waiting = state.client.filter(|_| state.handles == 0).and_then(|tuple| state.endpoint.find(&tuple));
+        let waiting = state
+            .client
+            .filter(|_| state.handles == 0)
+            .and_then(|peer| state.endpoint.find(&Shared::client_tuple(peer)));
         let waiting = waiting.filter(|id| state.endpoint.state(*id) == Some(longhaul_tcp::State::FinWait2));
         let Some(id) = waiting.filter(|_| self.orphan.is_none()) else { return };
         self.orphan = ORPHANS.take();

@@ -13,6 +13,7 @@ use tokio::task::coop;
 
 use crate::error::{from_blocked, from_connection};
 use crate::io::Io;
+use crate::observe::local_of;
 use crate::setup::Habits;
 use crate::shared::Shared;
 use crate::sync::Mutex;
@@ -39,6 +40,13 @@ impl Handle {
         let linger = Mutex::new(habits.linger);
         let shared = Arc::clone(shared);
         Arc::new(Self { shared, id, local, peer, linger, error_taken: AtomicBool::new(false) })
+    }
+
+    /// Returns the current local and peer addresses of the connection, or those of its beginning if it is over.
+    pub(crate) fn addresses(&self) -> [SocketAddr; 2] {
+        let state = self.shared.lock();
+        let local = state.roaming.as_ref().map_or(self.local, |roaming| roaming.local);
+        state.endpoint.tuple(self.id).map_or([local, self.peer], |tuple| [local_of(local, &tuple), tuple.remote])
     }
 
     /// Returns the state of the connection, unless the connection has been removed or the endpoint is in use.

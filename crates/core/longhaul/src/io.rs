@@ -100,7 +100,8 @@ pub(crate) trait Socket: Send + Sync {
         false
     }
 
-    /// Connects the socket to its peer from the local address that the system chooses now.
+    /// Connects the socket to its peer from the local address that the system chooses now. If the peer's address is of
+    /// the other family, another UDP socket takes the place of the current one.
     fn reconnect(&self, _peer: SocketAddr) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }

@@ -27,6 +27,8 @@ pub(crate) struct Setup {
     pub(crate) backlog: Option<usize>,
     pub(crate) limits: Limits,
     pub(crate) udp: UdpBackend,
+    /// All addresses of the server that a client connects to, if they are known.
+    pub(crate) server: Vec<SocketAddr>,
     /// Number of sockets of a listener or connector; 0 means 1.
     pub(crate) shards: usize,
     /// Sockets of an earlier listener to take over instead of opening new ones.

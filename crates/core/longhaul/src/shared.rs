@@ -100,7 +100,7 @@ pub(crate) struct State {
     wake: Vec<Waker>,
     scratch: Vec<u8>,
     /// The only peer of a connected socket.
-    pub(crate) client: Option<Tuple>,
+    pub(crate) client: Option<SocketAddr>,
     /// What is known of its moves, if its connection can move.
     pub(crate) roaming: Option<Box<Roaming>>,
 }
@@ -231,12 +231,12 @@ impl Shared {
 
     pub(crate) fn ttl(&self) -> io::Result<u32> {
         let udp = self.io.options();
-        if self.local.is_ipv4() { udp.ttl_v4() } else { udp.unicast_hops_v6() }
+        if udp.local_addr()?.is_ipv4() { udp.ttl_v4() } else { udp.unicast_hops_v6() }
     }
 
     pub(crate) fn set_ttl(&self, ttl: u32) -> io::Result<()> {
         let udp = self.io.options();
-        if self.local.is_ipv4() {
+        if udp.local_addr()?.is_ipv4() {
             return udp.set_ttl_v4(ttl);
         }
         // The IPv4 TTL applies to IPv4-mapped peers. A socket for IPv6 only may not support it.
@@ -357,7 +357,7 @@ impl State {
 
     /// Passes an error on the path to `destination` to the endpoint. A connected socket has only one destination.
     pub(crate) fn on_host_error(&mut self, now: Time, destination: Option<SocketAddr>, error: HostError) {
-        let Some(tuple) = self.client.or(destination.map(Shared::client_tuple)) else { return };
+        let Some(tuple) = self.client.or(destination).map(Shared::client_tuple) else { return };
         self.endpoint.handle_host_error(now, tuple, error);
     }
 

@@ -331,6 +331,13 @@ impl TcpSocket {
         self.udp.take_error()
     }
 
+    /// Names all addresses of the server that [`connect`](Self::connect) is called with one of. If there is one of each
+    /// family, an encrypted connection can [move](TcpStream::relocate) to the other one. [`TcpStream::connect`] does
+    /// this with the addresses of a name.
+    pub fn set_server_addrs(&self, addresses: &[SocketAddr]) {
+        self.setup().server = addresses.to_vec();
+    }
+
     /// Opens a connection to `addr`.
     ///
     /// Cancel safety: if the future is dropped, the attempt is abandoned and the peer discards it.

@@ -22,6 +22,7 @@ use crate::handle::ops::{read_into, room, write_vectored};
 use crate::handle::{COPY_LIMIT, Handle};
 use crate::info::TcpInfo;
 use crate::io::{Io, canonical};
+use crate::setup::Setup;
 use crate::waiters::Wait;
 
 /// Maximum time for which [`TcpStream::close`] waits for the peer to close its direction.
@@ -105,27 +106,29 @@ impl TcpStream {
     /// The errors of [`connect`](Self::connect), and `InvalidInput` for a congestion controller that must be allowed
     /// first ([`Config::allow_unsafe_congestion`]).
     pub async fn connect_with(addr: impl ToSocketAddrs, config: &Config) -> io::Result<Self> {
-        let addresses = tokio::net::lookup_host(addr).await?;
-        connect::race(addresses, |addr| Self::connect_one(addr, config.clone())).await
+        let addresses: Vec<_> = tokio::net::lookup_host(addr).await?.collect();
+        let attempt = |addr| Self::connect_one(addr, Setup { server: addresses.clone(), ..config.clone().into() });
+        connect::race(addresses.iter().copied(), attempt).await
     }
 
-    async fn connect_one(addr: SocketAddr, config: Config) -> io::Result<Self> {
+    async fn connect_one(addr: SocketAddr, setup: Setup) -> io::Result<Self> {
         let addr = canonical(addr);
         let socket = std::net::UdpSocket::bind(unspecified(addr))?;
-        connect::connect_over(socket, addr, config.into()).await
+        connect::connect_over(socket, addr, setup).await
     }
 
-    /// Returns the address that the peer had when the connection was made.
+    /// Returns the peer's address, which changes when the connection [moves](Self::relocate). After the connection has
+    /// ended, it may be the one that the peer had in the beginning.
     #[doc = errors!(never)]
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
-        Ok(self.handle.peer)
+        Ok(self.handle.addresses()[1])
     }
 
-    /// Returns the local address, which changes when the connection [moves](Self::relocate).
+    /// Returns the local address, which changes when the connection [moves](Self::relocate), as the
+    /// [peer's](Self::peer_addr) does.
     #[doc = errors!(never)]
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
-        let state = self.handle.shared.lock();
-        Ok(state.roaming.as_ref().map_or(self.handle.local, |roaming| roaming.local))
+        Ok(self.handle.addresses()[0])
     }
 
     /// Returns a snapshot of the connection. The call takes about a microsecond.

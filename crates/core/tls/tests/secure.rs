@@ -320,3 +320,53 @@ async fn echo_while_moving(shards: usize) {
     ports.dedup();
     assert_eq!(ports.len(), 5);
 }
+
+/// The client's end goes from IPv4 to IPv6 and back, to a listener for both. Both ends know the new addresses.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_connection_moves_to_the_other_address_family_and_back() {
+    let identity = Identity::generate().unwrap();
+    let listener = match TcpListener::bind("[::]:0").await {
+        Ok(listener) => listener,
+        // There is no IPv6 here.
+        Err(error) => return eprintln!("not tested: {error}"),
+    };
+    let port = listener.local_addr().unwrap().port();
+    let [v4, v6] = [SocketAddr::from(([127, 0, 0, 1], port)), SocketAddr::from(([0, 0, 0, 0, 0, 0, 0, 1], port))];
+    let mut listener = SecureListener::new(listener, &identity, |_| true).unwrap();
+    let client = Identity::generate().unwrap();
+    let connector = SecureConnector::new(&client, Some(identity.fingerprint())).unwrap();
+    let accepting = tokio::spawn(async move { listener.accept().await.unwrap().0 });
+    let mut here = connector.connect(TcpStream::connect(v4).await.unwrap()).await.unwrap();
+    let mut there = accepting.await.unwrap();
+    let mut servers = vec![v4];
+    for server in [v6, v6, v4, v6, v4, v4] {
+        let data: Vec<u8> = (0..300_000_u32).map(|i| (i.wrapping_mul(i) >> 7) as u8).collect();
+        let mut echoed = vec![0; data.len()];
+        let mut arrived = vec![0; data.len()];
+        let writing = async {
+            here.write_all(&data).await.unwrap();
+            here.flush().await.unwrap();
+        };
+        tokio::join!(writing, async { there.read_exact(&mut arrived).await.unwrap() });
+        assert!(arrived == data);
+        // The answer is on its way when the client moves.
+        there.write_all(&data).await.unwrap();
+        there.flush().await.unwrap();
+        while here.tcp().relocate_to(server).is_err() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        here.read_exact(&mut echoed).await.unwrap();
+        assert!(echoed == data);
+        // What the client writes arrives after the move.
+        here.write_all(b"x").await.unwrap();
+        here.flush().await.unwrap();
+        there.read_exact(&mut [0]).await.unwrap();
+        servers.push(here.tcp().peer_addr().unwrap());
+        let [near, far] = [here.tcp().local_addr().unwrap(), there.tcp().peer_addr().unwrap()];
+        assert_eq!(near, far, "the server's peer is the client");
+        assert_eq!(there.tcp().local_addr().unwrap(), server);
+        assert_eq!(near.is_ipv4(), server.is_ipv4());
+    }
+    assert_eq!(servers, [v4, v6, v6, v4, v6, v4, v4]);
+}

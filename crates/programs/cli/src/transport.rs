@@ -176,6 +176,7 @@ impl TransportArgs {
         let attempt = |address| async move {
             let socket = others.socket(address)?;
             socket.share_pcap(first);
+            socket.set_server_addrs(addresses);
             Ok::<_, anyhow::Error>(socket.connect(address).await?)
         };
         longhaul::race(addresses.iter().copied(), attempt).await.with_context(|| {

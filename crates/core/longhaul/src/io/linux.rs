@@ -7,7 +7,8 @@ use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
 
 use longhaul_sys::clock::ClockMap;
@@ -19,6 +20,7 @@ use tokio::io::unix::{AsyncFd, AsyncFdReadyGuard};
 
 use self::timers::SocketTimer;
 use super::{Buffers, ErrorClass, Incoming, Outgoing, Role, Writable, clock, pool};
+use crate::connect::unspecified;
 use crate::error::from_host;
 
 mod timers;
@@ -35,7 +37,10 @@ thread_local! {
 }
 
 pub(super) struct Socket {
-    socket: Arc<linux::UdpSocket>,
+    first: Arc<linux::UdpSocket>,
+    /// The socket of the other address family, if the connection has moved there, and whether it is in use.
+    other: OnceLock<Arc<linux::UdpSocket>>,
+    uses_other: AtomicBool,
     timer: SocketTimer,
     role: Role,
 }
@@ -48,6 +53,7 @@ fn watch<T: AsRawFd>(descriptor: T, interest: Interest) -> io::Result<AsyncFd<T>
 type Watched = AsyncFd<Arc<linux::UdpSocket>>;
 
 struct Receiver {
+    io: Arc<Socket>,
     socket: Arc<linux::UdpSocket>,
     role: Role,
     clock: ClockMap,
@@ -70,30 +76,58 @@ impl Socket {
             // errors. This cannot be changed if the system does not support the option.
             let _ = socket.report_path_errors();
         }
-        Ok(Self { socket: Arc::new(socket), timer: SocketTimer::new()?, role })
+        let first = Arc::new(socket);
+        Ok(Self { first, other: OnceLock::new(), uses_other: AtomicBool::new(false), timer: SocketTimer::new()?, role })
+    }
+
+    /// Returns the socket in use.
+    #[inline]
+    fn current(&self) -> &Arc<linux::UdpSocket> {
+        let other = if self.uses_other.load(Ordering::Acquire) { self.other.get() } else { None };
+        other.unwrap_or(&self.first)
+    }
+
+    /// Opens a socket like the first one, connected to a peer of the other address family.
+    fn open_other(&self, peer: SocketAddr) -> io::Result<Arc<linux::UdpSocket>> {
+        let socket = UdpSocket::bind(unspecified(peer))?;
+        let (model, options) = (socket2::SockRef::from(&*self.first), socket2::SockRef::from(&socket));
+        if let Some(interface) = model.device()? {
+            options.bind_device(Some(&interface))?;
+        }
+        if peer.is_ipv6() {
+            options.set_unicast_hops_v6(model.ttl_v4()?)?;
+        } else {
+            options.set_ttl_v4(model.unicast_hops_v6()?)?;
+        }
+        socket.connect(peer)?;
+        let socket = linux::UdpSocket::new(socket)?;
+        let _ = socket.report_path_errors();
+        socket.set_send_buffer(self.first.send_buffer()?)?;
+        socket.set_recv_buffer(self.first.recv_buffer()?)?;
+        Ok(Arc::new(socket))
     }
 }
 
 impl super::Socket for Socket {
     fn descriptor(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
+        self.current().as_fd()
     }
 
     fn options(&self) -> socket2::SockRef<'_> {
-        self.socket.as_ref().into()
+        self.current().as_ref().into()
     }
 
     fn max_segments(&self) -> usize {
-        self.socket.max_gso_segments()
+        self.current().max_gso_segments()
     }
 
     fn set_buffers(&self, wanted: Buffers) -> io::Result<Buffers> {
-        let socket = &self.socket;
+        let socket = self.current();
         Ok(Buffers { send: socket.set_send_buffer(wanted.send)?, recv: socket.set_recv_buffer(wanted.recv)? })
     }
 
     fn send(&self, outgoing: &Outgoing<'_>) -> io::Result<()> {
-        self.socket.send(&Transmit {
+        self.current().send(&Transmit {
             destination: (self.role != Role::Connected).then_some(outgoing.destination),
             tos: outgoing.tos,
             src_ip: outgoing.src_ip,
@@ -107,12 +141,21 @@ impl super::Socket for Socket {
     }
 
     fn reconnect(&self, peer: SocketAddr) -> io::Result<()> {
-        self.socket.reconnect(peer)
+        let is_first = self.first.has_family_of(peer);
+        if is_first {
+            self.first.reconnect(peer)?;
+        } else if let Some(other) = self.other.get() {
+            other.reconnect(peer)?;
+        } else {
+            let _ = self.other.set(self.open_other(peer)?);
+        }
+        self.uses_other.store(!is_first, Ordering::Release);
+        Ok(())
     }
 
     fn take_errors(&self, each: &mut dyn FnMut(Option<SocketAddr>, HostError)) -> bool {
         let mut any = false;
-        while let Ok(Some(report)) = self.socket.recv_path_error() {
+        while let Ok(Some(report)) = self.current().recv_path_error() {
             any = true;
             if let Some(error) = host_error(&report) {
                 each(report.destination, error);
@@ -142,8 +185,9 @@ impl super::Socket for Socket {
 
     fn receiver(self: Arc<Self>) -> Box<dyn super::Receiver> {
         Box::new(Receiver {
-            socket: Arc::clone(&self.socket),
+            socket: Arc::clone(self.current()),
             role: self.role,
+            io: self,
             clock: ClockMap::new(clock::pair()),
             watched: None,
             // Data that has already arrived is read when the socket is monitored.
@@ -154,6 +198,18 @@ impl super::Socket for Socket {
     }
 }
 
+impl Receiver {
+    /// Turns to the socket in use, which is another one after a move to the other address family.
+    fn follow_socket(&mut self) {
+        let current = self.io.current();
+        if !Arc::ptr_eq(current, &self.socket) {
+            (self.watched, self.error, self.full) = (None, None, None);
+            self.socket = Arc::clone(current);
+            self.empty = true;
+        }
+    }
+}
+
 impl super::Receiver for Receiver {
     fn poll_recv(
         &mut self,
@@ -161,6 +217,7 @@ impl super::Receiver for Receiver {
         mut at_once: bool,
         each: &mut dyn FnMut(Incoming<'_>, Option<u32>),
     ) -> Poll<io::Result<bool>> {
+        self.follow_socket();
         loop {
             let mut guard = match &self.watched {
                 Some(_) if std::mem::take(&mut at_once) => None,
@@ -216,6 +273,7 @@ impl super::Receiver for Receiver {
     }
 
     fn poll_watch(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.follow_socket();
         if self.watched.is_some() {
             return Poll::Pending;
         }

@@ -6,6 +6,7 @@ use longhaul_units::Time;
 
 use super::{Shared, State};
 use crate::io::{Incoming, Io};
+use crate::roaming::Roaming;
 use crate::sync::MutexGuard;
 
 /// Datagrams that the kernel delivered to this shard for a connection of another shard, which happens after the number
@@ -32,7 +33,7 @@ impl State {
         meta.segment.ecn = Ecn::from_bits(incoming.ecn);
         meta.segment.ttl = incoming.ttl;
         for capture in &self.captures {
-            capture.lock().received(now, shared.local, incoming);
+            capture.lock().received(now, Roaming::local(self.roaming.as_deref(), shared), incoming);
         }
         let owner = self.endpoint.owner(&tuple, incoming.data);
         // What follows the answer that moves a connection belongs to the same shard.

@@ -9,6 +9,7 @@ use longhaul_units::{Span, Time};
 use super::{Shared, State};
 use crate::error::from_host;
 use crate::io::{ErrorClass, Outgoing};
+use crate::roaming::Roaming;
 
 /// Maximum number of batches sent in one turn, that is, while one holder keeps the lock.
 pub(crate) const BATCHES_PER_TURN: usize = 16;
@@ -111,7 +112,7 @@ impl State {
             self.batches += 1;
         }
         for capture in &self.captures {
-            capture.lock().sent(now, shared.local, &outgoing);
+            capture.lock().sent(now, Roaming::local(self.roaming.as_deref(), shared), &outgoing);
         }
         Ok(len)
     }

@@ -57,6 +57,12 @@ impl UdpSocket {
         self.local
     }
 
+    /// Returns whether `peer` has the address family of the connected socket's peer.
+    #[must_use]
+    pub fn has_family_of(&self, peer: SocketAddr) -> bool {
+        self.peer_is_v4 == peer.is_ipv4()
+    }
+
     /// Connects the socket to `peer` once more, from the local address that the routing table chooses now, and from another
     /// port. An address or port to which the application has bound the socket is kept.
     pub fn reconnect(&self, peer: SocketAddr) -> io::Result<()> {
