@@ -13,7 +13,7 @@ use serde_json::json;
 use crate::metrics::Metrics;
 use crate::segment::Segment;
 use crate::sink::Sink;
-use crate::start::{Role, Start};
+use crate::start::{Role, Start, address};
 
 /// Log of a connection at one of its endpoints.
 ///
@@ -304,6 +304,16 @@ impl<S: Sink> Log<S> {
             ConnectionEvent::MtuUpdated { old, new } => ("mtu_updated", json!({ "old": old, "new": new })),
             ConnectionEvent::EcnStateChanged { old, new } => {
                 ("ecn_state_updated", json!({ "old": old.name(), "new": new.name() }))
+            }
+            ConnectionEvent::MoveClaimed { counter, claims } => {
+                ("move_updated", json!({ "step": "claim", "counter": counter, "claims": claims }))
+            }
+            ConnectionEvent::MoveChallenged { counter } => {
+                ("move_updated", json!({ "step": "answer", "counter": counter }))
+            }
+            ConnectionEvent::MoveFailed => ("move_updated", json!({ "step": "failed" })),
+            ConnectionEvent::Moved { remote, local, keeps_path } => {
+                ("path_changed", json!({ "remote": address(*remote), "local": local, "keeps_path": keeps_path }))
             }
             ConnectionEvent::HostError(error) => ("host_error", json!({ "error": error.name() })),
             ConnectionEvent::Released => ("connection_released", json!({})),

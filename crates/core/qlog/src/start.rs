@@ -82,7 +82,6 @@ impl Start {
     }
 
     pub(crate) fn started(&self) -> Value {
-        let address = |address: SocketAddr| json!({ "ip": address.ip().to_string(), "port": address.port() });
         let [sent, received] = self.segments_before;
         json!({
             "local": address(self.local),
@@ -90,4 +89,9 @@ impl Start {
             "segments_before": { "sent": sent, "received": received },
         })
     }
+}
+
+/// Returns an address as qlog writes it.
+pub(crate) fn address(address: SocketAddr) -> Value {
+    json!({ "ip": address.ip().to_string(), "port": address.port() })
 }

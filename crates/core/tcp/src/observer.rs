@@ -5,6 +5,7 @@
 //! reported; it neither computes nor allocates anything for the event.
 
 use std::fmt::Debug;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use longhaul_units::{Time, named};
@@ -148,6 +149,29 @@ pub enum ConnectionEvent<'a> {
         old: EcnState,
         /// State after the change.
         new: EcnState,
+    },
+    /// The client has sent a claim from an address that the server may not know, the `claims`th of this attempt.
+    MoveClaimed {
+        /// Counter of the move.
+        counter: u32,
+        /// Claims since the last challenge, including this one.
+        claims: u32,
+    },
+    /// The client has received a valid challenge, and answers it.
+    MoveChallenged {
+        /// Counter of the move.
+        counter: u32,
+    },
+    /// The client has given up: its last claim was not answered either.
+    MoveFailed,
+    /// The connection continues between other addresses, or from a local address that only the system knows.
+    Moved {
+        /// Current address of the peer.
+        remote: SocketAddr,
+        /// Current local address, if the endpoint knows it.
+        local: Option<IpAddr>,
+        /// Whether only the peer's port has changed, so that window, round-trip time and path MTU are kept.
+        keeps_path: bool,
     },
     /// The host reports an error of the path.
     HostError(HostError),

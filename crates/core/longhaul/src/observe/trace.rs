@@ -116,6 +116,12 @@ fn changed(span: &Span, event: &ConnectionEvent<'_>) {
         ConnectionEvent::EcnStateChanged { old, new } => {
             emit!(debug, span, old = old.name(), new = new.name(), "ECN state changed");
         }
+        ConnectionEvent::MoveClaimed { counter, claims } => emit!(debug, span, counter, claims, "move claimed"),
+        ConnectionEvent::MoveChallenged { counter } => emit!(debug, span, counter, "challenge of a move answered"),
+        ConnectionEvent::MoveFailed => emit!(debug, span, "claims of a move not answered"),
+        ConnectionEvent::Moved { remote, local, keeps_path } => {
+            emit!(debug, span, %remote, ?local, keeps_path, "moved");
+        }
         ConnectionEvent::HostError(error) => emit!(debug, span, %error, "error reported by the host"),
         ConnectionEvent::Closed(Some(error)) => emit!(debug, span, %error, "closed"),
         ConnectionEvent::Closed(None) => emit!(debug, span, "closed"),

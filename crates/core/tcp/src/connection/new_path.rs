@@ -6,8 +6,8 @@ use longhaul_units::{Bytes, Time};
 use super::congestion::CongestionDriver;
 use super::extension::Mover;
 use super::{Engine, Pmtu};
-use crate::RttEstimator;
 use crate::mobility::Mobility;
+use crate::{ConnectionEvent, RttEstimator, Tuple};
 
 #[expect(clippy::multiple_inherent_impl, reason = "one file per phase")]
 impl Engine<'_> {
@@ -17,11 +17,15 @@ impl Engine<'_> {
         self.ext.list.insert(0, Box::new(Mover::new(mobility)));
     }
 
-    /// Continues on another path. Window, round-trip time and path MTU start anew, unless `keeps`: if only a port has
+    /// Continues on the path between other addresses. Window, round-trip time and path MTU start anew, unless `keeps`: if only a port has
     /// changed, the path is the same.
-    pub(crate) fn change_path(&mut self, now: Time, is_ipv6: bool, keeps: bool) {
+    pub(crate) fn change_path(&mut self, now: Time, tuple: &Tuple, keeps: bool) {
+        self.observers.report(now, || {
+            let local = Some(tuple.local).filter(|local| !local.is_unspecified());
+            ConnectionEvent::Moved { remote: tuple.remote, local, keeps_path: keeps }
+        });
         if !keeps {
-            let mut pmtu = Pmtu::new(self.config, is_ipv6);
+            let mut pmtu = Pmtu::new(self.config, tuple.is_ipv6());
             (pmtu.peer_mss, pmtu.options) = (self.pmtu.peer_mss, self.pmtu.options);
             *self.pmtu = pmtu;
             let mut rtt = RttEstimator::new(self.config.min_rto);

@@ -118,7 +118,7 @@ impl Endpoint {
         if !keeps {
             slot.leave_path(now, former.remote.ip());
         }
-        slot.connection.engine().change_path(now, tuple.is_ipv6(), keeps);
+        slot.connection.engine().change_path(now, &tuple, keeps);
         self.table.remove(&former, index);
         self.membership.strike_out(&former);
         self.time_wait.remove(&tuple);

@@ -10,7 +10,7 @@ use longhaul_wire::{Flags, MoveStep};
 use super::{Extension, Filled, Outgoing, Turn};
 use crate::connection::{Engine, Incoming, Timer};
 use crate::mobility::Mobility;
-use crate::{RttEstimator, State};
+use crate::{ConnectionEvent, RttEstimator, State};
 
 /// Minimum interval between two changes of address.
 const INTERVAL: Span = Span::from_millis(100);
@@ -87,6 +87,7 @@ impl Extension for Mover {
             None if attempt.claims > 1 || now - attempt.claimed_at >= attempt.trip => self.attempt = None,
             None => {}
             Some(challenge) if self.mobility.verifies(&challenge, &number) => {
+                engine.observers.report(now, || ConnectionEvent::MoveChallenged { counter: challenge.counter });
                 let mut answer = engine.textless_header(now);
                 let signed = self.mobility.sign(MoveStep::Answer, number, challenge.counter, &challenge.value);
                 answer.options.moving = Some(signed);
@@ -141,6 +142,7 @@ impl Extension for Mover {
         let is_due = attempt.due <= out.now;
         if is_due && attempt.claims == MAX_CLAIMS {
             self.attempt = None;
+            engine.observers.report(out.now, || ConnectionEvent::MoveFailed);
             return Filled::Nothing(None);
         }
         if is_due {
@@ -154,6 +156,8 @@ impl Extension for Mover {
             attempt.due = out.now + attempt.interval;
             attempt.interval = (attempt.interval * 2).min(MAX_INTERVAL);
             self.counter += 1;
+            let (counter, claims) = (self.counter, attempt.claims);
+            engine.observers.report(out.now, || ConnectionEvent::MoveClaimed { counter, claims });
             let una = engine.snd.una;
             let mut claim = engine.headers().header(out.now, una);
             (claim.flags, claim.seq) = (Flags::ACK, claim.seq.wrapping_sub(1));

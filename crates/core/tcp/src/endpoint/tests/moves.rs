@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use siphasher::sip::SipHasher24;
 
 use super::*;
-use crate::{EndpointGroup, Mobility, MoveTags};
+use crate::{ConnectionEvent, Detail, EndpointGroup, Mobility, MoveTags, Observer};
 
 const SERVER: ([u8; 4], u16) = ([192, 0, 2, 2], 443);
 const NUMBER: [u8; 8] = [3; 8];
@@ -249,6 +249,50 @@ fn a_connection_continues_from_a_new_address_within_two_round_trips() {
         world.carry(1, 300_000, SECOND * 9);
         assert!(world.elsewhere.iter().all(|flight| flight.to == address(1, 5000)));
     }
+}
+
+#[derive(Clone, Debug, Default)]
+struct Moves(Arc<std::sync::Mutex<Vec<String>>>);
+
+impl Observer for Moves {
+    fn detail(&self) -> Detail {
+        Detail::Changes
+    }
+
+    fn event(&mut self, _: Time, event: &ConnectionEvent<'_>) {
+        let text = format!("{event:?}");
+        if text.starts_with("Move") {
+            self.0.lock().unwrap().push(text);
+        }
+    }
+}
+
+/// Both ends tell their observers of a move; the client also of its claims, of which the first is lost.
+#[test]
+fn observers_learn_of_moves() {
+    let mut world = World::new(DELAY, Config::default());
+    let moves = [(); 2].map(|()| Moves::default());
+    for end in [0, 1] {
+        assert!(world.ends[end].observe(world.now, world.ids[end], Box::new(moves[end].clone())));
+    }
+    world.carry(1, 100_000, SECOND * 5);
+    let mut claims = 0;
+    world.lose = Box::new(move |flight| {
+        claims += u32::from(flight.from == address(2, 6000));
+        claims == 1
+    });
+    assert!(world.relocate(address(2, 6000)));
+    world.carry(0, 100, SECOND * 5);
+    world.run_for(SECOND);
+    let [client, server] = moves.map(|moves| std::mem::take(&mut *moves.0.lock().unwrap()));
+    let expected = [
+        "Moved { remote: 192.0.2.2:443, local: None, keeps_path: false }",
+        "MoveClaimed { counter: 1, claims: 1 }",
+        "MoveClaimed { counter: 2, claims: 2 }",
+        "MoveChallenged { counter: 2 }",
+    ];
+    assert_eq!(client[..4], expected);
+    assert_eq!(server, ["Moved { remote: 198.51.100.2:6000, local: None, keeps_path: false }"]);
 }
 
 /// A NAT gives the client another port while nothing is sent. The server resets what it does not know, and the client claims
