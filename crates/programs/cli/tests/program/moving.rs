@@ -3,6 +3,8 @@
 //!
 //! With `LONGHAUL_LONG`, the tests of transfers together with tunnels have 100 changes.
 
+mod stall;
+
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, TcpStream};
@@ -203,6 +205,36 @@ fn a_transfer_outlives_changes_of_both() {
 #[test]
 fn a_transfer_continues_over_the_other_address_family() {
     send_over(Path::with_ipv6(), NAME, 6, |path, nth| path.readdress(nth % 2 == 1, 10 + nth));
+}
+
+/// A stream through a tunnel is silent for longer than the NAT keeps a binding. What the server or the client then sends
+/// arrives. With `LONGHAUL_LONG`, it is silent for ten minutes, and a binding lasts 30 s as with many NATs.
+#[test]
+fn an_idle_stream_outlives_the_binding_of_a_nat() {
+    let Some(path) = Path::new() else { return };
+    let (binding, silence) = if is_long() { ("30", 600) } else { ("2", 7) };
+    let limit = || {
+        for name in ["udp_timeout", "udp_timeout_stream"] {
+            fs::write(format!("/proc/sys/net/netfilter/nf_conntrack_{name}"), binding).unwrap();
+        }
+    };
+    path.nodes[1].run(limit).unwrap();
+    let (there, here) = (Machine::new(), Machine::new());
+    let (listener, target) = path.nodes[2].run(listen).unwrap();
+    let (key, permit, local) = (here.key(), target.to_string(), format!("0:{target}"));
+    let serve = || there.gateway(&["--listen", "10.97.2.2:7001", "--allow", &key, "--permit", &permit]);
+    let _gateway = path.nodes[2].run(serve).unwrap();
+    let forward = path.nodes[0].run(|| here.forward("10.97.2.2:7001", &["-L", &local])).unwrap();
+    let client = path.nodes[0].run(|| TcpStream::connect(&forward.address).unwrap()).unwrap();
+    let server = listener.accept().unwrap().0;
+    for (number, (mut from, mut to)) in (0..).zip([(&server, &client), (&client, &server)]) {
+        sleep(Duration::from_secs(silence));
+        let (sent, mut received) = (contents(number, 5000), vec![0; 5000]);
+        from.write_all(&sent).unwrap();
+        to.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        to.read_exact(&mut received).unwrap();
+        assert!(received == sent);
+    }
 }
 
 /// A stream through a tunnel to an echo: sends a piece, compares what comes back, and waits, until `is_over`. Returns the
