@@ -17,8 +17,8 @@ impl Engine<'_> {
         self.ext.list.insert(0, Box::new(Mover::new(mobility)));
     }
 
-    /// Continues on the path between other addresses. Window, round-trip time and path MTU start anew, unless `keeps`: if only a port has
-    /// changed, the path is the same.
+    /// Continues on the path between other addresses. Window, round-trip time and path MTU start anew, unless `keeps`: if
+    /// only a port has changed, the path is the same.
     pub(crate) fn change_path(&mut self, now: Time, tuple: &Tuple, keeps: bool) {
         self.observers.report(now, || {
             let local = Some(tuple.local).filter(|local| !local.is_unspecified());
