@@ -59,6 +59,9 @@ pub(crate) use time_wait::TimeWaitRecord;
 /// the largest unscaled window, so that delayed segments fall outside the new window.
 const SEQUENCE_GAP: u32 = 1 << 16;
 
+/// Maximum number of replies in the queue for those that belong to no connection.
+const ANSWERS: usize = 4096;
+
 /// Handle of a connection of an endpoint. Handles are never reused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ConnId {
@@ -156,7 +159,8 @@ pub struct Endpoint {
     wheel: TimerWheel,
     queue: VecDeque<u32>,
     events: VecDeque<EndpointEvent>,
-    answers: VecDeque<(Tuple, Header)>,
+    /// Replies that belong to no connection, and challenges of connections that move.
+    answers: VecDeque<(Tuple, Header, Option<ConnId>)>,
     reflector: Reflector,
     buckets: Buckets,
     memory: usize,

@@ -75,8 +75,9 @@ pub(super) trait Extension: Debug + Send {
 
     fn on_timeout(&mut self, _rtt: &RttEstimator) {}
 
-    /// Handles a reset for a segment, as a host without the connection sends it. Returns whether the connection goes on.
-    fn on_reset(&mut self, _now: Time, _rtt: &RttEstimator) -> bool {
+    /// Handles a reset for a segment, as a host without the connection sends it, with the timestamp of that segment if the
+    /// reset has it. Returns whether the connection goes on.
+    fn on_reset(&mut self, _now: Time, _echo: Option<u32>, _rtt: &RttEstimator) -> bool {
         false
     }
 
@@ -327,8 +328,8 @@ impl Engine<'_> {
 
     /// Returns whether the connection goes on after a reset for a segment.
     #[cold]
-    pub(super) fn outlives_reset(&mut self, now: Time) -> bool {
-        self.ext.list.iter_mut().any(|extension| extension.on_reset(now, self.rtt))
+    pub(super) fn outlives_reset(&mut self, now: Time, echo: Option<u32>) -> bool {
+        self.ext.list.iter_mut().any(|extension| extension.on_reset(now, echo, self.rtt))
     }
 
     /// Returns whether the connection follows a change of our address.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use longhaul_cc::{Detection, Granted, NeedError, PathEvent};
 use longhaul_units::{Bytes, Span, Time};
-use longhaul_wire::{CheshireCodec, Codec, Flags, Header};
+use longhaul_wire::{CheshireCodec, Codec, Flags, Header, Timestamps};
 
 use super::extension::{Carrier, SynRequest, offered_header};
 use super::{Engine, Timer, Timers};
@@ -340,10 +340,14 @@ impl Handshake {
     }
 }
 
-/// Returns the RST for a segment that belongs to no connection (RFC 9293, section 3.10.7.1).
+/// Returns the RST for a segment that belongs to no connection (RFC 9293, section 3.10.7.1). That for a move has the
+/// timestamp of the segment, which shows the client that it is not for anything sent before.
 pub(crate) fn reset_for(header: &Header, payload_len: usize) -> Header {
     if header.flags.contains(Flags::ACK) {
-        return Header { flags: Flags::RST, seq: header.ack, ..Header::default() };
+        let mut reset = Header { flags: Flags::RST, seq: header.ack, ..Header::default() };
+        let stamps = header.options.timestamps.filter(|_| header.options.moving.is_some());
+        reset.options.timestamps = stamps.map(|stamps| Timestamps { value: 0, echo: stamps.value });
+        return reset;
     }
     let len = payload_len as u32
         + u32::from(header.flags.contains(Flags::SYN))

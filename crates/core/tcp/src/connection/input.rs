@@ -130,7 +130,8 @@ impl Connection {
             self.headers().challenge(segment.now);
             return;
         }
-        if !segment.has(Flags::ACK) && self.engine().outlives_reset(segment.now) {
+        let echo = segment.header.options.timestamps.map(|stamps| stamps.echo);
+        if !segment.has(Flags::ACK) && self.engine().outlives_reset(segment.now, echo) {
             return;
         }
         let error = match self.life.state {

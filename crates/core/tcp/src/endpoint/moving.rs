@@ -1,15 +1,22 @@
 //! Connections that continue between other addresses (`docs/wire.md`, "Move").
 
-use longhaul_units::{Span, Time};
-use longhaul_wire::{CheshireCodec, Codec, Header, MoveStep, Timestamps};
+use std::collections::VecDeque;
 
-use super::Tuple;
+use longhaul_units::{Span, Time};
+use longhaul_wire::{CheshireCodec, Codec, Header, MoveOption, MoveStep, Timestamps};
+
 use super::slots::Slot;
+use super::{ANSWERS, Tuple};
 use crate::mobility::Mobility;
 use crate::{ConnId, DatagramMeta, Endpoint, State};
 
 /// Minimum interval between two moves of a connection at its server. Clients move less often.
 const INTERVAL: Span = Span::from_millis(50);
+
+/// Maximum number of challenges of a connection among the [answers](Endpoint::answer), so that copies of its claim do not
+/// displace the answers to others, and of the latest ones that wait beside them: the claim of the client may be among the
+/// first copies or the last.
+const CHALLENGES: usize = 64;
 
 /// What the server keeps of a connection that can move.
 #[derive(Debug)]
@@ -18,6 +25,11 @@ pub(super) struct Anchor {
     /// Counter of the last move.
     counter: u32,
     moved_at: Option<Time>,
+    /// The last claim with the right tag, and its sequence number: copies need no second check.
+    verified: Option<(MoveOption, u32)>,
+    /// Number of challenges among the answers.
+    queued: usize,
+    latest: VecDeque<(Tuple, Header)>,
 }
 
 impl Anchor {
@@ -42,7 +54,9 @@ impl Endpoint {
         if self.table.find_number(&number).is_some() || self.membership.owner(&number).is_some() {
             return false;
         }
-        slot.anchor = Some(Box::new(Anchor { mobility, counter: 0, moved_at: None }));
+        let anchor =
+            Anchor { mobility, counter: 0, moved_at: None, verified: None, queued: 0, latest: VecDeque::new() };
+        slot.anchor = Some(Box::new(anchor));
         self.table.insert_number(&number, id.slot);
         self.membership.enter(&number);
         true
@@ -76,37 +90,57 @@ impl Endpoint {
         let moving = header.options.moving.filter(|moving| moving.step != MoveStep::Challenge)?;
         let index = self.table.find_number(&moving.value)?;
         let slot = self.slots.get_mut(index).filter(|slot| slot.is_live())?;
-        let anchor = slot.anchor.as_ref().filter(|anchor| *anchor.number() == moving.value)?;
+        let anchor = slot.anchor.as_mut().filter(|anchor| *anchor.number() == moving.value)?;
         if moving.counter <= anchor.counter {
             return Some(None);
         }
-        let challenge = self.keys.challenge(&meta.tuple, moving.value, moving.counter).to_ne_bytes();
+        let challenge = || self.keys.challenge(&meta.tuple, moving.value, moving.counter).to_ne_bytes();
         if moving.step == MoveStep::Claim {
-            if !anchor.mobility.verifies(&moving, &header.seq.to_be_bytes()) {
-                return Some(None);
+            let claim = (moving, header.seq);
+            if anchor.verified != Some(claim) {
+                if !anchor.mobility.verifies(&moving, &header.seq.to_be_bytes()) {
+                    return Some(None);
+                }
+                anchor.verified = Some(claim);
             }
             let mut reply = slot.connection.engine().textless_header(now);
             reply.options.moving =
-                Some(anchor.mobility.sign(MoveStep::Challenge, challenge, moving.counter, &moving.value));
+                Some(anchor.mobility.sign(MoveStep::Challenge, challenge(), moving.counter, &moving.value));
             if let (Some(ours), Some(theirs)) = (&mut reply.options.timestamps, header.options.timestamps) {
                 *ours = Timestamps { echo: theirs.value, ..*ours };
             }
             if CheshireCodec::header_len(&reply.options) <= wire {
-                self.answer(meta.tuple, reply);
+                if anchor.queued < CHALLENGES && self.answers.len() < ANSWERS {
+                    anchor.queued += 1;
+                    self.answers.push_back((meta.tuple, reply, Some(slot.id)));
+                } else if anchor.queued > 0 {
+                    if anchor.latest.len() == CHALLENGES {
+                        anchor.latest.pop_front();
+                    }
+                    anchor.latest.push_back((meta.tuple, reply));
+                }
             }
             return Some(None);
         }
         let is_early = anchor.moved_at.is_some_and(|at| now - at < INTERVAL);
-        if is_early || !anchor.mobility.verifies(&moving, &challenge) {
+        if is_early || !anchor.mobility.verifies(&moving, &challenge()) {
             return Some(None);
         }
-        if let Some(anchor) = &mut slot.anchor {
-            (anchor.counter, anchor.moved_at) = (moving.counter, Some(now));
-        }
+        (anchor.counter, anchor.moved_at, anchor.verified) = (moving.counter, Some(now), None);
+        anchor.latest.clear();
         let former = slot.tuple;
         let keeps = (former.remote.ip(), former.local) == (meta.tuple.remote.ip(), meta.tuple.local);
         self.carry_over(now, index, meta.tuple, keeps);
         Some(Some(index))
+    }
+
+    /// Lets the next challenge of a connection follow one that is sent.
+    pub(super) fn challenge_sent(&mut self, id: ConnId) {
+        let Some(anchor) = self.slots.of_mut(id).and_then(|slot| slot.anchor.as_mut()) else { return };
+        match anchor.latest.pop_front() {
+            Some((tuple, reply)) => self.answers.push_back((tuple, reply, Some(id))),
+            None => anchor.queued = anchor.queued.saturating_sub(1),
+        }
     }
 
     /// Changes the addresses of a connection.

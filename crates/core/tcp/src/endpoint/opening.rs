@@ -7,7 +7,7 @@ use longhaul_wire::{CheshireCodec, Codec, Flags, Header, Timestamps};
 
 use super::stray::Buckets;
 use super::time_wait::{TimeWaitRecord, Verdict};
-use super::{Tuple, cookie};
+use super::{ANSWERS, Tuple, cookie};
 use crate::connection::{Start, reset_for};
 use crate::{
     ConnId, Connection, ConnectionEvent, DatagramMeta, Endpoint, IncomingObservers, Observer, SegmentMeta,
@@ -238,9 +238,8 @@ impl Endpoint {
 
     /// Queues a reply that belongs to no connection, or drops it if the queue is full.
     pub(super) fn answer(&mut self, tuple: Tuple, header: Header) {
-        const LIMIT: usize = 4096;
-        if self.answers.len() < LIMIT {
-            self.answers.push_back((tuple, header));
+        if self.answers.len() < ANSWERS {
+            self.answers.push_back((tuple, header, None));
         }
     }
 

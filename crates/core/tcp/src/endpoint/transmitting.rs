@@ -41,9 +41,12 @@ impl Endpoint {
     }
 
     fn poll_answers(&mut self, batch: &mut Batch, max_segments: usize) -> Option<Destination> {
-        let Some((tuple, header)) = self.answers.pop_front() else {
+        let Some((tuple, header, challenger)) = self.answers.pop_front() else {
             return self.reflector.poll(batch, max_segments);
         };
+        if let Some(id) = challenger {
+            self.challenge_sent(id);
+        }
         batch.clear();
         batch.push(&header, 0, 0);
         Some(Destination { tuple, connection: None })

@@ -10,7 +10,7 @@ use longhaul_wire::{Flags, MoveStep};
 use super::{Extension, Filled, Outgoing, Turn};
 use crate::connection::{Engine, Incoming, Timer};
 use crate::mobility::Mobility;
-use crate::{ConnectionEvent, RttEstimator, State};
+use crate::{ConnectionEvent, RttEstimator, State, seq};
 
 /// Minimum interval between two changes of address.
 const INTERVAL: Span = Span::from_millis(100);
@@ -49,6 +49,8 @@ struct Attempt {
     began_at: Time,
     /// Claims since the last challenge, and that one.
     claims: u32,
+    /// The timestamp of the first claim.
+    stamp: Option<u32>,
     /// The least round-trip time. What arrives sooner after a claim does not answer it.
     trip: Span,
     interval: Span,
@@ -66,6 +68,7 @@ impl Mover {
             claimed_at: due,
             began_at: due,
             claims: 0,
+            stamp: None,
             trip: rtt.min.unwrap_or_default(),
             interval: rtt.srtt.map_or(FIRST_INTERVAL, |_| rtt.base_rto()),
         });
@@ -111,15 +114,19 @@ impl Extension for Mover {
         }
     }
 
-    fn on_reset(&mut self, now: Time, rtt: &RttEstimator) -> bool {
+    fn on_reset(&mut self, now: Time, echo: Option<u32>, rtt: &RttEstimator) -> bool {
         let Some(attempt) = &mut self.attempt else {
             self.begin(now, true, rtt);
             return true;
         };
         if !attempt.holds {
             // The server has not got the answer, or does not know our address any more.
-            (attempt.due, attempt.holds, attempt.claims) = (now, true, 0);
+            (attempt.due, attempt.holds, attempt.claims, attempt.stamp) = (now, true, 0, None);
             return true;
+        }
+        // The server has got a claim and does not know the number.
+        if echo.zip(attempt.stamp).is_some_and(|(echo, first)| !seq::later(first, echo)) {
+            return false;
         }
         // A reset that arrives sooner is for what was sent before the last claim.
         attempt.claims < RESET_CLAIMS || now - attempt.claimed_at < attempt.trip
@@ -164,6 +171,7 @@ impl Extension for Mover {
             let covered = claim.seq.to_be_bytes();
             let signed = self.mobility.sign(MoveStep::Claim, self.mobility.number, self.counter, &covered);
             claim.options.moving = Some(signed);
+            attempt.stamp = attempt.stamp.or(claim.options.timestamps.map(|stamps| stamps.value));
             out.batch.push(&claim, 0, 0);
         }
         if is_due || attempt.holds {
