@@ -119,6 +119,7 @@ mod setup;
 mod shards;
 mod shared;
 mod socket;
+mod strays;
 mod stream;
 mod sync;
 mod waiters;
@@ -144,5 +145,6 @@ pub use longhaul_tcp::{
 pub use longhaul_tcp::{Mobility, MoveTags};
 pub use path_cache::{LoadPathCacheError, PathCache, PathCacheConfig, PathMetrics, SavedPath};
 pub use socket::TcpSocket;
+pub use strays::{Stray, StrayHandler, StrayIntake};
 pub use stream::TcpStream;
 pub use stream::split::{OwnedReadHalf, OwnedWriteHalf, ReadHalf, ReuniteError, WriteHalf};

@@ -97,6 +97,10 @@ impl TcpListener {
         &self.shards[0]
     }
 
+    pub(crate) fn all(&self) -> &[Arc<Shared>] {
+        &self.shards
+    }
+
     /// Accepts the next connection.
     ///
     /// Cancel safety: this method is cancel safe; no connection is lost.

@@ -15,6 +15,7 @@ use crate::io::{Io, Role, UdpBackend, canonical};
 use crate::limits::Limits;
 use crate::shards::{MAX_SHARDS, Shards};
 use crate::shared::{self, Shared, State};
+use crate::strays::Sharing;
 
 /// Settings of a socket that is not yet in use.
 #[derive(Default)]
@@ -31,6 +32,7 @@ pub(crate) struct Setup {
     pub(crate) server: Vec<SocketAddr>,
     /// Number of sockets of a listener or connector; 0 means 1.
     pub(crate) shards: usize,
+    pub(crate) sharing: Option<Sharing>,
     /// Sockets of an earlier listener to take over instead of opening new ones.
     pub(crate) takes_over: Vec<Arc<Shared>>,
 }
@@ -80,6 +82,9 @@ impl Setup {
 
     pub(crate) fn endpoint_config(&self, local: SocketAddr) -> io::Result<EndpointConfig> {
         let mut config = EndpointConfig::of_socket(secret()?, local);
+        if let Some(sharing) = &self.sharing {
+            (config.secret, config.shared_clock) = (sharing.secret, Io::ahead(Io::clocks()));
+        }
         config.backlog = self.backlog.unwrap_or(config.backlog);
         config.reflect = self.reflect;
         self.limits.apply(&mut config);
@@ -114,6 +119,7 @@ impl Setup {
     /// Applies the settings that belong to a socket.
     pub(crate) fn apply(&self, state: &mut State) {
         state.dscp = self.dscp;
+        state.strays = self.sharing.as_ref().map(|sharing| Arc::clone(&sharing.handler));
         state.captures.extend(self.capture.clone());
         let has_files = self.capture.is_some();
         #[cfg(feature = "qlog")]

@@ -20,6 +20,7 @@ use crate::info::SocketInfo;
 use crate::io::{Buffers, Io};
 use crate::roaming::Roaming;
 use crate::shards::Shards;
+use crate::strays::StrayHandler;
 use crate::sync::{Mutex, MutexGuard};
 use crate::waiters::{Wait, Waiters, WakerSet};
 
@@ -57,6 +58,8 @@ pub(crate) struct State {
     /// The accept queue of the listener, and the number of this shard in it.
     pub(crate) accepting: Option<(Arc<AcceptQueue>, u32)>,
     forwarded: Vec<Forwarded>,
+    /// Passes strays to other hosts with the same address.
+    pub(crate) strays: Option<Arc<dyn StrayHandler>>,
     /// Whether an event was collected after which applications often write immediately.
     reply_expected: bool,
     driver: Option<Waker>,
@@ -129,6 +132,7 @@ impl Shared {
             waiters: Vec::new(),
             accepting: None,
             forwarded: Vec::new(),
+            strays: None,
             reply_expected: false,
             driver: None,
             batch: Batch::default(),

@@ -66,7 +66,7 @@ longhaul_units::debug_in_part!(Info;
 
 longhaul_units::debug_in_part!(EndpointConfig;
     backlog always_cookies max_connections max_per_address max_memory max_memory_per_address max_time_wait
-    reset_unknown reflect;
+    reset_unknown reflect shared_clock;
     initial_sequence;
     secret);
 

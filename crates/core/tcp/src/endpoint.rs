@@ -405,7 +405,7 @@ impl Endpoint {
         if let Some(fixed) = self.config.initial_sequence {
             return fixed;
         }
-        let iss = self.keys.initial_sequence(tuple, now);
+        let iss = self.keys.initial_sequence(tuple, self.shared_time(now));
         let least = previous.map(|record| record.snd_nxt.wrapping_add(SEQUENCE_GAP));
         least.filter(|least| seq::later(*least, iss)).unwrap_or(iss)
     }

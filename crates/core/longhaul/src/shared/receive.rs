@@ -1,7 +1,7 @@
 //! Receive path: passes datagrams to the endpoint of the shard that owns their connection.
 
 use bytes::Bytes;
-use longhaul_tcp::{DatagramMeta, Ecn};
+use longhaul_tcp::{DatagramMeta, Ecn, Tuple};
 use longhaul_units::Time;
 
 use super::{Shared, State};
@@ -18,12 +18,19 @@ pub(crate) struct Forwarded {
 }
 
 impl State {
-    /// Passes a received message to the endpoint, or sets it aside for another shard.
+    /// Passes a received message to the endpoint, or to another shard or host.
     pub(crate) fn receive(&mut self, shared: &Shared, now: Time, incoming: &Incoming<'_>, drops: Option<u32>) {
         if let Some(drops) = drops {
             self.stats.kernel_drops += u64::from(drops.wrapping_sub(self.kernel_drops_seen));
             self.kernel_drops_seen = drops;
         }
+        if !self.hands_over(shared, now, incoming) {
+            self.take_in(shared, now, incoming);
+        }
+    }
+
+    /// Passes a message to the endpoint, or sets it aside for another shard.
+    pub(crate) fn take_in(&mut self, shared: &Shared, now: Time, incoming: &Incoming<'_>) {
         let tuple = shared.tuple(incoming.source, incoming.dst_ip);
         let mut meta = DatagramMeta::new(incoming.source, incoming.stride);
         meta.tuple = tuple;
@@ -35,10 +42,7 @@ impl State {
         for capture in &self.captures {
             capture.lock().received(now, Roaming::local(self.roaming.as_deref(), shared), incoming);
         }
-        let owner = self.endpoint.owner(&tuple, incoming.data);
-        // What follows the answer that moves a connection belongs to the same shard.
-        let follows = self.forwarded.last().filter(|last| last.meta.tuple == tuple).map(|last| last.shard);
-        if let Some(shard) = owner.or(follows) {
+        if let Some(shard) = self.other_shard(&tuple, incoming.data) {
             // The buffer of a large message need not be copied.
             let data = incoming.shared.map_or_else(|| Bytes::copy_from_slice(incoming.data), Bytes::clone);
             self.forwarded_messages += 1;
@@ -46,6 +50,14 @@ impl State {
             return;
         }
         self.endpoint.handle_datagram(now, &meta, incoming.data, incoming.shared);
+    }
+
+    /// Returns the number of the shard to which a message belongs if it is not this one.
+    pub(crate) fn other_shard(&mut self, tuple: &Tuple, data: &[u8]) -> Option<u32> {
+        let owner = self.endpoint.owner(tuple, data);
+        // What follows the answer that moves a connection belongs to the same shard.
+        let follows = || self.forwarded.last().filter(|last| last.meta.tuple == *tuple).map(|last| last.shard);
+        owner.or_else(follows)
     }
 }
 

@@ -23,6 +23,8 @@ mod qlog;
 #[cfg(target_os = "linux")]
 mod shards;
 mod share;
+#[cfg(target_os = "linux")]
+mod strays;
 mod stream;
 mod tls;
 mod traces;

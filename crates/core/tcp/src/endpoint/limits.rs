@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use longhaul_units::Time;
-use longhaul_wire::{CheshireCodec, Codec};
+use longhaul_wire::{CheshireCodec, Codec, Flags};
 
 use super::group::{EndpointGroup, Membership, Share, UNIT};
 use super::slots::Slot;
@@ -32,6 +32,27 @@ impl Endpoint {
         self.membership.owner(tuple).or_else(|| self.membership.owner(&moving()?.value))
     }
 
+    /// Returns the flags of `datagram` if it is for a connection that this endpoint does not know, and that another host may
+    /// have, if several hosts have its address: this endpoint would answer it with a RST or drop it. A SYN that opens a
+    /// connection is for such a connection only if the endpoint does not listen.
+    #[must_use]
+    pub fn stray(&mut self, now: Time, tuple: &Tuple, datagram: &[u8]) -> Option<Flags> {
+        if !tuple.joins_two_hosts() || self.find_slot(tuple).is_some() {
+            return None;
+        }
+        let (header, offset) = CheshireCodec::parse(datagram).ok()?;
+        let flags = header.flags;
+        if flags.contains(Flags::SYN) {
+            return (!flags.contains(Flags::ACK) && self.listener.is_none()).then_some(flags);
+        }
+        let now = self.advance(now);
+        let moves = || header.options.moving.is_some_and(|moving| self.table.find_number(&moving.value).is_some());
+        // The first data of a connection that another host has opened by a cookie returns the cookie, too.
+        let opens = || datagram.len() == offset && self.returns_cookie(now, tuple, &header);
+        let is_ours = moves() || self.time_wait.get(tuple).is_some() || opens();
+        (!is_ours).then_some(flags)
+    }
+
     /// Returns whether SYNs are answered.
     #[must_use]
     pub fn is_listening(&self) -> bool {
@@ -39,10 +60,10 @@ impl Endpoint {
     }
 
     /// Replaces the limits, for another listener on the same socket. Connections above a new limit are kept until they
-    /// end. The secret, the number of TIME-WAIT records and the initial sequence number for tests are kept.
+    /// end. The secret, its clock, the number of TIME-WAIT records and the initial sequence number for tests are kept.
     pub fn set_limits(&mut self, config: &EndpointConfig) {
-        let EndpointConfig { secret, max_time_wait, initial_sequence, .. } = self.config;
-        self.config = EndpointConfig { secret, max_time_wait, initial_sequence, ..config.clone() };
+        let EndpointConfig { secret, shared_clock, max_time_wait, initial_sequence, .. } = self.config;
+        self.config = EndpointConfig { secret, shared_clock, max_time_wait, initial_sequence, ..config.clone() };
     }
 
     pub(super) fn is_full_for(&self, tuple: &Tuple) -> bool {

@@ -52,10 +52,10 @@ impl Endpoint {
     /// Returns `None` for any other segment, and otherwise whether the connection gives up its addresses.
     pub(super) fn meets_half_open(&mut self, now: Time, meta: &DatagramMeta, index: u32, ack: &Header) -> Option<bool> {
         self.slots.get(index).filter(|slot| slot.connection.status().is_other_handshake(ack))?;
-        if !self.may_return_cookie(now, ack) {
+        let returns = self.returns_cookie(now, &meta.tuple, ack);
+        if !returns && !(self.has_sent_cookies(now) && self.may_return_cookie(now, ack)) {
             return None;
         }
-        let returns = cookie::open(&self.keys, &meta.tuple, ack, now).is_some();
         if returns && let Some(slot) = self.slots.get_mut(index) {
             slot.connection.finish(None);
             self.unmap(index, &meta.tuple);
@@ -64,10 +64,26 @@ impl Endpoint {
         Some(returns)
     }
 
-    /// Returns whether cookies are outstanding, so that the segment may return one.
+    /// Returns whether cookies may be outstanding, so that the segment may return one: those of this endpoint, or at any time
+    /// those of other hosts with the same secret.
     fn may_return_cookie(&self, now: Time, ack: &Header) -> bool {
         let is_plain = ack.flags.contains(Flags::ACK) && !ack.flags.intersects(Flags::SYN | Flags::RST);
-        is_plain && self.listener.is_some() && self.membership.cookies_until().is_some_and(|until| now <= until)
+        is_plain && self.listener.is_some() && (self.config.shared_clock.is_some() || self.has_sent_cookies(now))
+    }
+
+    /// Returns whether cookies of this endpoint are outstanding.
+    fn has_sent_cookies(&self, now: Time) -> bool {
+        self.membership.cookies_until().is_some_and(|until| now <= until)
+    }
+
+    /// Returns whether a segment returns a valid cookie.
+    pub(super) fn returns_cookie(&self, now: Time, tuple: &Tuple, ack: &Header) -> bool {
+        self.may_return_cookie(now, ack) && cookie::open(&self.keys, tuple, ack, self.shared_time(now)).is_some()
+    }
+
+    /// Returns the time of the clock that hosts with the same secret share, or else of the endpoint's clock.
+    pub(super) fn shared_time(&self, now: Time) -> Time {
+        now + self.config.shared_clock.unwrap_or_default()
     }
 
     /// Handles a segment without a connection. If it opens one by a SYN cookie, or moves one here, returns the slot of the
@@ -171,7 +187,7 @@ impl Endpoint {
         self.membership.set_cookies_until(Some(now + Span::from_secs(128)));
         let config = &listener.config;
         let what = cookie::Remembered::from_syn(syn, config.sack, config.timestamps, config.window_scaling, config.ecn);
-        let (isn, stamp) = cookie::make(&self.keys, &tuple, syn.seq, now, what);
+        let (isn, stamp) = cookie::make(&self.keys, &tuple, syn.seq, self.shared_time(now), what);
         let ecn = if what.ecn { Flags::ECE } else { Flags::NONE };
         let mut header = Header {
             flags: Flags::SYN | Flags::ACK | ecn,
@@ -197,7 +213,9 @@ impl Endpoint {
     /// first ACK may have been lost or dropped for lack of room, and its later segments no longer match the cookie.
     pub(super) fn open_by_cookie(&mut self, now: Time, meta: &DatagramMeta, ack: &Header) -> Option<Option<u32>> {
         let listener = self.listener.as_ref().filter(|_| self.may_return_cookie(now, ack))?;
-        let Some(what) = cookie::open(&self.keys, &meta.tuple, ack, now) else { return Some(None) };
+        let Some(what) = cookie::open(&self.keys, &meta.tuple, ack, self.shared_time(now)) else {
+            return self.has_sent_cookies(now).then_some(None);
+        };
         // If the accept queue is full, the ACK is dropped. The peer's data will return the cookie again.
         let share =
             if self.membership.counts().ready.get() >= self.config.backlog { None } else { self.admit(&meta.tuple) };

@@ -13,6 +13,7 @@ mod group;
 mod moves;
 mod rules;
 mod runs;
+mod strays;
 mod time_wait;
 mod trains;
 mod turns;
