@@ -17,6 +17,7 @@ use crate::tunnel::rate::Limits;
 use crate::tunnel::{self, Event, Frame, Group, Listen, Lookups, Reason, Target, Tunnel, TunnelError};
 
 pub(crate) mod listen;
+pub(crate) mod members;
 pub(crate) mod permit;
 pub(crate) mod remote;
 

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use serde::Serialize;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
+use crate::gateway::members::Members;
 use crate::progress::Line;
 use crate::sync::lock;
 use crate::transport::{Snapshot, Transport};
@@ -36,6 +38,17 @@ named! {
     }
 }
 
+named! {
+    /// Whether a program accepts connections, for health checks.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub(crate) enum Phase, ALL {
+        Starting = "starting",
+        Ready = "ready",
+        /// It lets its connections end and accepts no more.
+        Draining = "draining",
+    }
+}
+
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct PoolState {
     /// Tunnels that carry no connection.
@@ -52,6 +65,9 @@ pub(crate) struct Monitor {
     role: Role,
     started: Instant,
     pool: OnceLock<Box<dyn Fn() -> PoolState + Send + Sync>>,
+    members: OnceLock<Arc<Members>>,
+    /// The [`Phase`] by its place in `ALL`.
+    phase: AtomicU8,
     state: Mutex<State>,
 }
 
@@ -110,12 +126,34 @@ type Probe = Box<dyn Fn() -> Option<Snapshot> + Send>;
 impl Monitor {
     #[expect(clippy::disallowed_methods, reason = "pages for people show real time")]
     pub(crate) fn new(role: Role) -> Arc<Self> {
-        Arc::new(Self { role, started: Instant::now(), pool: OnceLock::new(), state: Mutex::default() })
+        Arc::new(Self {
+            role,
+            started: Instant::now(),
+            pool: OnceLock::new(),
+            members: OnceLock::new(),
+            phase: AtomicU8::new(0),
+            state: Mutex::default(),
+        })
     }
 
     pub(crate) fn set_pool(&self, pool: impl Fn() -> PoolState + Send + Sync + 'static) {
         // A program has only one pool.
         let _ = self.pool.set(Box::new(pool));
+    }
+
+    /// Also shows the strays of a group of gateways.
+    pub(crate) fn set_members(&self, members: Arc<Members>) {
+        // A program joins only one group.
+        let _ = self.members.set(members);
+    }
+
+    pub(crate) fn set_phase(&self, phase: Phase) {
+        self.phase.store(phase as u8, Ordering::Relaxed);
+    }
+
+    pub(crate) fn phase(&self) -> Phase {
+        let phase = usize::from(self.phase.load(Ordering::Relaxed));
+        Phase::ALL.get(phase).copied().unwrap_or(Phase::Starting)
     }
 
     /// Observes a tunnel until the result is dropped. `peer` and `address` identify the other end.

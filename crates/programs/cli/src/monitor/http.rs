@@ -18,7 +18,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
 
-use super::{Monitor, metrics, status};
+use super::{Monitor, Phase, metrics, status};
 
 /// Maximum number of simultaneous clients. Further clients wait.
 const CLIENTS: usize = 256;
@@ -111,9 +111,14 @@ impl Service {
         }
         match (self.site, request.uri().path()) {
             (Site::Metrics, "/metrics") => answer(StatusCode::OK, metrics::CONTENT_TYPE, self.monitor.metrics()),
+            (Site::Metrics, "/healthz") => match self.monitor.phase() {
+                Phase::Ready => text(StatusCode::OK, "ready\n"),
+                Phase::Draining => text(StatusCode::SERVICE_UNAVAILABLE, "draining\n"),
+                Phase::Starting => text(StatusCode::SERVICE_UNAVAILABLE, "starting\n"),
+            },
             (Site::Status, "/status.json") => answer(StatusCode::OK, "application/json", self.monitor.status()),
             (Site::Status, "/") => page(),
-            (Site::Metrics, _) => text(StatusCode::NOT_FOUND, "the metrics are at /metrics\n"),
+            (Site::Metrics, _) => text(StatusCode::NOT_FOUND, "the metrics are at /metrics, the state at /healthz\n"),
             (Site::Status, _) => text(StatusCode::NOT_FOUND, "the page is at /, its data at /status.json\n"),
         }
     }

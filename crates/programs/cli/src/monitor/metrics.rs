@@ -65,6 +65,12 @@ impl Monitor {
                 text.labelled("round_trip_seconds", &[("of", name)], time.as_secs_f64());
             }
         }
+        if let Some(members) = self.members.get() {
+            text.family("strays_total", "counter", "Datagrams for tunnels of other gateways of the group.");
+            for (name, count) in members.counts.all() {
+                text.labelled("strays_total", &[("what", name)], count);
+            }
+        }
         if let Some(pool) = pool {
             text.family("pool_tunnels", "gauge", "Tunnels of the pool by state.");
             for (name, count) in [("idle", pool.idle), ("busy", pool.busy), ("building", pool.building)] {

@@ -16,7 +16,7 @@ use super::dial::{Dialer, Target, is_outage};
 use super::{Screen, WrongUse, near};
 use crate::forward::{Connect, Pool, PoolConfig, Remote, Source, may_listen_later, unreachable};
 use crate::forward::{Control, Terms};
-use crate::monitor::{Monitor, Role};
+use crate::monitor::{Monitor, Phase, Role};
 use crate::progress::Detail;
 use crate::report::round_trip;
 use crate::transport::TransportArgs;
@@ -83,7 +83,7 @@ pub(super) async fn run(args: &ForwardArgs, screen: &Screen) -> Result<()> {
         patience: transport.patience(),
         gateway: gateway.short(GATEWAY_PORT),
         limits: Limits::default().and(args.max_rate),
-        monitor,
+        monitor: Arc::clone(&monitor),
     };
     let connect = connect(&transport, gateway.clone(), connector);
     let rtt = tunnel.inspect(|stream| stream.info().ok()?.rtt).flatten();
@@ -116,6 +116,7 @@ pub(super) async fn run(args: &ForwardArgs, screen: &Screen) -> Result<()> {
         screen.warn(&format!("{}, {through}", source.purpose()?));
         tasks.spawn(source.run(Arc::clone(&pool)));
     }
+    monitor.set_phase(Phase::Ready);
     let mut maintain = pin!(pool.maintain());
     tokio::select! {
         biased;
@@ -123,6 +124,7 @@ pub(super) async fn run(args: &ForwardArgs, screen: &Screen) -> Result<()> {
         () = &mut maintain => {}
     }
     // Connections in progress may end in order.
+    monitor.set_phase(Phase::Draining);
     tasks.shutdown().await;
     end.send_replace(true);
     screen.say("ending when all connections have ended");
@@ -132,7 +134,7 @@ pub(super) async fn run(args: &ForwardArgs, screen: &Screen) -> Result<()> {
             () = &mut maintain => {}
         }
     };
-    let drained = super::signals::drain(settled, screen).await;
+    let drained = super::signals::drain(settled, super::signals::DRAIN, screen).await;
     pool.end();
     drained
 }

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use longhaul::TcpListener;
 use longhaul_tls::admission::{Admission, Limits};
 use longhaul_tls::{Authority, Fingerprint, SecureListener, SecureStream, limiter};
 use longhaul_units::Rate;
@@ -23,10 +24,11 @@ use super::lists::Permission;
 use super::places::Places;
 use super::signals::Hangups;
 use crate::gateway::listen::ListenPermits;
+use crate::gateway::members::{GroupFile, Members};
 use crate::gateway::permit::Permits;
 use crate::gateway::remote::Groups;
 use crate::gateway::{Gateway, Peer};
-use crate::monitor::{Monitor, Role};
+use crate::monitor::{Monitor, Phase, Role};
 use crate::progress::Detail;
 use crate::transport::rtt;
 use crate::tunnel::rate::Limits as RateLimits;
@@ -38,6 +40,11 @@ const LIMITS: Limits = Limits { all: 4096, per_address: 1024 };
 const LOOKUPS: usize = 16;
 
 pub(super) async fn run(args: &GatewayArgs, screen: &Screen) -> Result<()> {
+    if let (Some(path), [_, ..]) = (&args.group, args.create_group.as_slice()) {
+        GroupFile::create(path, &args.create_group)?;
+        screen.say(&format!("created {}; copy it and the key to the other gateways", path.display()));
+        return Ok(());
+    }
     // Creates the key at the first start, even if the start then fails.
     let (identity, home) = Home::open(args.code, screen)?;
     let access = forwarders(args, Home::allowed_file_of(home.as_ref()));
@@ -47,7 +54,10 @@ pub(super) async fn run(args: &GatewayArgs, screen: &Screen) -> Result<()> {
     let hangups = Hangups::new();
     let monitor = Monitor::new(Role::Gateway);
     let _servers = args.monitor.start(&monitor, screen).await?;
-    let listener = args.transport.listen(args.listen)?;
+    let members = args.group.as_deref().map(Members::join).transpose()?;
+    let listener = listen(args, members.as_ref())?;
+    let _group = members.as_ref().map(|members| join(members, &listener, &monitor, screen));
+    monitor.set_phase(Phase::Ready);
     screen.warn(&format!("Ready on UDP {}", listener.local_addr()?));
     screen.say(&format!("the key is {}, and {} may forward", identity.fingerprint(), access.keys(Permission::Forward)));
     let permissions = permissions(args);
@@ -56,7 +66,7 @@ pub(super) async fn run(args: &GatewayArgs, screen: &Screen) -> Result<()> {
             permits: Permits::new(args.permit.clone()),
             idle: Duration::from_secs(args.idle.into()),
             patience: args.transport.patience(),
-            monitor,
+            monitor: Arc::clone(&monitor),
             listen: ListenPermits::new(args.permit_listen.clone()),
             groups: Groups::default(),
         }),
@@ -115,10 +125,40 @@ pub(super) async fn run(args: &GatewayArgs, screen: &Screen) -> Result<()> {
         }
     }
     // Streams in progress may complete, but no further tunnel is accepted.
+    monitor.set_phase(Phase::Draining);
+    if let Some(members) = &members {
+        members.drain();
+    }
     drop(listener);
     screen.say("ending when all connections have ended");
     end.send_replace(true);
-    super::signals::drain(async { while tunnels.join_next().await.is_some() {} }, screen).await
+    let patience = Duration::from_secs(args.drain.into());
+    super::signals::drain(async { while tunnels.join_next().await.is_some() {} }, patience, screen).await
+}
+
+fn listen(args: &GatewayArgs, members: Option<&Arc<Members>>) -> Result<TcpListener> {
+    let socket = args.transport.socket(args.listen)?;
+    if let Some(members) = members {
+        // The next process on this machine can listen before this one ends.
+        socket.set_reuseport(true)?;
+        let handler = Arc::clone(members);
+        socket.share_address(members.secret(), handler);
+    }
+    args.transport.listen_on(args.listen, socket)
+}
+
+/// Starts to take part in a group, until the result is dropped.
+fn join(members: &Arc<Members>, listener: &TcpListener, monitor: &Monitor, screen: &Screen) -> JoinSet<()> {
+    screen.say(&format!("this is {} of the group", members.own()));
+    monitor.set_members(Arc::clone(members));
+    let (members, intake, screen) = (Arc::clone(members), listener.intake(), screen.clone());
+    let mut task = JoinSet::new();
+    task.spawn(async move {
+        if let Err(error) = members.run(&intake, &screen).await {
+            screen.warn(&format!("warning: this gateway has left the group: {error:#}"));
+        }
+    });
+    task
 }
 
 fn is_allowed(access: &Access, key: &Fingerprint) -> bool {

@@ -14,7 +14,7 @@ use crate::monitor::http::{Server, Site};
 
 #[derive(Clone, Debug, Args)]
 pub(super) struct MonitorArgs {
-    /// Serve metrics in the text format of Prometheus at http://ADDR/metrics
+    /// Serve metrics in the text format of Prometheus at http://ADDR/metrics, and at /healthz whether this program is ready
     #[arg(long, value_name = "ADDR", value_parser = address::parse)]
     metrics: Option<SocketAddr>,
     /// Serve a page for browsers at http://ADDR/ with the connections

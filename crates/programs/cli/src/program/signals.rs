@@ -10,8 +10,8 @@ use tokio::time::timeout;
 use super::Screen;
 use crate::transport::Interrupted;
 
-/// Maximum time for connections to end after SIGTERM.
-const DRAIN: Duration = Duration::from_secs(60);
+/// Default of the maximum time for connections to end after SIGTERM.
+pub(super) const DRAIN: Duration = Duration::from_secs(60);
 
 /// Returns a future that waits for SIGTERM, which no longer ends the program.
 pub(super) fn terminated() -> impl Future<Output = ()> {
@@ -67,10 +67,10 @@ pub(super) async fn interrupted() {
     }
 }
 
-/// Waits up to [`DRAIN`] for `work` to end after SIGTERM. A second signal interrupts the wait.
-pub(super) async fn drain(work: impl Future<Output = ()>, screen: &Screen) -> Result<()> {
+/// Waits for `work` to end after SIGTERM, for as long as `patience`. A second signal interrupts the wait.
+pub(super) async fn drain(work: impl Future<Output = ()>, patience: Duration, screen: &Screen) -> Result<()> {
     tokio::select! {
-        ended = timeout(DRAIN, work) => {
+        ended = timeout(patience, work) => {
             if ended.is_err() {
                 screen.warn("connections in progress are reset");
             }

@@ -191,6 +191,12 @@ impl Receiver {
         }
     }
 
+    /// Reads and forgets what the program says, so that a full pipe does not stop it.
+    pub(crate) fn ignore(&mut self) {
+        let mut said = std::mem::replace(&mut self.said, Box::new(std::io::empty()));
+        std::thread::spawn(move || std::io::copy(&mut said, &mut std::io::sink()));
+    }
+
     pub(crate) fn stop_reading(&mut self) {
         self.said = Box::new(std::io::empty());
     }

@@ -15,6 +15,8 @@ mod disk;
 #[cfg(target_os = "linux")]
 mod doctor;
 mod forward;
+#[cfg(target_os = "linux")]
+mod gateways;
 #[cfg(unix)]
 mod homes;
 #[cfg(target_os = "linux")]

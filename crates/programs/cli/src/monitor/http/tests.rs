@@ -82,6 +82,20 @@ async fn only_get_and_only_known_paths_are_answered() {
     }
 }
 
+/// A load balancer and Kubernetes send new connections only while the answer is 200.
+#[tokio::test]
+async fn health_is_ready_between_the_start_and_the_end() {
+    let monitor = Monitor::new(Role::Gateway);
+    let server = Server::listen(Site::Metrics, ([127, 0, 0, 1], 0).into(), Arc::clone(&monitor)).await.unwrap();
+    let address = server.address().unwrap();
+    tokio::spawn(server.run());
+    for (phase, expected) in [(Phase::Starting, "503"), (Phase::Ready, "200"), (Phase::Draining, "503")] {
+        monitor.set_phase(phase);
+        let answer = answer(address, &get("/healthz", "10.0.0.1")).await;
+        assert!(code(&answer) == expected && answer.ends_with(&format!("{phase}\n")), "{answer}");
+    }
+}
+
 #[tokio::test]
 async fn answers_have_the_headers_that_protect_them() {
     let address = server(Site::Status).await;

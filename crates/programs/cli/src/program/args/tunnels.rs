@@ -199,6 +199,19 @@ pub(in crate::program) struct GatewayArgs {
     /// Limit the rate of all connections together, in each direction
     #[arg(long, value_name = "RATE", value_parser = units::parse_rate)]
     pub(in crate::program) max_total_rate: Option<Rate>,
+    /// Share the address with the other gateways in this file, behind a load balancer that may change its mind
+    ///
+    /// The file names the internal address of each member and a secret that no other user may read. A member passes
+    /// segments of another's tunnels on to it, and answers them from the address to which they were sent. All members need
+    /// the same key and service address.
+    #[arg(long, value_name = "FILE")]
+    pub(in crate::program) group: Option<PathBuf>,
+    /// Create the file of --group with a new secret and the internal addresses of all members, and exit
+    #[arg(long, value_name = "ADDR:PORT,...", requires = "group", value_delimiter = ',')]
+    pub(in crate::program) create_group: Vec<SocketAddr>,
+    /// After SIGTERM, let tunnels continue for this many seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u32).range(0..=604_800))]
+    pub(in crate::program) drain: u32,
     #[command(flatten)]
     pub(in crate::program) monitor: MonitorArgs,
     #[command(flatten)]

@@ -1,0 +1,213 @@
+use std::net::{IpAddr, Ipv4Addr};
+
+use super::flows::{Action, Flows};
+use super::*;
+
+const SEGMENT: [u8; 12] = [0x50, 0x10, 1, 0, 0, 0, 0, 5, 0, 0, 0, 9];
+
+fn client(port: u16) -> SocketAddr {
+    SocketAddr::from(([198, 51, 100, 7], port))
+}
+
+fn stray(port: u16) -> Stray<'static> {
+    Stray::new(client(port), None, &SEGMENT)
+}
+
+fn ask(flows: &mut Flows, at: Instant, live: Set, port: u16) -> u64 {
+    match flows.on_stray(at, live, &stray(port)) {
+        Action::Ask(to, nonce) if to == live => nonce,
+        other => panic!("{other:?}"),
+    }
+}
+
+const MS: Duration = Duration::from_millis(1);
+
+#[test]
+fn the_owner_gets_what_follows_its_answer_and_confirms_it() {
+    let mut at = now();
+    let mut flows = Flows::new(at, 7);
+    let nonce = ask(&mut flows, at, 0b110, 1);
+    // What follows before the answer goes with the same question.
+    assert_eq!(flows.on_stray(at, 0b110, &stray(1)), Action::Ask(0b110, nonce));
+    assert_eq!(flows.on_stranger(at, 0b110, 1, (client(1), None), nonce), None);
+    assert_eq!(flows.on_stray(at, 0b110, &stray(1)), Action::Ask(0b100, nonce), "one is left");
+    flows.on_owner(at, 2, (client(1), None), nonce + 1);
+    assert_eq!(flows.on_stray(at, 0b110, &stray(1)), Action::Ask(0b100, nonce), "that answers something else");
+    flows.on_owner(at, 2, (client(1), None), nonce);
+    for _ in 0..5 {
+        assert_eq!(flows.on_stray(at, 0b110, &stray(1)), Action::Send(2, nonce));
+        at += 1001 * MS;
+        assert_eq!(flows.on_stray(at, 0b110, &stray(1)), Action::Ask(0b100, nonce));
+        flows.on_owner(at, 2, (client(1), None), nonce);
+    }
+    // An owner that does not answer is one no more, and neither is one that has died or says so.
+    at += 1001 * MS;
+    flows.on_stray(at, 0b110, &stray(1));
+    assert_eq!(flows.on_stray(at + 499 * MS, 0b110, &stray(1)), Action::Send(2, nonce));
+    let next = ask(&mut flows, at + 501 * MS, 0b110, 1);
+    flows.on_owner(at + 501 * MS, 2, (client(1), None), next);
+    assert_eq!(flows.on_stray(at + 502 * MS, 0b110, &stray(1)), Action::Send(2, next));
+    let last = ask(&mut flows, at + 502 * MS, 0b010, 1);
+    flows.on_owner(at + 503 * MS, 1, (client(1), None), last);
+    assert_eq!(flows.on_stranger(at + 503 * MS, 0b110, 1, (client(1), None), last), None);
+    ask(&mut flows, at + 503 * MS, 0b110, 1);
+}
+
+#[test]
+fn what_nobody_knows_is_refused_once_all_have_said_so_or_are_dead() {
+    let at = now();
+    let mut flows = Flows::new(at, 7);
+    assert_eq!(flows.on_stray(at, 0, &stray(1)), Action::Refuse, "there is nobody to ask");
+    let nonce = ask(&mut flows, at, 0b110, 1);
+    assert_eq!(flows.on_stranger(at, 0b110, 1, (client(1), None), nonce), None);
+    let refused = flows.on_stranger(at, 0b110, 2, (client(1), None), nonce).unwrap();
+    assert_eq!((refused.flow, refused.stray().data), ((client(1), None), &SEGMENT[..]));
+    assert_eq!(flows.on_stranger(at, 0b110, 2, (client(1), None), nonce), None, "once");
+    assert_eq!(flows.on_stray(at + 999 * MS, 0b110, &stray(1)), Action::Refuse);
+    ask(&mut flows, at + 1001 * MS, 0b110, 1);
+    // One answers, and the other one dies.
+    let nonce = ask(&mut flows, at, 0b110, 2);
+    assert_eq!(flows.on_stranger(at, 0b110, 1, (client(2), None), nonce), None);
+    assert_eq!(flows.on_loss(at, 0b110, 0b110), []);
+    let refused = flows.on_loss(at, 0b110, 0b010);
+    assert_eq!(refused.iter().map(|refused| refused.flow).collect::<Vec<_>>(), [(client(2), None)]);
+    assert_eq!(flows.on_stray(at, 0b010, &stray(2)), Action::Refuse);
+    assert_eq!(flows.on_loss(at, 0b010, 0b010), []);
+}
+
+/// Strays by the thousand, of forged addresses: what they cost is bounded, and known connections are not affected.
+#[test]
+fn a_flood_of_strays_is_bounded_and_keeps_no_connection_from_its_owner() {
+    let mut at = now();
+    let mut flows = Flows::new(at, 7);
+    let nonce = ask(&mut flows, at, 0b10, 1);
+    flows.on_owner(at, 1, (client(1), None), nonce);
+    let mut asked = 0;
+    for nth in 0..200_000_u32 {
+        let from = SocketAddr::from((Ipv4Addr::from(nth.wrapping_mul(2_654_435_761)), 9));
+        asked += u32::from(flows.on_stray(at, 0b10, &Stray::new(from, None, &SEGMENT)) != Action::Drop);
+        if nth % 200 == 0 {
+            at += MS;
+            let action = flows.on_stray(at, 0b10, &stray(1));
+            assert!(matches!(action, Action::Send(1, _) | Action::Ask(0b10, _)), "{action:?}");
+            flows.on_owner(at, 1, (client(1), None), nonce);
+        }
+    }
+    // 8,192 at once and 4,096 per second.
+    assert!((12_000..12_400).contains(&asked), "{asked}");
+    // One address has an eighth of it.
+    let mut flows = Flows::new(at, 7);
+    let from_one = (0..50_000).filter(|port| flows.on_stray(at, 0b10, &stray(*port)) != Action::Drop).count();
+    assert_eq!(from_one, 1024);
+    // Many segments of one connection, too.
+    let mut flows = Flows::new(at, 7);
+    assert_eq!((0..1000).filter(|_| flows.on_stray(at, 0b10, &stray(1)) != Action::Drop).count(), 64);
+    assert_ne!(flows.on_stray(at + 101 * MS, 0b10, &stray(1)), Action::Drop);
+}
+
+#[test]
+fn a_new_connection_goes_to_one_that_accepts() {
+    let flows = Flows::new(now(), 7);
+    assert_eq!(flows.choose(0, &stray(1)), None);
+    let chosen: Vec<_> = (0..300).map(|port| flows.choose(0b1010, &stray(port)).unwrap()).collect();
+    assert!(chosen.iter().all(|member| [1, 3].contains(member)));
+    assert!([1, 3].iter().all(|member| chosen.iter().filter(|chosen| *chosen == member).count() > 100));
+    assert_eq!(flows.choose(0b1010, &stray(5)), Some(chosen[5]));
+}
+
+/// Returns members of a group on this machine and a directory for its file.
+fn group(count: usize) -> (tempfile::TempDir, PathBuf) {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("group");
+    let free: Vec<_> = (0..count).map(|_| UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap()).collect();
+    let addresses: Vec<_> = free.iter().map(|socket| socket.local_addr().unwrap()).collect();
+    GroupFile::create(&path, &addresses).unwrap();
+    (directory, path)
+}
+
+fn drain_socket(socket: &UdpSocket) -> Vec<Vec<u8>> {
+    let mut buffer = [0; 2048];
+    let next = || {
+        let len = socket.recv(&mut buffer).ok()?;
+        Some(buffer[..len].to_vec())
+    };
+    std::iter::from_fn(next).collect()
+}
+
+/// A message that is forged, of somebody else, of the member itself, or of another group changes nothing, and a stray of a
+/// member is never passed on: the listener answers the member that it does not know it.
+#[tokio::test]
+async fn forged_messages_change_nothing_and_a_stray_goes_no_further() {
+    let (_directory, path) = group(3);
+    let [one, two, three] = [(); 3].map(|()| Members::join(&path).unwrap());
+    assert!(Members::join(&path).is_err(), "all members run");
+    let socket = longhaul::TcpSocket::new_v4().unwrap();
+    socket.share_address(one.secret(), Arc::clone(&one) as Arc<dyn StrayHandler>);
+    socket.bind((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+    let listener = socket.listen(8).unwrap();
+    let intake = listener.intake();
+    let mut bytes = Vec::new();
+    let question = Message::about(Kind::Question, 5, stray(1));
+    question.encode(&two.key, &mut bytes);
+    for (from, datagram) in [
+        (client(1), &bytes[..]),
+        (one.own(), &bytes[..]),
+        (two.own(), &bytes[1..]),
+        (two.own(), &[][..]),
+        (two.own(), &SEGMENT[..]),
+    ] {
+        one.receive(from, datagram, &intake);
+    }
+    question.encode(&[9; 32], &mut bytes);
+    one.receive(two.own(), &bytes, &intake);
+    assert_eq!((one.counts.forged.load(Ordering::Relaxed), drain_socket(&two.socket).len()), (6, 0));
+    question.encode(&two.key, &mut bytes);
+    one.receive(two.own(), &bytes, &intake);
+    let answers = drain_socket(&two.socket);
+    let answer = Message::decode(&two.key, &answers[0]).unwrap();
+    assert_eq!((answers.len(), answer.kind, answer.nonce, answer.flow()), (1, Kind::Stranger, 5, (client(1), None)));
+    assert_eq!(drain_socket(&three.socket).len(), 0, "one hop");
+    // An answer that was not asked for is ignored, and so is one of the client's address family that the socket has not.
+    for kind in [Kind::Owner, Kind::Stranger, Kind::Beat] {
+        Message::about(kind, 5, stray(1)).encode(&two.key, &mut bytes);
+        one.receive(two.own(), &bytes, &intake);
+    }
+    let six = SocketAddr::new(IpAddr::from([1; 16]), 9);
+    Message::about(Kind::Stray, 5, Stray::new(six, None, &SEGMENT)).encode(&two.key, &mut bytes);
+    one.receive(two.own(), &bytes, &intake);
+    assert_eq!(drain_socket(&two.socket).len(), 1, "it says that it does not know the connection");
+    assert_eq!(listener.info().resets_sent, 0);
+}
+
+/// The strays of a member that asks go to all others with one question each, and are refused when all have answered.
+#[tokio::test]
+async fn a_member_asks_all_others_and_then_refuses() {
+    let (_directory, path) = group(3);
+    let [one, two, three] = [(); 3].map(|()| Members::join(&path).unwrap());
+    let socket = longhaul::TcpSocket::new_v4().unwrap();
+    socket.bind((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+    let listener = socket.listen(8).unwrap();
+    let intake = listener.intake();
+    assert!(one.hand_over(&stray(1)));
+    let mut bytes = Vec::new();
+    for other in [&two, &three] {
+        let received = drain_socket(&other.socket);
+        let question = Message::decode(&other.key, &received[0]).unwrap();
+        assert_eq!((received.len(), question.kind, question.stray.data), (1, Kind::Question, &SEGMENT[..]));
+        let before = listener.info().resets_sent;
+        Message::about(Kind::Stranger, question.nonce, stray(1)).encode(&other.key, &mut bytes);
+        one.receive(other.own(), &bytes, &intake);
+        assert_eq!((before, listener.info().resets_sent), (0, u64::from(other.own() == three.own())));
+    }
+    assert!(!one.hand_over(&stray(1)), "the listener refuses what follows");
+    // A SYN goes to one that accepts.
+    let mut syn = stray(2);
+    syn.is_syn = true;
+    let drains = Message { is_draining: true, ..Message::about(Kind::Beat, 0, stray(0)) };
+    drains.encode(&two.key, &mut bytes);
+    one.receive(two.own(), &bytes, &intake);
+    for _ in 0..10 {
+        assert!(one.hand_over(&syn));
+    }
+    assert_eq!((drain_socket(&two.socket).len(), drain_socket(&three.socket).len()), (0, 10));
+}
