@@ -9,6 +9,7 @@ use bytes::Bytes;
 use longhaul_tcp::{Batch, Config, ConnId, DatagramMeta, Endpoint, EndpointEvent, SegmentMeta, Tuple};
 use longhaul_units::{Span, Time};
 
+use crate::agent::Agent;
 use crate::card::Card;
 use crate::packet::Packet;
 use crate::plan::Content;
@@ -29,6 +30,8 @@ pub struct Host {
     pub sessions: Vec<Session>,
     /// Offset of this host's clock from the simulation's time.
     pub clock_ahead: Span,
+    /// Transport that has the host's datagrams instead of the endpoint, and the flow number of its packets.
+    pub(crate) agent: Option<(Box<dyn Agent>, u32)>,
     pub(crate) config: Arc<Config>,
     timer_tick: Option<Span>,
     clock_granularity: Option<Span>,
@@ -113,6 +116,7 @@ impl Host {
             address,
             sessions: Vec::new(),
             clock_ahead,
+            agent: None,
             config,
             timer_tick: timer_tick.filter(|tick| !tick.is_zero()),
             clock_granularity,
@@ -125,6 +129,11 @@ impl Host {
             leaving: Vec::new(),
             free: Vec::new(),
         }
+    }
+
+    /// Returns the transport that runs here instead of longhaul, if there is one.
+    pub fn agent(&self) -> Option<&dyn Agent> {
+        self.agent.as_ref().map(|(agent, _)| &**agent)
     }
 
     /// Converts the simulation's time to this host's clock.
@@ -159,7 +168,8 @@ impl Host {
     pub(crate) fn due(&mut self) -> Option<Time> {
         let due = earlier(self.endpoint.poll_timeout(), self.app_due());
         let fires = due.map(|due| ceil(ceil(due, self.timer_tick), self.clock_granularity) - self.clock_ahead);
-        earlier(fires, self.card.as_ref().and_then(|card| card.due))
+        let of_agent = self.agent.as_mut().and_then(|(agent, _)| agent.due());
+        earlier(earlier(fires, of_agent), self.card.as_ref().and_then(|card| card.due))
     }
 
     fn app_due(&mut self) -> Option<Time> {
@@ -188,6 +198,9 @@ impl Host {
     /// Processes a packet, with the arrival time `at`. `coalesced` states whether receive offload merged it with
     /// others.
     fn take(&mut self, now: Time, at: Time, coalesced: bool, ttl: u8, packet: &Packet) {
+        if let Some((agent, _)) = &mut self.agent {
+            return agent.receive(now, packet);
+        }
         let distance = packet.to.port().wrapping_sub(self.address.port());
         let mut segment = SegmentMeta::default();
         segment.ecn = packet.ecn;
@@ -205,7 +218,8 @@ impl Host {
     }
 
     pub(crate) fn fire(&mut self, now: Time) -> bool {
-        self.deliver(now) | self.fire_endpoint(now)
+        let of_agent = self.agent.as_mut().is_some_and(|(agent, _)| agent.due().is_some_and(|due| due <= now));
+        self.deliver(now) | self.fire_endpoint(now) | of_agent
     }
 
     /// Processes the packets that the network card holds, if their delivery is due. Their arrival time is the delivery
@@ -325,6 +339,9 @@ impl Host {
         scratch: &mut TransmitScratch,
         mut send: impl FnMut(Box<Packet>, u32),
     ) {
+        if let Some((agent, flow)) = &mut self.agent {
+            agent.transmit(now, &mut |packet| send(Box::new(packet), *flow));
+        }
         let clock = self.clock(now);
         let TransmitScratch { batch, spare } = scratch;
         while let Some(to) = self.endpoint.poll_transmit(clock, batch, MAX_SEGMENTS) {

@@ -6,7 +6,7 @@
 //! between any two hosts, immediately or later, with an application at each end that follows its [`Plan`]. Cross
 //! traffic and whole workloads can be [added](Sim::add_traffic). [`Tap`]s see every datagram, and a [`Pcap`] writes
 //! them to a file. A [`Series`] records the state of a sender over time, and a [`Qlog`] the events at one end of a
-//! connection.
+//! connection. An [`Agent`] is another transport in longhaul's place.
 //!
 //! Two hosts with a bottleneck in each direction:
 //!
@@ -49,6 +49,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod agent;
 mod card;
 mod host;
 mod nat;
@@ -64,6 +65,7 @@ mod setup;
 mod sim;
 mod tap;
 
+pub use agent::{Agent, Progress};
 pub use host::Host;
 pub use nat::Nat;
 pub use packet::{Packet, Parcel, TTL, UDP_HEADER, ip_header};

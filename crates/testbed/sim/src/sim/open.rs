@@ -7,6 +7,7 @@ use longhaul_link::source::{ConnectionVector, Side};
 use longhaul_units::Time;
 
 use super::{Event, SessionId, Sim};
+use crate::agent::Agent;
 use crate::pattern::Pattern;
 use crate::plan::Plan;
 use crate::script::Script;
@@ -55,6 +56,18 @@ impl Sim {
         self.waiting += 1;
         self.queue.add(at, Event::Open(Box::new(opening)));
         ids
+    }
+
+    /// Makes these agents exchange datagrams between two hosts in place of their endpoints.
+    ///
+    /// # Panics
+    /// Panics if there is no host at one of the nodes.
+    pub fn place_agents(&mut self, nodes: [usize; 2], agents: [Box<dyn Agent>; 2]) {
+        self.flows += 1;
+        let flow = self.flows;
+        for (node, agent) in nodes.into_iter().zip(agents) {
+            self.host_mut(node).agent = Some((agent, flow));
+        }
     }
 
     /// Schedules a connection with this exchange: volumes, order and pauses.

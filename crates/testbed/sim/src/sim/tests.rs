@@ -2,6 +2,8 @@ use longhaul_link::{Corruption, Limit, Loss, Reordering};
 use longhaul_units::Rate;
 
 use super::*;
+use crate::agent::{Agent, Progress};
+use crate::packet::Packet;
 use crate::plan::Plan;
 
 fn rough() -> LinkConfig {
@@ -56,4 +58,62 @@ fn a_half_closed_connection_still_answers() {
     assert!(sim.run(Span::from_secs(10), |sim| sim.all_done()));
     assert!(sim.session(client).ended_well() && sim.session(server).ended_well());
     assert_eq!(sim.session(client).read, 70_000);
+}
+
+/// Sends one datagram per `every`, and returns what arrives.
+#[derive(Debug)]
+struct Pinger {
+    addresses: [std::net::SocketAddr; 2],
+    every: Option<Span>,
+    next: Option<Time>,
+    pending: u32,
+    progress: Progress,
+}
+
+impl Agent for Pinger {
+    fn due(&mut self) -> Option<Time> {
+        self.next
+    }
+
+    fn receive(&mut self, now: Time, packet: &Packet) {
+        self.progress.read += packet.payload_len() as u64;
+        self.progress.ended_at = Some(now);
+        self.pending += u32::from(self.every.is_none());
+    }
+
+    fn transmit(&mut self, now: Time, send: &mut dyn FnMut(Packet)) {
+        if let Some(every) = self.every
+            && self.next.is_some_and(|due| due <= now)
+        {
+            (self.pending, self.next) = (1, Some(now + every));
+        }
+        for _ in 0..std::mem::take(&mut self.pending) {
+            self.progress.packets += 1;
+            let [from, to] = self.addresses;
+            let (ecn, payload) = (longhaul_wire::Ecn::NotEct, vec![7; 100]);
+            send(Packet { from, to, ecn, dscp: 0, payload, zeros: 0 });
+        }
+    }
+
+    fn progress(&self) -> Progress {
+        self.progress
+    }
+}
+
+#[test]
+fn agents_exchange_datagrams_over_the_links() {
+    let mut sim = Sim::new(Setup::symmetric(1, LinkConfig::delay(Span::from_millis(30))));
+    let addresses = [0, 1].map(|node| sim.host(node).address);
+    let agent = |addresses, every, next| -> Box<dyn Agent> {
+        Box::new(Pinger { addresses, every, next, pending: 0, progress: Progress::default() })
+    };
+    let start = Time::ZERO + Span::from_millis(500);
+    let ping = agent(addresses, Some(Span::from_millis(100)), Some(start));
+    sim.place_agents([0, 1], [ping, agent([addresses[1], addresses[0]], None, None)]);
+    sim.run_for(Span::from_millis(955));
+    // Datagrams leave at 500 to 900 ms; the answer to the last one is still on its way.
+    let [client, server] = [0, 1].map(|node| sim.host(node).agent().unwrap().progress());
+    assert_eq!((client.packets, client.read, server.read, server.packets), (5, 400, 500, 5));
+    assert_eq!(server.ended_at, Some(Time::ZERO + Span::from_millis(930)));
+    assert_eq!(sim.link(0).stats().all().sent_bytes, 5 * 128);
 }
