@@ -1,10 +1,9 @@
 //! What cannot be used is refused before a connection begins.
 
-use longhaul_adapter::{Choice, ChoiceError, Stack};
+use longhaul_adapter::{Choice, ChoiceError};
 use longhaul_cc::{BuildParams, Congestion, Controller, ControllerFactory};
 
-pub(crate) const LISTS: Stack = Stack { name: "lists", paces: true, lists_packets: true };
-pub(crate) const SUMS: Stack = Stack { name: "sums", paces: false, lists_packets: false };
+use crate::play::{LISTS, SUMS};
 
 #[test]
 fn what_a_stack_cannot_run_is_refused_with_the_reason() {

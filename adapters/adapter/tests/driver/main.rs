@@ -3,6 +3,7 @@
 
 mod choices;
 mod orderly;
+mod play;
 mod random;
 mod recorder;
 mod trace;

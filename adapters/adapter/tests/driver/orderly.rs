@@ -4,7 +4,7 @@ use longhaul_adapter::{Acked, Choice, Driver, Lost, Stack};
 use longhaul_cc::{Episode, PathEvent};
 use longhaul_units::{Span, Time};
 
-use crate::choices::{LISTS, SUMS};
+use crate::play::{LISTS, SUMS};
 use crate::recorder::{Told, recorded};
 
 const MTU: u16 = 1200;

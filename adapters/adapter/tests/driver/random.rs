@@ -1,143 +1,11 @@
-//! Calls in any order and with any values: nothing panics, the window has at least one datagram, and the pace is finite.
+//! Random calls, and the replay of the fuzz target's corpus.
 
-use longhaul_adapter::{Acked, Choice, Driver, Lost, Stack};
-use longhaul_units::{Span, Time};
+use std::path::Path;
+
+use longhaul_adapter::Stack;
 use proptest::prelude::*;
 
-use crate::choices::{LISTS, SUMS};
-
-/// Numbers from a seed (SplitMix64).
-#[derive(Clone, Debug)]
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut value = self.0;
-        value = (value ^ (value >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        value = (value ^ (value >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        value ^ (value >> 31)
-    }
-
-    fn below(&mut self, limit: u64) -> u64 {
-        self.roll() % limit.max(1)
-    }
-
-    fn one_in(&mut self, count: u64) -> bool {
-        self.below(count) == 0
-    }
-}
-
-/// What the stack believes to be in flight.
-#[derive(Clone, Debug, Default)]
-struct Flight(Vec<(u64, Time, u64)>);
-
-impl Flight {
-    fn bytes(&self) -> u64 {
-        self.0.iter().map(|(_, _, bytes)| bytes).sum()
-    }
-}
-
-/// Makes `calls` random calls. With `broken`, some are out of order, repeat others, or have arbitrary values.
-fn play(seed: u64, calls: u64, stack: Stack, controller: &str, broken: bool) {
-    let mut dice = Dice(seed);
-    let choice = Choice::parse(controller, stack).unwrap();
-    let mut now = Time::ZERO + Span::from_secs(1);
-    let mut mtu = 1200;
-    let mut driver = Driver::new(&choice, now, mtu);
-    let mut flight = Flight::default();
-    let mut next = 0;
-    let stuck_clock = dice.one_in(8);
-    for _ in 0..calls {
-        if !stuck_clock {
-            let most = 1 << dice.below(28);
-            now += Span::from_nanos(dice.below(most));
-        }
-        let at = if broken && dice.one_in(50) { now - Span::from_nanos(dice.below(1 << 40)) } else { now };
-        match dice.below(17) {
-            0..=9 => {
-                // Numbers have gaps, and begin again in each space.
-                next += 1 + dice.below(3) * u64::from(dice.one_in(20));
-                if dice.one_in(5000) {
-                    next = 0;
-                }
-                let full = u64::from(mtu);
-                let bytes = if dice.one_in(10) { dice.below(full + 1) } else { full };
-                let bytes = if broken && dice.one_in(100) { dice.roll() } else { bytes };
-                driver.on_sent(at, stack.lists_packets.then_some(next), bytes);
-                if flight.bytes() < driver.window().min(1 << 18) {
-                    flight.0.push((next, at, bytes.min(1 << 30)));
-                }
-            }
-            10..=14 => ack(&mut dice, &mut driver, stack, &mut flight, at, broken),
-            15 => lose(&mut dice, &mut driver, stack, &mut flight, at, broken),
-            _ => match dice.below(40) {
-                0 => driver = driver.migrated(),
-                1 => flight.0.clear(), // A space is discarded.
-                2 => {
-                    mtu = u16::try_from(dice.below(9000)).unwrap().max(u16::from(!broken));
-                    driver.on_mtu(mtu);
-                }
-                3 => driver.on_spurious(),
-                4 => now += Span::from_millis(dice.below(10_000)),
-                5 => driver.on_mark(at, at - Span::from_nanos(dice.below(1 << 27))),
-                _ => driver.on_cwnd_limited(),
-            },
-        }
-        check(&driver, mtu, seed);
-    }
-}
-
-fn ack(dice: &mut Dice, driver: &mut Driver, stack: Stack, flight: &mut Flight, at: Time, broken: bool) {
-    let app_limited = dice.one_in(5);
-    let count = dice.below(4).min(flight.0.len() as u64);
-    let acked: Vec<_> = flight.0.drain(..usize::try_from(count).unwrap()).collect();
-    for (number, sent_at, bytes) in acked {
-        let mut one = Acked { sent_at, number: stack.lists_packets.then_some(number), bytes, app_limited };
-        if broken && dice.one_in(20) {
-            (one.bytes, one.sent_at) = (dice.roll(), Time::from_nanos(dice.roll()));
-        }
-        driver.on_acked(at, one);
-        if broken && dice.one_in(20) {
-            driver.on_acked(at, one);
-        }
-    }
-    if !(broken && dice.one_in(10)) {
-        driver.on_end_acks(at, if broken && dice.one_in(50) { dice.roll() } else { flight.bytes() });
-    }
-}
-
-fn lose(dice: &mut Dice, driver: &mut Driver, stack: Stack, flight: &mut Flight, at: Time, broken: bool) {
-    let count = dice.below(3).min(flight.0.len() as u64);
-    let lost: Vec<_> = flight.0.drain(..usize::try_from(count).unwrap()).collect();
-    let bytes = lost.iter().map(|(_, _, bytes)| bytes).sum();
-    let sent_at = lost.last().map_or(at, |(_, sent_at, _)| *sent_at);
-    let mut event = Lost { sent_at, bytes, persistent: dice.one_in(30) };
-    if broken && dice.one_in(20) {
-        (event.bytes, event.sent_at) = (dice.roll(), Time::from_nanos(dice.roll()));
-    }
-    if !stack.lists_packets {
-        return driver.on_unlisted_losses(at, event);
-    }
-    for (number, _, bytes) in lost {
-        driver.on_packet_lost(number, bytes);
-    }
-    if !(broken && dice.one_in(10)) {
-        driver.on_losses(at, event);
-    }
-}
-
-fn check(driver: &Driver, mtu: u16, seed: u64) {
-    let window = driver.window();
-    assert!(
-        (1..1 << 32).contains(&window) && window >= mtu.into(),
-        "seed {seed}: a window of {window}, datagrams of {mtu}"
-    );
-    if let Some((rate, quantum)) = driver.pace() {
-        assert!((1..1 << 40).contains(&rate), "seed {seed}: {rate} B/s");
-        assert!((1..1 << 32).contains(&quantum), "seed {seed}: bursts of {quantum} B");
-    }
-}
+use crate::play::{Dice, LISTS, SUMS, any as any_kind, driver, play};
 
 fn any_stack() -> impl Strategy<Value = (Stack, &'static str)> {
     let listed = prop::sample::select(vec!["cubic", "new-reno", "bbr", "copa", "copa-cubic"]);
@@ -150,8 +18,21 @@ proptest! {
 
     #[test]
     fn no_order_of_calls_panics((stack, name) in any_stack(), seed: u64, calls in 100_u64..10_000, broken: bool) {
-        play(seed, calls, stack, name, broken);
+        play(&mut Dice::Seed(seed), calls, stack, name, broken);
     }
+
+    #[test]
+    fn no_script_panics(script in prop::collection::vec(any::<u8>(), 0..2_000)) {
+        driver(&script);
+    }
+}
+
+#[test]
+fn the_corpus_passes() {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/adapter");
+    let scripts: Vec<_> = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert!(!scripts.is_empty());
+    scripts.iter().for_each(|script| driver(&std::fs::read(script).unwrap()));
 }
 
 /// `LONGHAUL_CALLS` says how many calls are made in all, from `LONGHAUL_SEED` on.
@@ -159,13 +40,8 @@ proptest! {
 fn many_calls() {
     let number = |name| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     let (mut left, mut seed) = (number("LONGHAUL_CALLS").unwrap_or(200_000), number("LONGHAUL_SEED").unwrap_or(1));
-    let names = ["cubic", "new-reno", "copa", "copa-cubic", "bbr"];
     while left > 0 {
-        let mut dice = Dice(seed);
-        let calls = (100 + dice.below(9_900)).min(left);
-        let name = names[usize::try_from(dice.below(5)).unwrap()];
-        let stack = if name == "bbr" || dice.one_in(2) { LISTS } else { SUMS };
-        play(seed, calls, stack, name, dice.one_in(2));
-        (left, seed) = (left - calls, seed + 1);
+        left -= any_kind(seed, left);
+        seed += 1;
     }
 }

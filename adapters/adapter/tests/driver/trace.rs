@@ -8,7 +8,7 @@ use longhaul_link::{Limit, LinkConfig, Loss};
 use longhaul_sim::{Plan, Setup, Sim};
 use longhaul_units::{Rate, Span, Time};
 
-use crate::choices::{LISTS, SUMS};
+use crate::play::{LISTS, SUMS};
 use crate::recorder::{Told, recorded};
 
 /// Returns what a sender of longhaul-tcp is told over `megabits` Mb/s and 60 ms with losses of 0.2 %, in
