@@ -181,3 +181,26 @@ fn faults_of_adapters_are_found() {
         assert_eq!(disagreement(&truth, &told), None);
     }
 }
+
+/// A receiver has nothing or a single datagram in flight: its ACKs are not paced. A sender's data is.
+#[test]
+fn a_receiver_is_not_paced() {
+    let choice = Choice::parse("cubic", LISTS).unwrap();
+    let start = Time::ZERO + Span::from_secs(1);
+    let mut driver = Driver::new(&choice, start, MTU);
+    assert_eq!(driver.pace(), None);
+    let bytes = u64::from(MTU);
+    driver.on_sent(start, Some(0), bytes);
+    driver.on_acked(start + RTT, Acked { sent_at: start, number: Some(0), bytes, app_limited: true });
+    driver.on_end_acks(start + RTT, 0);
+    // Twice the initial window of ten datagrams per round trip.
+    let (window, full) = (driver.window(), 20 * bytes * 25);
+    let rates = (1..10).map(|number| {
+        let (rate, _) = driver.pace().unwrap();
+        driver.on_sent(start + RTT, Some(number), bytes);
+        rate
+    });
+    let rates: Vec<u64> = rates.collect();
+    assert!(window >= 10 * bytes && rates[..2].iter().all(|rate| *rate > 1_000 * full), "{window} {rates:?}");
+    assert!(rates[2..].iter().all(|rate| (full..2 * full).contains(rate)), "{rates:?}");
+}
