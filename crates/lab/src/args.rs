@@ -20,6 +20,7 @@ use crate::plot::Chart;
 use crate::results::{self, Given, Results};
 use crate::runner::Interrupted;
 use crate::speed::{self, Point};
+use crate::stack::{self, Stack};
 
 /// Runs experiments on transport protocols in virtual time and judges the results, row by row, by the rules for each
 /// claim of a paper.
@@ -64,6 +65,13 @@ enum Command {
 /// Executes the command line.
 #[must_use]
 pub fn main() -> ExitCode {
+    main_with(Vec::new())
+}
+
+/// Executes the command line of a program that adds these stacks.
+#[must_use]
+pub fn main_with(stacks: Vec<Box<dyn Stack>>) -> ExitCode {
+    stack::register(stacks);
     let registered = longhaul_zoo::register().map_err(anyhow::Error::from);
     match registered.and_then(|()| Cli::parse().command.execute()) {
         Ok(true) => ExitCode::SUCCESS,

@@ -88,6 +88,7 @@ fn position<'a>(mut names: impl Iterator<Item = &'a String> + Clone, wanted: &st
 pub struct Flow {
     pub name: Text,
     pub count: Option<Text>,
+    #[serde(alias = "stack")]
     pub transport: Option<Text>,
     pub congestion: Text,
     /// Number of bytes that each connection sends. Without it, the connections never end.

@@ -24,6 +24,7 @@ use crate::expression::{Call, Expression};
 use crate::plot::Plot;
 use crate::probing::ProbeSetup;
 use crate::series::SeriesSetup;
+use crate::stack::Stack;
 use crate::table::Table;
 pub(crate) use check::can_run;
 pub(crate) use rows::Relative;
@@ -114,12 +115,22 @@ pub(crate) enum Foreign {
     Kernel(String),
     /// QUIC of picoquic's demo program.
     Picoquic(String),
+    /// A stack that the program has added, by name. It runs in virtual time only.
+    Stack(&'static str, String),
 }
 
 impl Foreign {
     fn picoquic(congestion: &str) -> Result<Self, String> {
         let told = || format!("picoquic has c4, bbr and cubic, not {congestion:?}");
         ["c4", "bbr", "cubic"].contains(&congestion).then(|| Self::Picoquic(congestion.into())).ok_or_else(told)
+    }
+
+    fn of_stack(stack: &'static dyn Stack, congestion: &str) -> Result<Self, String> {
+        stack.check(congestion).map(|()| Self::Stack(stack.name(), congestion.into()))
+    }
+
+    fn is_in_virtual_time(&self) -> bool {
+        matches!(self, Self::Stack(..))
     }
 }
 
@@ -128,6 +139,7 @@ impl std::fmt::Display for Foreign {
         f.write_str(match self {
             Self::Kernel(_) => "the kernel's TCP",
             Self::Picoquic(_) => "picoquic",
+            Self::Stack(name, _) => name,
         })
     }
 }

@@ -31,6 +31,7 @@ pub mod rule;
 pub mod runner;
 pub mod series;
 mod speed;
+pub mod stack;
 mod stats;
 mod stopwatch;
 mod table;

@@ -233,6 +233,9 @@ fn fits_namespace(setup: &CellSetup) -> Result<(), String> {
 }
 
 fn check_flow(flow: &FlowSetup) -> Result<(), String> {
+    if let Some(Foreign::Stack(stack, _)) = &flow.foreign {
+        return Err(format!("flows {:?} are of {stack}, which runs only in virtual time", flow.name));
+    }
     let is_direct = [&flow.left, &flow.right].into_iter().all(|access| *access == Duplex::default());
     is_direct
         .then_some(())

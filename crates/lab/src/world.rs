@@ -11,11 +11,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::rc::Rc;
 
-use longhaul_sim::{PopulationId, SessionId, SetupError, Sim};
+use longhaul_sim::{PopulationId, Progress, SessionId, SetupError, Sim};
 use longhaul_tcp::{Connection, Info};
 use longhaul_units::{Span, Time};
 
-use crate::experiment::CellSetup;
+use crate::experiment::{CellSetup, Foreign};
 use crate::measure::{self, Asked, Watch};
 use crate::record::Record;
 use crate::watching::Watcher;
@@ -61,6 +61,7 @@ pub(crate) fn times(setup: &CellSetup) -> BTreeSet<Span> {
 
 struct World {
     sim: Sim,
+    seed: u64,
     /// Ids of the shared links, in the direction of the data.
     links: Vec<u32>,
     flows: Vec<Watched>,
@@ -83,6 +84,8 @@ struct World {
 /// A flow, with the last known state of its sender.
 struct Watched {
     pair: [usize; 2],
+    /// Transport other than longhaul. Such flows have no sessions.
+    foreign: Option<Foreign>,
     /// The sessions of sender and receiver, once they are planned.
     sessions: Option<(SessionId, SessionId)>,
     opened: Option<Time>,
@@ -134,13 +137,28 @@ impl Watched {
         self.connection(sim).map(|(connection, info)| FlowState::new(connection, &info))
     }
 
+    /// Returns the counters of an end of a transport other than longhaul: 0 is the sender, 1 the receiver.
+    fn progress(&self, sim: &Sim, end: usize) -> Option<Progress> {
+        self.foreign.as_ref()?;
+        Some(sim.host(self.pair[end]).agent()?.progress())
+    }
+
     /// Returns the bytes that the receiving application has read, and whether it has read the end of the stream.
     fn read(&self, sim: &Sim) -> (u64, bool) {
+        if let Some(progress) = self.progress(sim, 1) {
+            return (progress.read, progress.ended_at.is_some());
+        }
         let receiver = self.sessions.and_then(|(_, receiver)| sim.find(receiver));
         receiver.map_or((0, false), |receiver| (receiver.read, receiver.ended))
     }
 
     fn sample(&mut self, sim: &Sim) -> FlowSample {
+        if let (Some(sender), Some(receiver)) = (self.progress(sim, 0), self.progress(sim, 1)) {
+            let completion = self.opened.zip(receiver.ended_at).map(|(opened, at)| (at - opened).as_secs_f64());
+            (self.known.read, self.known.completion) = (receiver.read as f64, completion);
+            (self.known.segments, self.known.resent) = (sender.packets as f64, sender.lost as f64);
+            return self.known;
+        }
         if let (Some((_, receiver)), Some(opened)) = (self.sessions, self.opened)
             && let Some(receiver) = sim.find(receiver)
         {

@@ -189,7 +189,11 @@ fn what_cannot_be_run_is_refused() {
     let traffic = "[[traffic]]\nname = 'udp'\nkind = 'cbr'\nrate = '1mbit'\npacket = '500B'\n\n[metrics]";
     for (from, to, told) in [
         ("real-time = true\n", "", "both.toml:22: flows.transport: the kernel's TCP needs `real-time = true`"),
-        ("transport = \"kernel\"", "transport = \"quic\"", "flows.transport: \"quic\" is neither longhaul nor kernel"),
+        (
+            "transport = \"kernel\"",
+            "transport = \"quic\"",
+            "flows.transport: \"quic\" is none of longhaul, kernel, picoquic",
+        ),
         ("cache = true", "known-path = true", "flows \"earlier\" have `known-path`, which exists only in virtual time"),
         ("cache = true", "receive-hold = '1ms'", "flows \"x\" have another `receive-hold` than the first ones"),
         ("read(x)", "cwnd(x)", "its series \"read\" is recorded only in virtual time"),

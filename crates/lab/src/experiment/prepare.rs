@@ -18,6 +18,7 @@ use super::{CellSetup, FlowSetup, Foreign, Source, TrafficSetup};
 use crate::cell::Cell;
 use crate::definition::{Axis, Choice, Definition, Fault, Flow, Probe, Text, Texts};
 use crate::probing::ProbeSetup;
+use crate::stack::{self, Stack};
 
 /// Maximum number of connections per name.
 const MOST_FLOWS: u32 = 1000;
@@ -76,13 +77,13 @@ pub(super) fn cell(definition: &Definition, cell: &Cell, source: Source<'_>) -> 
     }
     let links = filling.links(&definition.bottleneck)?;
     let flows = filling.flows(&definition.flows, links.len())?;
-    let foreign = definition
-        .flows
-        .iter()
-        .zip(&flows)
-        .find_map(|(flow, setup)| flow.transport.as_ref().zip(setup.foreign.as_ref()));
-    if let Some((transport, foreign)) = foreign.filter(|_| !definition.real_time) {
-        return Err(source.fault(transport, "flows.transport", format!("{foreign} needs `real-time = true`")));
+    let foreign = definition.flows.iter().zip(&flows).filter_map(|(flow, setup)| Some((flow, setup.foreign.as_ref()?)));
+    for (flow, foreign) in foreign {
+        if foreign.is_in_virtual_time() == definition.real_time {
+            let what = if definition.real_time { "runs only in virtual time" } else { "needs `real-time = true`" };
+            let at = flow.transport.as_ref().unwrap_or(&flow.congestion);
+            return Err(source.fault(at, "flows.transport", format!("{foreign} {what}")));
+        }
     }
     let of_messages = definition.flows.iter().find_map(|flow| flow.message.as_ref());
     if let Some(message) = of_messages.filter(|_| !definition.real_time) {
@@ -192,6 +193,8 @@ impl Filling<'_> {
         let has_own = flow.left.is_some() || flow.right.is_some() || flow.hops.is_some() || !flow.tcp.is_empty();
         let what = if has_own {
             "flows with `hosts` cannot have `left`, `right`, `hops` or `tcp`, which are those of the other flows"
+        } else if other.foreign.is_some() || setup.foreign.is_some() {
+            "only flows of longhaul can share hosts"
         } else if other.count != setup.count {
             "flows with `hosts` must have the same `count` as the other flows"
         } else if other.hosts.is_some() || other.config.congestion.name() != setup.config.congestion.name() {
@@ -252,15 +255,28 @@ impl Filling<'_> {
 
     /// Returns the transport of these flows, unless it is longhaul.
     fn foreign(self, flow: &Flow) -> Result<Option<Foreign>, Fault> {
-        type With = fn(&str) -> Result<Foreign, String>;
+        /// How the transport follows from the name of the controller.
+        enum Of {
+            /// A stack if the name begins with one, else longhaul.
+            Name,
+            Others(fn(&str) -> Result<Foreign, String>),
+            Stack(&'static dyn Stack),
+        }
         let read = |text: &str| match text {
-            "longhaul" => Ok(None),
-            "kernel" => Ok(Some((|congestion| Ok(Foreign::Kernel(congestion.into()))) as With)),
-            "picoquic" => Ok(Some(Foreign::picoquic as With)),
-            other => Err(format!("{other:?} is neither longhaul nor kernel nor picoquic")),
+            "longhaul" => Ok(Of::Name),
+            "kernel" => Ok(Of::Others(|congestion| Ok(Foreign::Kernel(congestion.into())))),
+            "picoquic" => Ok(Of::Others(Foreign::picoquic)),
+            other => match stack::find(other) {
+                Some(stack) => Ok(Of::Stack(stack)),
+                None => Err(format!("{other:?} is none of longhaul, kernel, picoquic{}", stack::names(", "))),
+            },
         };
-        let with = self.or(None, &flow.transport, "flows.transport", read)?;
-        with.map(|with| self.read(&flow.congestion, "flows.congestion", with)).transpose()
+        let of = self.or(Of::Name, &flow.transport, "flows.transport", read)?;
+        self.read(&flow.congestion, "flows.congestion", |congestion| match of {
+            Of::Name => stack::split(congestion).map(|(stack, own)| Foreign::of_stack(stack, own)).transpose(),
+            Of::Others(with) => with(congestion).map(Some),
+            Of::Stack(stack) => Foreign::of_stack(stack, congestion).map(Some),
+        })
     }
 }
 

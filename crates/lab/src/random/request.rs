@@ -8,6 +8,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use longhaul_cc::Congestion;
 
 use super::draw::Scenario;
+use crate::stack;
 
 /// Maximum number of cells of an experiment.
 const MOST_CELLS: u64 = 10_000;
@@ -119,7 +120,11 @@ impl Request {
         }
         let mut known = BTreeSet::new();
         for name in &controllers {
-            name.parse::<Congestion>().map_err(|error| anyhow!("-C {name}: {error}"))?;
+            let checked = match stack::split(name) {
+                Some((stack, own)) => stack.check(own),
+                None => name.parse::<Congestion>().map(drop).map_err(|error| error.to_string()),
+            };
+            checked.map_err(|error| anyhow!("-C {name}: {error}"))?;
             if !known.insert(name) {
                 bail!("-C {name} is given twice");
             }

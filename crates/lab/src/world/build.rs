@@ -19,10 +19,11 @@ use super::follow::{Followed, Goal, Phases, Starts, WindowGoal};
 use super::packets::{DataPackets, DropHook, Drops, Sequences};
 use super::record::Recorder;
 use super::{FlowSample, Watched, World, asked};
-use crate::experiment::{CellSetup, FlowSetup, TrafficSetup};
+use crate::experiment::{CellSetup, FlowSetup, Foreign, TrafficSetup};
 use crate::measure::{Asked, Watch};
 use crate::probing;
 use crate::series::What;
+use crate::stack::{self, Transfer};
 use crate::watching::Watcher;
 
 /// Random streams from here upwards belong to the experiment; lower ones belong to links.
@@ -42,6 +43,7 @@ impl World {
         let mut world = Self {
             at_node: vec![Vec::new(); 2 * pairs.len() + links.len() + 1],
             sim,
+            seed,
             links,
             flows: Vec::new(),
             ranges: BTreeMap::new(),
@@ -72,7 +74,9 @@ impl World {
                     self.at_node[*node].push(self.flows.len());
                 }
                 let known = FlowSample::default();
-                let flow = Watched { pair: *pair, sessions: None, opened: None, known, state: None, followed: None };
+                let foreign = flow.foreign.clone();
+                let flow =
+                    Watched { pair: *pair, foreign, sessions: None, opened: None, known, state: None, followed: None };
                 self.flows.push(flow);
             }
             self.ranges.insert(flow.name.clone(), begin..self.flows.len());
@@ -169,6 +173,15 @@ impl World {
     pub(super) fn plan(&mut self, number: usize, at: Time, bytes: u64, reads_after: Span) {
         let Some(flow) = self.flows.get_mut(number) else { return };
         let [from, to] = flow.pair;
+        if let Some(Foreign::Stack(stack, congestion)) = &flow.foreign {
+            flow.opened = Some(at);
+            let addresses = [from, to].map(|node| self.sim.host(node).address);
+            let mut transfer = Transfer::new(congestion, addresses, at);
+            (transfer.bytes, transfer.seed) = (bytes, self.seed.wrapping_add((number as u64) << 32));
+            let agents = stack::find(stack).map(|stack| stack.connect(&transfer));
+            agents.into_iter().for_each(|agents| self.sim.place_agents([from, to], agents));
+            return;
+        }
         let mut sink = Plan::sink().zeros();
         sink.read_from = at + reads_after;
         flow.sessions = Some(self.sim.open_at(at, from, to, Plan::bulk(bytes).zeros(), sink));
