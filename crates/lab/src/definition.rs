@@ -164,6 +164,8 @@ pub struct Row {
     pub not_reproducible: Option<String>,
     #[serde(alias = "remark")]
     pub note: Option<String>,
+    /// `EXPERIMENT/ROW`: the row in which the cause of this row's failure is varied, computed or switched off.
+    pub isolated_by: Option<Text>,
 }
 
 named! {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use longhaul_link::statistics::{mean, median, population_deviation, sorted};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::definition::{Kind, Statistic};
 use crate::experiment::{Experiment, Row, rows};
@@ -11,8 +11,11 @@ use crate::record::Record;
 use crate::rule::Verdict;
 use crate::stats;
 
+/// Classes of rows that are not reproduced, with which their notes begin.
+pub const CLASSES: [&str; 3] = ["Unknown setting", "Contradiction within the paper", "Our fault"];
+
 /// A judged row, as printed and stored.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Judged {
     /// The identifier of the experiment.
     pub experiment: String,
@@ -43,6 +46,8 @@ pub struct Judged {
     pub verdict: Verdict,
     /// The reason or note of the row, and the number of runs skipped because they have no value.
     pub reason: String,
+    /// `EXPERIMENT/ROW` in which the cause is isolated if the row is not reproduced; empty if no row is named.
+    pub isolated_by: String,
     /// Number of runs per value, as the minimum over the cells. Identical runs count as one.
     pub seeds: u32,
 }
@@ -55,7 +60,7 @@ impl Judged {
 }
 
 /// The bounds of an interval, or a list in the order of the paper. Unmeasured values have none.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum Intervals {
     /// A single interval.
@@ -78,7 +83,7 @@ impl Intervals {
 }
 
 /// A number, or a list in the order of the paper. Unmeasured values are `None`.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum Numbers {
     /// A single number.
@@ -223,6 +228,7 @@ fn judge_row(experiment: &Experiment, row: &Row, records: &[Record], seeds: u32)
         rule: String::new(),
         verdict: Verdict::NotReproducible,
         reason: row.reason.clone(),
+        isolated_by: row.isolated_by.clone(),
         seeds: 0,
     };
     let Some(judged) = &row.judged else { return told };

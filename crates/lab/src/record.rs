@@ -25,7 +25,18 @@ pub struct Record {
     pub took: f64,
 }
 
+/// Returns the number of a run with this seed in its sweep: sweeps with fresh seeds begin with 1001, 2001 and so on. It
+/// depends on nothing else, so that a run has the same record in each sweep.
+pub(crate) const fn nth(seed: u64) -> u64 {
+    seed.saturating_sub(1) % 1000 + 1
+}
+
 impl Record {
+    /// Returns the number of the run in its sweep.
+    pub(crate) const fn nth(&self) -> u64 {
+        nth(self.seed)
+    }
+
     /// Returns the record as it would be read from a file. JSON has no non-finite numbers, so that such values become
     /// `None` and such points of a series are dropped.
     #[must_use]

@@ -4,6 +4,7 @@ use longhaul_units::{Span, named};
 
 use crate::expression::{Argument, Call};
 use crate::measure::link;
+use crate::record::nth;
 
 named! {
     /// A kind of series, by its syntax. `docs/lab.md` describes its values.
@@ -49,6 +50,11 @@ impl SeriesSetup {
     /// Returns the sampling interval, which is not 0.
     pub(crate) fn interval(&self) -> Span {
         self.every.max(Span::from_nanos(1))
+    }
+
+    /// Returns whether the run with this seed is recorded.
+    pub(crate) const fn has(&self, seed: u64) -> bool {
+        nth(seed) <= self.runs
     }
 
     /// Returns the sampling times in a run of this duration.

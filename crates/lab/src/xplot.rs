@@ -23,7 +23,7 @@ pub(crate) fn files(experiment: &Experiment, plot: &Plot, records: &[Record]) ->
 /// Returns the series of a picture of the kind `call`, in the chosen run or else in the first run.
 fn recorded<'a>(plot: &Plot, cell: usize, records: &'a [Record], call: &str) -> Vec<&'a [(f64, f64)]> {
     let seed = plot.written.seed.unwrap_or(1);
-    let record = records.iter().find(|record| record.cell == cell && record.seed == seed);
+    let record = records.iter().find(|record| record.cell == cell && record.nth() == seed);
     let names = plot.series.iter().filter(|series| series.call == call).map(|series| &series.name);
     names.filter_map(|name| record?.series.get(name).map(Vec::as_slice)).collect()
 }

@@ -29,6 +29,8 @@ pub struct Row {
     pub deviations: Vec<f64>,
     /// Reason why it is not reproducible, or the note on it.
     pub reason: String,
+    /// `EXPERIMENT/ROW` in which the cause of its failure is isolated; empty if there is none.
+    pub isolated_by: String,
 }
 
 /// Metric of a row, and the rule that judges it.
@@ -65,11 +67,12 @@ pub(super) fn read(known: Lookup<'_>) -> Result<Vec<Row>, Fault> {
             let mut at = row.at.clone();
             at.insert(name.clone(), choice.name.clone());
             let id = format!("{}, {}", row.id.get_ref(), choice.name.get_ref());
-            let claim = row.claim.as_ref().map(|claim| {
-                let text = claim.get_ref().replace(&format!("{{{name}}}"), choice.name.get_ref());
-                Text::new(claim.span(), text)
-            });
-            rows.push(definition::Row { id: Text::new(row.id.span(), id), claim, at, ..row.clone() });
+            let chosen = |text: &Text| {
+                let filled = text.get_ref().replace(&format!("{{{name}}}"), choice.name.get_ref());
+                Text::new(text.span(), filled)
+            };
+            let (claim, isolated_by) = (row.claim.as_ref().map(chosen), row.isolated_by.as_ref().map(chosen));
+            rows.push(definition::Row { id: Text::new(row.id.span(), id), claim, at, isolated_by, ..row.clone() });
         }
     }
     if let Some(row) = definition.rows.iter().find(|row| row.id.get_ref().is_empty()) {
@@ -97,8 +100,12 @@ impl Row {
                 return Err(known.source.fault(row.rule.as_ref().unwrap_or(&row.id), "rows.rule", what));
             }
         };
-        let claim = row.claim.as_ref().map_or_else(String::new, |claim| claim.get_ref().clone());
-        Ok(Self { id: row.id.get_ref().clone(), claim, kind: row.kind, judged, paper, deviations, reason })
+        let text = |text: &Option<Text>| text.as_ref().map_or_else(String::new, |text| text.get_ref().clone());
+        let (claim, isolated_by) = (text(&row.claim), text(&row.isolated_by));
+        if let Some(other) = row.isolated_by.as_ref().filter(|other| !other.get_ref().contains('/')) {
+            return Err(known.source.fault(other, "rows.isolated-by", "write EXPERIMENT/ROW"));
+        }
+        Ok(Self { id: row.id.get_ref().clone(), claim, kind: row.kind, judged, paper, deviations, reason, isolated_by })
     }
 }
 

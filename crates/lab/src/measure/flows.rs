@@ -71,6 +71,12 @@ pub(super) const MEASURES: &[Measure] = &[
         part.asked.quantile.of(part.estimates_by_second().into_iter().flatten().collect())
     })
     .watches(Watch::State),
+    measure("correlation(FLOWS, NAME[, FROM][, TO])", |part| {
+        let pairs = part.each_second_of(0, part.from).into_iter().zip(part.estimates_by_second());
+        let pairs: Vec<(f64, f64)> = pairs.filter_map(|(mbps, estimate)| Some((mbps, estimate?))).collect();
+        correlation(&pairs).filter(|_| part.flows().len() == 1)
+    })
+    .watches(Watch::State),
     measure("cwnd-at-first-drop(FLOWS)", |part| {
         mean(&part.outcome.windows_at_drop.get(part.flows())?.iter().flatten().copied().collect::<Vec<_>>())
     })
@@ -119,6 +125,15 @@ pub(super) const MEASURES: &[Measure] = &[
         Some(part.epochs().map(|epoch| epoch.response as f64).sum::<f64>() * 8e-6 / part.seconds())
     }),
 ];
+
+/// Returns Pearson's correlation coefficient, or `None` if one of the values does not vary.
+fn correlation(pairs: &[(f64, f64)]) -> Option<f64> {
+    let (first, second): (Vec<f64>, Vec<f64>) = pairs.iter().copied().unzip();
+    let middles = (mean(&first)?, mean(&second)?);
+    let products = pairs.iter().map(|(one, other)| (one - middles.0) * (other - middles.1));
+    let covariance = mean(&products.collect::<Vec<f64>>())?;
+    ratio(covariance, population_deviation(&first)? * population_deviation(&second)?)
+}
 
 fn data(part: &Part<'_>) -> Option<[f64; 2]> {
     part.outcome.data.get(&(part.flows().start, part.asked.bytes)).copied()
@@ -194,6 +209,16 @@ mod tests {
         // A flow without goodput counts as 0.001 of the mean.
         assert!(near(&[0.0, 2.0], 1000f64.ln()));
         assert_eq!((unfairness(&[0.0, 0.0]), unfairness(&[])), (None, None));
+    }
+
+    #[test]
+    fn correlations_by_hand() {
+        assert_eq!(correlation(&[(1.0, 6.0), (2.0, 4.0), (3.0, 2.0)]), Some(-1.0));
+        // The covariance is 2 / 3, and the variances are 2 / 3 and 14 / 9 (by hand).
+        let one = correlation(&[(1.0, 2.0), (2.0, 5.0), (3.0, 4.0)]).unwrap();
+        assert!((one - (3.0_f64 / 7.0).sqrt()).abs() < 1e-12, "{one}");
+        assert_eq!(correlation(&[(1.0, 2.0), (2.0, 2.0)]), None, "one of them is constant");
+        assert_eq!(correlation(&[]), None);
     }
 
     #[test]

@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use longhaul_cc::registry::{Slot, Spec};
 use longhaul_units::Rate;
 
-use super::{Section, verdict};
+use super::{Section, encoded, verdict};
 use crate::definition::Kind;
 use crate::experiment::{Experiment, Row};
-use crate::judge::{Judged, Numbers};
+use crate::judge::{CLASSES, Judged, Numbers};
 use crate::plot::number;
 use crate::plot::tag::{Tag, escape};
 
@@ -46,9 +46,21 @@ fn line(section: &Section<'_>, nth: usize, judged: &Judged) -> String {
         .raw(&format!("<td class=\"numbers\">{}</td>", values(&judged.paper_value, None, &names)))
         .raw(&format!("<td class=\"numbers\">{}</td>", values(&judged.ours, Some(judged), &names)))
         .raw(&of(&judged.rule))
-        .raw(&format!("<td>{}{}</td>", escape(&judged.reason), command(section.experiment, row)))
+        .raw(&format!("<td>{}{}</td>", note(judged), command(section.experiment, row)))
         .to_string()
         + "\n"
+}
+
+/// Returns the note of a row, with the class of its failure emphasized, and a link to the row that isolates the cause.
+fn note(judged: &Judged) -> String {
+    let of_class = CLASSES.iter().find(|class| judged.reason.starts_with(**class));
+    let (class, rest) = judged.reason.split_at(of_class.map_or(0, |class| class.len()));
+    let class = if class.is_empty() { String::new() } else { format!("<strong>{class}</strong>") };
+    let link = judged.isolated_by.split_once('/').map(|(experiment, row)| {
+        let found = format!("#q={}", encoded(&format!("{experiment} {row}")));
+        format!(" <a href=\"{found}\">The row that isolates it: {}</a>.", escape(&judged.isolated_by))
+    });
+    class + &escape(rest) + &link.unwrap_or_default()
 }
 
 /// Returns the command that makes the runs of a row, in an element that opens, or nothing if there are none.

@@ -172,7 +172,7 @@ impl Picture<'_> {
     /// Returns the points of a series for each drawn run of a cell.
     pub(super) fn recorded(&self, cell: usize, name: &str) -> impl Iterator<Item = &[(f64, f64)]> {
         let chosen = move |record: &&Record| {
-            record.cell == cell && self.plot.written.seed.is_none_or(|seed| seed == record.seed)
+            record.cell == cell && self.plot.written.seed.is_none_or(|seed| seed == record.nth())
         };
         let name = name.to_owned();
         self.records.iter().filter(chosen).filter_map(move |record| record.series.get(&name).map(Vec::as_slice))
@@ -245,7 +245,7 @@ impl Runs {
         let of_cell = records.iter().filter(|record| record.cell == cell);
         let number = |value: Option<f64>| value.filter(|value| value.is_finite());
         let mut each: Vec<(u64, Option<f64>)> =
-            of_cell.map(|record| (record.seed, number(record.values.get(metric).copied().flatten()))).collect();
+            of_cell.map(|record| (record.nth(), number(record.values.get(metric).copied().flatten()))).collect();
         each.sort_by_key(|(seed, _)| *seed);
         let all = each.iter().map(|(_, value)| *value);
         let values: Option<Vec<f64>> =

@@ -19,7 +19,7 @@ pub(super) fn draw(picture: &Picture<'_>) -> String {
     let plot = picture.plot;
     let cell = plot.grid.cells.first().and_then(|line| line.first()).copied().unwrap_or(usize::MAX);
     let seed = plot.written.seed.unwrap_or(1);
-    let record = picture.records.iter().find(|record| record.cell == cell && record.seed == seed);
+    let record = picture.records.iter().find(|record| record.cell == cell && record.nth() == seed);
     // The recorded points of the chosen run, by the kind of series.
     let of = |call: &str| -> Vec<(f64, f64)> {
         let named = plot.series.iter().find(|series| series.call == call);

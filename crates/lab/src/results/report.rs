@@ -175,7 +175,9 @@ fn values(row: &Judged) -> String {
     let wanted = if paper.is_empty() { row.rule.clone() } else { format!("{paper}, {}", row.rule) };
     let undecided = if row.verdict == Verdict::Undecided { "; undecided" } else { "" };
     let kind = if row.kind == Kind::Claim { String::new() } else { format!("; {}", row.kind) };
-    format!("{} ({}, expected: {wanted}{undecided}{kind})", row.row, ours(row))
+    let isolated =
+        if row.isolated_by.is_empty() { String::new() } else { format!("; isolated by {}", row.isolated_by) };
+    format!("{} ({}, expected: {wanted}{undecided}{kind}{isolated})", row.row, ours(row))
 }
 
 fn ours(row: &Judged) -> String {
@@ -288,6 +290,7 @@ mod tests {
             rule: "at most 2".into(),
             verdict,
             reason: reason.into(),
+            isolated_by: String::new(),
             seeds: 1,
         };
         let one = |name: &str, source: &str, rows| Reported {

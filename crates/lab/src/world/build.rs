@@ -141,7 +141,7 @@ impl World {
     }
 
     fn add_recorders(&mut self, setup: &CellSetup, seed: u64) {
-        for series in setup.series.iter().filter(|series| seed <= series.runs) {
+        for series in setup.series.iter().filter(|series| series.has(seed)) {
             let range = self.range(&series.flows);
             if series.what.is_of_sender_events() {
                 self.follow(range.clone());

@@ -1,7 +1,7 @@
 //! The rows of the five papers: each states a claim, and each rule can fail.
 
 use longhaul_lab::experiment::{Experiment, Row};
-use longhaul_lab::judge::{self, Judged};
+use longhaul_lab::judge::{self, CLASSES, Judged};
 use longhaul_lab::page::{self, Section};
 use longhaul_lab::papers::PAPERS;
 use longhaul_lab::record::Record;
@@ -175,6 +175,40 @@ fn a_single_run_is_undecided() {
     let records: Vec<Record> = (0..experiment.cells.len()).map(run).collect();
     let rows = judge::judge(experiment, &records, 1);
     assert!(rows.iter().all(|row| row.verdict == Verdict::Undecided), "{rows:?}");
+}
+
+/// Each claim that is known to fail, whose note begins with the class of the failure, names a row of the same paper that
+/// isolates the cause. That row is judged, and is not one that fails itself.
+#[test]
+fn claims_that_fail_name_the_row_that_isolates_the_cause() {
+    let all = experiments();
+    let (mut isolated, mut faults) = (0, Vec::new());
+    for (experiment, row) in all.iter().flat_map(|one| one.rows.iter().map(move |row| (one, row))) {
+        let name = format!("{}/{}", experiment.id(), row.id);
+        let class = CLASSES.iter().find(|class| row.reason.starts_with(&format!("{class}: ")));
+        if row.isolated_by.is_empty() {
+            if class.is_some() && row.judged.is_some() {
+                faults.push(format!("{name} names no row"));
+            }
+            continue;
+        }
+        isolated += 1;
+        if class.is_none() || row.kind != Kind::Claim {
+            faults.push(format!("{name} has no class, or is no claim"));
+        }
+        let (id, other) = row.isolated_by.split_once('/').unwrap();
+        let found = all.iter().filter(|one| one.id() == id).flat_map(|one| &one.rows).find(|one| one.id == other);
+        match found {
+            Some(one) if one.judged.is_some() && one.isolated_by.is_empty() && one.claim.len() > 20 => {}
+            found => faults.push(format!(
+                "{name}: {} is {}",
+                row.isolated_by,
+                if found.is_some() { "none that holds" } else { "missing" }
+            )),
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+    assert!(isolated > 60, "{isolated}");
 }
 
 /// Each main claim of a paper is decided by claims of its rows.

@@ -59,6 +59,7 @@ fn a_folder_contains_the_rows_and_the_values() {
         "rule",
         "verdict",
         "reason",
+        "isolated_by",
         "seeds",
     ];
     asked.sort_unstable();
