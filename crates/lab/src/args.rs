@@ -48,6 +48,13 @@ enum Command {
     Merge(Merge),
     /// Summarizes a folder of results.
     Report(report::Report),
+    /// Packs a folder of results for a repository of research data.
+    Pack {
+        /// Folder of results with all of their runs.
+        dir: PathBuf,
+        /// Tar archive to write.
+        archive: PathBuf,
+    },
     /// Compares two folders of results. The exit code is 1 if a row is reproduced in the first folder, but not in the
     /// second.
     Compare(compare::Compare),
@@ -98,6 +105,11 @@ impl Command {
             Self::Jobs(jobs) => jobs.execute().map(|()| true),
             Self::Merge(merge) => merge.execute(),
             Self::Report(report) => report.execute(),
+            Self::Pack { dir, archive } => {
+                let files = results::pack(&Results::read(&dir)?, &archive)?;
+                print::out(&format!("{}: {files} files", archive.display()))?;
+                Ok(true)
+            }
             Self::Compare(compare) => compare.execute(),
             Self::Scorecard(scorecard) => scorecard.execute().map(|()| true),
             Self::Chart(chart) => chart.execute().map(|()| true),

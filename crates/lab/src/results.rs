@@ -4,6 +4,7 @@ mod compare;
 mod folder;
 mod held;
 mod merge;
+mod pack;
 mod report;
 mod tables;
 pub(crate) mod write;
@@ -19,6 +20,7 @@ pub(crate) use compare::{Change, Comparison, MetricChange, RowChange, compare};
 pub(crate) use folder::{CHOSEN, Folder, Given, RunFile};
 pub(crate) use held::{Held, Kept, Results, asked_for, differ_in_axes_only};
 pub(crate) use merge::merge;
+pub(crate) use pack::pack;
 pub(crate) use report::{Report, Reported, illustrate, write_list, written};
 pub(crate) use tables::write_tables;
 

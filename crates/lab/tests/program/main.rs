@@ -7,6 +7,7 @@ mod adversary;
 mod cli;
 mod compare;
 mod illustrate;
+mod pack;
 mod random;
 mod refusals;
 mod results;
