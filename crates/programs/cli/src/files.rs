@@ -32,6 +32,7 @@ pub(crate) mod hashing;
 pub(crate) mod parts;
 mod syncing;
 mod tree;
+mod unnamed;
 
 pub(crate) use tree::{Comparison, Latest, SurplusList};
 

@@ -269,6 +269,34 @@ fn the_latest_directory_serves_only_files_in_it() {
     assert_eq!(names(&out.path().join("a")), ["2"]);
 }
 
+/// File systems without such files have nothing to show.
+#[test]
+fn a_file_without_a_name_gets_its_final_one_at_once() {
+    let out = TempDir::new().unwrap();
+    let staging = Staging::open(out.path()).unwrap();
+    let attributes = Attributes { mode: 0o4741, modified: Timestamp { seconds: 1_000_000_000, nanos: 0 } };
+    let create = |path: &str, contents: &str| {
+        let latest = &mut Latest::default();
+        staging.create_at_once(&path.into(), contents.as_bytes(), Some(attributes), &Owner::default(), latest)
+    };
+    let Some(kept) = create("new/x", "contents").unwrap() else { return };
+    kept.unwrap();
+    let placed = out.path().join("new/x");
+    assert_eq!(fs::read(&placed).unwrap(), b"contents");
+    let metadata = placed.metadata().unwrap();
+    assert_eq!(metadata.permissions().mode() & 0o7777, 0o741 & !staging.umask);
+    assert_eq!(metadata.modified().unwrap(), SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000));
+    std::os::unix::fs::symlink("nowhere", out.path().join("new/link")).unwrap();
+    for taken in ["new/x", "new/link"] {
+        assert_eq!(create(taken, "other").unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+    }
+    // A directory that cannot be created is the same error as for other files.
+    assert!(create("new/x/y", "other").is_err());
+    assert_eq!(fs::read(&placed).unwrap(), b"contents");
+    drop(staging);
+    assert_eq!(names(out.path()), ["new"]);
+}
+
 /// On file systems that cannot rename without replacing.
 #[test]
 fn a_link_does_not_replace_either() {

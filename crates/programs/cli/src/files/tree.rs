@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 use std::fs::{self, File, Permissions};
-use std::io;
+use std::io::{self, Write as _};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -14,7 +14,7 @@ use rustix::io::Errno;
 use tempfile::NamedTempFile;
 
 use super::parts::{self, ABOUT, Description, Leftover, Slot, Slots};
-use super::{Attributes, PART, RANDOM, Staging};
+use super::{Attributes, PART, RANDOM, Staging, unnamed};
 use crate::names::{self, Name};
 use crate::receiver::Owner;
 use crate::sidecar::read_about;
@@ -85,6 +85,30 @@ impl Staging {
             Ok(is_moved)
         } else {
             Err(io::Error::other("another file was put in its place"))
+        }
+    }
+
+    /// Creates a file of these `contents` under its final name, which must be free, without another name before: that takes
+    /// a third less time than a rename, and no other file can be put in its place. Returns whether the attributes could be
+    /// set, or `None` if the system or the file system has no files without names.
+    /// Returns `AlreadyExists` if the name is taken, otherwise the system's error.
+    pub(crate) fn create_at_once(
+        &self,
+        path: &Name,
+        contents: &[u8],
+        attributes: Option<Attributes>,
+        owner: &Owner,
+        latest: &mut Latest,
+    ) -> io::Result<Option<io::Result<()>>> {
+        let Some(mut file) = unnamed::create(&self.locked) else { return Ok(None) };
+        file.write_all(contents)?;
+        let kept = attributes.map_or(Ok(()), |attributes| attributes.set(&file, self.umask));
+        let (out, name) = self.parent(path, Some(owner), latest)?;
+        match unnamed::link(&file, out, name) {
+            Ok(()) => Ok(Some(kept)),
+            Err(Errno::EXIST) => Err(io::ErrorKind::AlreadyExists.into()),
+            // A rename may be possible, or returns the reason.
+            Err(_) => Ok(None),
         }
     }
 

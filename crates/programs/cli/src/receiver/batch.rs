@@ -209,17 +209,30 @@ impl Receiver {
         };
         let mut share = self.budget.begin(key, name, bytes).map_err(Fault::TooLarge)?;
         share.add(bytes).map_err(Fault::TooLarge)?;
-        if staging.prepare(name, latest).map_err(Fault::Disk)? && matches!(existing, Existing::Skip | Existing::Refuse)
-        {
+        let (keeps, owner) = (matches!(existing, Existing::Skip | Existing::Refuse), self.budget.owner(key));
+        let is_there = staging.prepare(name, latest).map_err(Fault::Disk)?;
+        if is_there && keeps {
             return exists();
         }
         if blake3::hash(contents) != *hash {
             return Err(Fault::WrongHash);
         }
-        let mut temp = staging.create().map_err(Fault::Disk)?;
-        temp.keep_holes(data.is_some());
-        temp.write_all(contents).map_err(Fault::Disk)?;
-        match self.place(temp, header, &self.budget.owner(key), latest) {
+        let at_once = if is_there || data.is_some() {
+            Ok(None)
+        } else {
+            staging.create_at_once(name, contents, attributes(header), &owner, latest)
+        };
+        let placed = match at_once {
+            Ok(Some(kept)) => Ok((name.clone(), kept)),
+            Err(error) if keeps || error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+            Ok(None) | Err(_) => {
+                let mut temp = staging.create().map_err(Fault::Disk)?;
+                temp.keep_holes(data.is_some());
+                temp.write_all(contents).map_err(Fault::Disk)?;
+                self.place(temp, header, &owner, latest)
+            }
+        };
+        match placed {
             Ok((name, kept)) => {
                 share.keep();
                 Ok(Received::File(file(name, 0), kept))
