@@ -17,8 +17,8 @@ macro_rules! files {
 pub const FILES: &[(&str, &str)] = files! {
     "adversary"
     "bbe-buffers" "bbe-figure-2" "bbe-figure-3" "bbe-figure-4" "bbe-figure-5" "bbe-figure-8" "bbe-figure-9"
-    "bbe-figures-6-7" "bbe-udp-loss" "bursts" "changing-paths" "crowds" "cubic-pacing" "emulated" "estimates-within"
-    "estimates" "fairness" "handovers-sockets" "handovers" "hard-paths-sockets" "hard-paths" "kernel"
+    "bbe-figures-6-7" "bbe-udp-loss" "bulk-over-loss" "bursts" "changing-paths" "crowds" "cubic-pacing" "emulated"
+    "estimates-within" "estimates" "fairness" "handovers-sockets" "handovers" "hard-paths-sockets" "hard-paths" "kernel"
     "limited-slow-start" "links-sockets" "losses"
     "matrix-loss" "matrix" "messages" "modern-starts" "own-kind" "peers" "picoquic-satellite" "rc3-flows" "rc3-load"
     "receive-offload-sockets" "receive-offload" "recoveries" "rfc9743-path" "rfc9743-sharing" "rfc9743-standard"
