@@ -33,7 +33,7 @@ use existing::{Check, Copies};
 pub(crate) use budget::{Budget, Owner};
 use disk::{Disk, Sink};
 use error::Fault;
-pub(crate) use error::{GIVEN_UP, ReceiveError, may_be_repeated};
+pub(crate) use error::{EXISTS, GIVEN_UP, ReceiveError, may_be_repeated};
 use existing::may_be_here;
 
 /// Minimum number of bytes that an upload without a key must deliver per [`PROGRESS_TIME`] of waiting.

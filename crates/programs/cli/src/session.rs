@@ -8,10 +8,13 @@ use crate::names::Name;
 use crate::plot::Plot;
 use crate::progress::Progress;
 use crate::protocol::ProtocolError;
-use crate::receiver::{File, LeftOut, ReceiveError, Receiver};
+use crate::receiver::{EXISTS, File, LeftOut, ReceiveError, Receiver};
 use crate::report::{Sent, Stopwatch};
 use crate::sender::{Delivery, Options, Plan, SendError, Sender, Source};
 use crate::transport::{self, Connection, Snapshot, Transport};
+
+/// What to do about a file whose name is taken at the receiver.
+const OTHER_EXISTS: &str = "the receiver has another file of this name; with --overwrite there, it is replaced";
 
 #[derive(Clone, Debug)]
 pub(crate) enum Outcome {
@@ -53,6 +56,7 @@ impl Sending<'_> {
             let after = Transport::snapshot(stream).unwrap_or_default();
             done(match delivery {
                 Delivery::Confirmed { .. } if !source.is_file() => Outcome::Created,
+                Delivery::Declined(reason) if reason == EXISTS => Outcome::Failed(path, OTHER_EXISTS.to_owned()),
                 Delivery::Declined(reason) => Outcome::Failed(path, format!("the receiver says: {reason}")),
                 Delivery::Failed(error) => Outcome::Failed(path, error.to_string()),
                 Delivery::Confirmed { hash, bytes, resumed } => {

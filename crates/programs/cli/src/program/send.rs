@@ -1,6 +1,7 @@
 //! `longhaul send`.
 
 use std::ffi::OsString;
+use std::io;
 use std::path::Path;
 use std::time::Duration;
 
@@ -77,10 +78,13 @@ pub(super) async fn run(args: &SendArgs, screen: &Screen) -> Result<()> {
             let code = code.get().await?;
             match args.meet {
                 Some(_) => dialer.connect_by_meeting(&code, screen).await?,
-                None => dialer.connect_by_code(&code, args.remember, screen).await?,
+                None => {
+                    let connected = dialer.connect_by_code(&code, args.remember, screen).await;
+                    connected.map_err(|error| advised(error, &target))?
+                }
             }
         }
-        None => dialer.connect(screen).await?,
+        None => dialer.connect(screen).await.map_err(|error| advised(error, &target))?,
     };
     // Later connections go to the same receiver, even if the lists change in the meantime.
     let receiver = stream.peer();
@@ -88,6 +92,18 @@ pub(super) async fn run(args: &SendArgs, screen: &Screen) -> Result<()> {
         dialer.attempt(Some(receiver), &transport).await?.with_context(|| dialer.failed())
     };
     delivery.run(stream, watch, again).await
+}
+
+/// Adds what to look for if nothing answers at `target`.
+fn advised(error: anyhow::Error, target: &Target) -> anyhow::Error {
+    match error.root_cause().downcast_ref::<io::Error>().map(io::Error::kind) {
+        Some(io::ErrorKind::ConnectionRefused | io::ErrorKind::TimedOut) => anyhow!(
+            "{error:#}. Is `longhaul receive` running there, and does a firewall pass UDP {}? `longhaul doctor {}` looks.",
+            target.port,
+            target.short(PORT)
+        ),
+        _ => error,
+    }
 }
 
 /// Sends to a receiver that ssh starts at `place`, which the command line calls `target`.

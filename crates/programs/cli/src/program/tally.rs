@@ -100,10 +100,7 @@ impl Tally {
         }
         screen.warn(&self.sentence());
         self.list(screen);
-        match self.left_out.len() {
-            1 => screen.say("Send again to try this one."),
-            all => screen.say(&format!("Send again to try these {all}.")),
-        }
+        screen.say("Once the reasons are gone, the same command sends only what is missing.");
         Err(Reported.into())
     }
 

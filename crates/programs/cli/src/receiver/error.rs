@@ -27,6 +27,8 @@ pub(crate) enum ReceiveError {
     LeftOut(usize),
 }
 
+/// Reason sent to a sender if the name of a file is taken, by other contents.
+pub(crate) const EXISTS: &str = "it exists already";
 /// Reason sent to a sender after it has abandoned a file.
 pub(crate) const GIVEN_UP: &str = "the sender gave it up";
 const WRONG: &str = "it was damaged on the way";
@@ -117,7 +119,7 @@ impl Fault {
                 return Some(self.text("it", ""));
             }
             Self::TooLarge(_) => EXCEEDED,
-            Self::Exists => "it exists already",
+            Self::Exists => EXISTS,
             Self::Peer(ProtocolError::Abandoned) => GIVEN_UP,
             Self::WrongHash => WRONG,
             Self::Damaged(_) => DAMAGED,

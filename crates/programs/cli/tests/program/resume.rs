@@ -208,7 +208,7 @@ fn a_file_that_arrived_before_the_sender_heard_of_it_is_confirmed() {
     fs::write(&files[0], vec![1; 5_000_000]).unwrap();
     File::options().write(true).open(&files[0]).unwrap().set_modified(modified).unwrap();
     let said = failed(&here.send(&receiver, &[&files[0]]), 1);
-    assert!(said.contains("the receiver says: it exists already"), "{said}");
+    assert!(said.contains("the receiver has another file of this name"), "{said}");
 }
 
 /// The receiver is killed and restarted; the sender reconnects by itself.

@@ -119,7 +119,7 @@ fn existing_files_are_refused_replaced_renamed_or_skipped() {
         assert_eq!(receiver.end().0, Some(code), "{option:?}");
         let said = failed(&sent, code);
         match option {
-            None => assert!(said.contains("file.txt  the receiver says: it exists already"), "{said}"),
+            None => assert!(said.contains("file.txt  the receiver has another file of this name"), "{said}"),
             Some("--skip") => assert!(said.contains("skipped, because the receiver has a file"), "{said}"),
             Some(_) => assert!(said.contains(" has checked and stored it."), "{said}"),
         }

@@ -50,7 +50,9 @@ fn wrong_use_ends_with_2_and_a_failure_with_1() {
     let missing = failed(&machine.run(&["send", "127.0.0.1:9", "/nonexistent/file"]), 1);
     assert!(missing.starts_with("longhaul send: cannot open /nonexistent/file: "), "{missing}");
     let refused = failed(&machine.run(&["send", "127.0.0.1:9", &file]), 1);
-    assert_eq!(refused, "longhaul send: cannot connect to 127.0.0.1:9: connection refused\n");
+    let advice =
+        "Is `longhaul receive` running there, and does a firewall pass UDP 9? `longhaul doctor 127.0.0.1:9` looks.";
+    assert_eq!(refused, format!("longhaul send: cannot connect to 127.0.0.1:9: connection refused. {advice}\n"));
 }
 
 #[test]
