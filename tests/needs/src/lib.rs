@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Programs whose Debian package has another name, and that name.
-const PACKAGES: [(&str, &str); 14] = [
+const PACKAGES: [(&str, &str); 15] = [
     ("c++", "g++"),
     ("ip", "iproute2"),
     ("nft", "nftables"),
@@ -35,6 +35,7 @@ const PACKAGES: [(&str, &str); 14] = [
     ("scp", "openssh-client"),
     ("script", "bsdutils"),
     ("setpriv", "util-linux"),
+    ("setsid", "util-linux"),
     ("ssh", "openssh-client"),
     ("sshd", "openssh-server"),
     ("tc", "iproute2"),

@@ -10,6 +10,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 use crate::machine::{Machine, failed, json_lines};
+use crate::terminal::Terminal;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_longhaul");
 
@@ -180,6 +181,35 @@ fn ssh_starts_a_sender() {
     assert!(none.contains("longhaul receive: h: cannot open none: "), "{none}");
     failed(&pair.run(&["receive", "h:a", "other:b"]), 2);
     failed(&pair.run(&["receive", "192.0.2.7"]), 2);
+}
+
+/// ssh reads the password from the terminal of the program.
+#[test]
+fn ssh_may_ask_for_a_password() {
+    if !needs::program("setsid") {
+        return;
+    }
+    let pair = Pair::new();
+    let asks = "printf 'password: ' >/dev/tty; read -r word </dev/tty; \
+                [ \"$word\" = secret ] || { echo 'Permission denied.' >&2; exit 255; }; echo Welcome;";
+    let script = fs::read_to_string(pair.here.path("ssh")).unwrap().replace("echo Welcome;", asks);
+    fs::write(pair.here.path("ssh"), script).unwrap();
+    let file = pair.here.file("file", 1000);
+    for (word, answers) in [
+        ("secret", &["The receiver has checked and stored it."][..]),
+        ("other", &["Permission denied.", "longhaul send: "]),
+    ] {
+        let words = pair.words(&format!("exec {PROGRAM}"), &["send", "user@host:in", &file]);
+        let program = pair.here.command(&words.iter().map(String::as_str).collect::<Vec<_>>());
+        let mut command = Command::new("setsid");
+        command.args(["--ctty", "--wait"]).arg(program.get_program()).args(program.get_args());
+        command.envs(program.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        let mut terminal = Terminal::asked(&mut command);
+        terminal.until("password:");
+        terminal.types(&format!("{word}\n"));
+        let shown = terminal.end();
+        assert!(answers.iter().all(|answer| shown.contains(answer)), "{shown}");
+    }
 }
 
 /// Neither paths nor keys are on a command line. The other end ends with this one.
