@@ -2,7 +2,7 @@
 //! 11). A link-local address needs a zone, because all links use the same prefix.
 
 use std::io;
-use std::net::{IpAddr, Ipv6Addr, SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs, UdpSocket};
 
 /// Splits `HOST`, `HOST:PORT`, `[ADDRESS]` or `[ADDRESS]:PORT`. An IPv6 address without a port needs no brackets.
 pub(crate) fn split(text: &str) -> Option<(&str, Option<u16>)> {
@@ -37,6 +37,28 @@ pub(crate) fn without_zone(host: &str) -> (&str, Option<&str>) {
 /// Joins a host and a port, with brackets around an IPv6 address.
 pub(crate) fn join(host: &str, port: u16) -> String {
     if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
+}
+
+/// Returns the address with which another machine reaches the UDP port of `listener`: its own, or the one that this machine
+/// has on the default route. The port is omitted if it is the `usual` one. `ADDRESS` stands for an unknown address. Sends
+/// nothing.
+pub(crate) fn reachable(listener: SocketAddr, usual: u16) -> String {
+    let ip = if listener.ip().is_unspecified() { on_default_route(listener.is_ipv6()) } else { Some(listener.ip()) };
+    let host = ip.map_or_else(|| "ADDRESS".to_owned(), |ip| ip.to_string());
+    if listener.port() == usual { host } else { join(&host, listener.port()) }
+}
+
+fn on_default_route(ipv6: bool) -> Option<IpAddr> {
+    // Addresses for documentation (RFC 5737, RFC 3849) have the default route.
+    let documentation: [(IpAddr, IpAddr); 2] = [
+        (Ipv4Addr::UNSPECIFIED.into(), Ipv4Addr::new(192, 0, 2, 1).into()),
+        (Ipv6Addr::UNSPECIFIED.into(), Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1).into()),
+    ];
+    documentation.into_iter().filter(|(any, _)| any.is_ipv4() || ipv6).find_map(|(any, other)| {
+        let socket = UdpSocket::bind((any, 0)).ok()?;
+        socket.connect((other, 9)).ok()?;
+        Some(socket.local_addr().ok()?.ip())
+    })
 }
 
 /// Parses a numeric address with a port. Returns a sentence if the text is not such an address, or if its zone does not

@@ -103,10 +103,14 @@ pub(super) struct CodeDesk {
 }
 
 impl CodeDesk {
-    /// Creates a code and shows it. `what` describes its purpose.
-    pub(super) fn open(remember: &[Permission], what: &str, screen: &Screen) -> Result<Self> {
+    /// Creates a code, and shows the text of `invitation` about it.
+    pub(super) fn open(
+        remember: &[Permission],
+        invitation: impl FnOnce(&Code) -> String,
+        screen: &Screen,
+    ) -> Result<Self> {
         let code = Code::generate()?;
-        screen.warn(&format!("the code is {code}, {what}"));
+        screen.warn(&invitation(&code));
         Ok(Self {
             number: code.number().to_owned(),
             answerer: Arc::new(Answerer::new(code)),

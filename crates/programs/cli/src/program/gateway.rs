@@ -23,6 +23,7 @@ use super::home::Home;
 use super::lists::Permission;
 use super::places::Places;
 use super::signals::Hangups;
+use crate::code::Code;
 use crate::gateway::listen::ListenPermits;
 use crate::gateway::members::{GroupFile, Members};
 use crate::gateway::permit::Permits;
@@ -82,8 +83,8 @@ pub(super) async fn run(args: &GatewayArgs, screen: &Screen) -> Result<()> {
         screen: screen.clone(),
     };
     let remember = if args.remember { permissions } else { &[] };
-    let what = "for a forwarder that connects within ten minutes";
-    let mut desk = if args.code { Some(CodeDesk::open(remember, what, screen)?) } else { None };
+    let invitation = |code: &Code| format!("The code is {code}, for a forwarder that connects within ten minutes.");
+    let mut desk = if args.code { Some(CodeDesk::open(remember, invitation, screen)?) } else { None };
     // While the code is valid, unknown keys are accepted, and the code decides.
     let expects_code = Arc::new(AtomicBool::new(args.code));
     let (keys, code) = (Arc::clone(&access), Arc::clone(&expects_code));

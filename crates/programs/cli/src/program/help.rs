@@ -22,6 +22,7 @@ Usage: longhaul COMMAND ...
   forward   Open ports of this machine that lead to others beyond the link
   stdio     Carry ssh, rsync and git, as ssh's ProxyCommand
   gateway   Run the far end of `forward` and `stdio`, which connects to them
+  meet      Introduce senders and receivers that are behind NATs
   doctor    Find out what slows down a path or this machine
   perf      Measure the throughput of a path, as iperf3 does
 
@@ -41,10 +42,7 @@ const EXAMPLES: usize = 3;
 
 /// Options in short help besides operands, by command. Commands that are not listed show all of their options.
 const SHOWN: [(&str, &[&str]); 6] = [
-    (
-        "send",
-        &["accept_new", "code", "limit", "compress", "links", "mirror", "retry", "no_resume", "json", "congestion"],
-    ),
+    ("send", &["accept_new", "code", "meet", "limit", "compress", "links", "mirror", "retry", "json", "congestion"]),
     ("receive", &["out", "code", "meet", "allow", "once", "overwrite", "rename", "skip", "listen", "max_bytes"]),
     ("forward", &["local", "dynamic", "remote", "accept_new", "code", "max_rate", "status", "congestion"]),
     ("stdio", &["accept_new", "ca", "code", "remember", "congestion"]),

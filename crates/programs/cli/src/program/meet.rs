@@ -15,12 +15,15 @@ use tokio::time::{sleep, timeout};
 use super::Screen;
 use super::args::{MEET_PORT, MeetArgs};
 use super::dial::{Dialer, Target};
+use crate::address;
 use crate::code::Code;
 use crate::meet::{self, MeetError, Meeting, News, Rendezvous, Role, Terms};
 
 pub(super) async fn run(args: &MeetArgs, screen: &Screen) -> Result<()> {
     let listener = TcpListener::bind(args.listen).await.with_context(|| format!("cannot listen on {}", args.listen))?;
-    screen.warn(&format!("Ready on UDP {}", listener.local_addr()?));
+    let own = listener.local_addr()?;
+    screen.warn(&format!("Ready on UDP {own}"));
+    screen.say(&format!("Both ends name this machine by `--meet {}`.", address::reachable(own, MEET_PORT)));
     let terms = Terms { relays: args.relays, relay_time: args.relay_time, waiting_time: meet::WAITING_TIME };
     Ok(Arc::new(Rendezvous::new(terms)).serve(listener).await?)
 }
@@ -49,7 +52,7 @@ impl Introductions {
         let connector = listener.connector();
         let meeting = Meeting::open(&connector, &rendezvous, Role::Receive, number).await;
         let meeting = meeting.with_context(|| format!("cannot wait at {host}"))?;
-        screen.say(&format!("waiting for the sender at {host}"));
+        screen.say(&format!("Waiting for the sender at {host}."));
         let (finds, found) = mpsc::channel(1);
         let mut tasks = JoinSet::new();
         tasks.spawn(async move {
@@ -131,7 +134,7 @@ impl Dialer<'_> {
                     let Ok(Some(mut stream)) = connected else { continue };
                     match self.check(&mut stream, code).await {
                         Ok(()) => {
-                            screen.say(&format!("connected to {}", stream.tcp().peer_addr()?));
+                            screen.say(&format!("Connected to {}.", stream.tcp().peer_addr()?));
                             return Ok(stream);
                         }
                         // Another machine may have the receiver's address in its own network. One that has our proof
@@ -150,7 +153,7 @@ impl Dialer<'_> {
         };
         let mut stream = secure.connect(stream).await.with_context(|| self.failed())?;
         self.check(&mut stream, code).await.with_context(|| self.failed())?;
-        screen.say(&format!("connected through {}, which relays", self.target));
+        screen.say(&format!("Connected through {}, which relays.", self.target));
         Ok(stream)
     }
 }

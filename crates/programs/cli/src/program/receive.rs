@@ -15,7 +15,7 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use super::access::Access;
-use super::args::{Plaintext, ReceiveArgs};
+use super::args::{PORT, Plaintext, ReceiveArgs};
 use super::code::{CodeDesk, known};
 use super::home::Home;
 use super::lists::Permission;
@@ -24,6 +24,8 @@ use super::places::Places;
 use super::signals::Hangups;
 use super::ssh::{Place, Session, UNUSED};
 use super::{Reported, Screen, WrongUse};
+use crate::address;
+use crate::code::Code;
 use crate::files::Staging;
 use crate::progress::Detail;
 use crate::receiver::{Budget, File, LeftOut, Output, ReceiveError, Receiver};
@@ -63,7 +65,8 @@ pub(super) async fn run(args: &ReceiveArgs, screen: &Screen) -> Result<()> {
         None if args.code => {
             let (identity, _) = Home::open(true, screen)?;
             let remember = args.remember.then_some(Permission::Send);
-            let desk = CodeDesk::open(remember.as_slice(), "for one connection within ten minutes", screen)?;
+            let own = listener.local_addr()?;
+            let desk = CodeDesk::open(remember.as_slice(), |code| invitation(code, own, args.meet.as_deref()), screen)?;
             let introductions = match &args.meet {
                 Some(host) => Some(Introductions::begin(&listener, host, desk.number(), screen).await?),
                 None => None,
@@ -94,6 +97,15 @@ pub(super) async fn run(args: &ReceiveArgs, screen: &Screen) -> Result<()> {
             }
         }
     }
+}
+
+/// Returns what the other end has to type to send to `listener` by `code`, or to meet us at the rendezvous `meet`.
+fn invitation(code: &Code, listener: SocketAddr, meet: Option<&str>) -> String {
+    let command = match meet {
+        Some(host) => format!("longhaul send FILE... --code {code} --meet {host}"),
+        None => format!("longhaul send {} FILE... --code {code}", address::reachable(listener, PORT)),
+    };
+    format!("On the other machine:\n\n    {command}\n\nThe code works once, within ten minutes.")
 }
 
 fn check_output(args: &ReceiveArgs) -> Result<(), WrongUse> {

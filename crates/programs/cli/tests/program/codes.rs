@@ -6,8 +6,9 @@ use std::process::Stdio;
 use crate::machine::{Machine, Receiver, failed, first_word};
 
 pub(crate) fn code(receiver: &mut Receiver) -> String {
-    let line = receiver.wait_for("the code is ");
-    let code = line["the code is ".len()..].split(',').next().unwrap().to_owned();
+    let line = receiver.wait_for("code ");
+    let words = line.split("--code ").nth(1).or(line.strip_prefix("The code is ")).unwrap();
+    let code = words.split([',', ' ', '\n']).next().unwrap().to_owned();
     assert_eq!(code.split('-').count(), 3, "{line}");
     code
 }

@@ -118,7 +118,7 @@ fn send(nats: [Nat; 2], relays: &str) -> Option<(Output, bool)> {
         &["receive", "--code", "--meet", MEET, "--out", out.to_str().unwrap(), "--listen", "0.0.0.0:7000"],
     );
     let code = code(&mut receiver);
-    receiver.wait_for("waiting for the sender");
+    receiver.wait_for("Waiting for the sender");
     let file = here.file("file", 300_000);
     let sent = here.command_in(here_space, &["send", "--code", &code, "--meet", MEET, &file]).output().unwrap();
     let arrived = fs::read(out.join("file")).is_ok_and(|got| got == fs::read(&file).unwrap());
@@ -135,7 +135,7 @@ fn check(first: Nat, second: Nat) {
         let said = String::from_utf8_lossy(&sent.stderr).into_owned();
         assert_eq!(arrived, is_direct, "{nats:?}: {said}");
         if is_direct {
-            assert!(sent.status.success() && said.contains("connected to 198.51.100."), "{nats:?}: {said}");
+            assert!(sent.status.success() && said.contains("Connected to 198.51.100."), "{nats:?}: {said}");
         } else {
             assert!(failed(&sent, 1).contains("no direct connection passes the NATs"), "{said}");
             let (sent, arrived) = send(nats, "1").unwrap();
@@ -176,8 +176,49 @@ fn waiting(meet: &Machine, there: &Machine) -> (Receiver, Receiver, String) {
     let rendezvous = meet.start(&["meet", "--listen", "127.0.0.1:0"]).listening();
     let mut receiver = there.receive(&["--code", "--meet", &rendezvous.address]);
     let code = code(&mut receiver);
-    receiver.wait_for("waiting for the sender");
+    receiver.wait_for("Waiting for the sender");
     (rendezvous, receiver, code)
+}
+
+/// Two hosts that have only IPv6 addresses.
+#[test]
+fn ends_with_ipv6_only_meet() {
+    if !needs::veth() {
+        return;
+    }
+    let space = format!("lh-six-{}", std::process::id());
+    let far = format!("{space}-far");
+    struct Spaces([String; 2]);
+    impl Drop for Spaces {
+        fn drop(&mut self) {
+            for name in &self.0 {
+                let _ = Command::new("ip").args(["netns", "del", name]).status();
+            }
+        }
+    }
+    let spaces = Spaces([space, far]);
+    let [near, far] = &spaces.0;
+    let script = format!(
+        "set -e; ip netns add {near}; ip netns add {far}
+        ip -n {near} link add six type veth peer name six netns {far}
+        for space in {near} {far}; do ip -n $space link set lo up; ip -n $space link set six up; done
+        ip -n {near} addr add 2001:db8::1/64 dev six nodad; ip -n {far} addr add 2001:db8::2/64 dev six nodad"
+    );
+    let done = Command::new("sh").args(["-c", &script]).output().unwrap();
+    assert!(done.status.success(), "{done:?}");
+    let (meet, here, there) = (Machine::new(), Machine::new(), Machine::new());
+    let _rendezvous = meet.start_in(near, &["meet", "--listen", "[::]:7070"]).listening();
+    let out = there.path("out");
+    let host = "2001:db8::1";
+    let receive = ["receive", "--code", "--meet", host, "--out", out.to_str().unwrap(), "--listen", "[::]:7000"];
+    let mut receiver = there.start_in(far, &receive);
+    let code = code(&mut receiver);
+    receiver.wait_for("Waiting for the sender");
+    let file = here.file("file", 300_000);
+    let sent = here.command_in(near, &["send", "--code", &code, "--meet", host, &file]).output().unwrap();
+    let said = String::from_utf8_lossy(&sent.stderr).into_owned();
+    assert!(sent.status.success() && said.contains("Connected to [2001:db8::2]:7000."), "{said}");
+    assert!(fs::read(out.join("file")).unwrap() == fs::read(&file).unwrap());
 }
 
 #[test]

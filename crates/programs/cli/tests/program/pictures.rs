@@ -115,6 +115,21 @@ fn transfers() {
 }
 
 #[test]
+fn codes() {
+    let there = Machine::new();
+    let out = there.path("incoming").into_os_string().into_string().unwrap();
+    let receive = ["receive", "--listen", "127.0.0.1:0", "--code", "--out", &out];
+    let mut receiver = Terminal::start(&mut there.command(&receive), COLUMNS);
+    receiver.until("The code works once");
+    let shown = receiver.shown();
+    let address = shown.split_whitespace().nth(3).unwrap();
+    let code = shown.split("--code ").nth(1).unwrap().split_whitespace().next().unwrap();
+    let names =
+        [("Ready on UDP 127.0.0.1", "Ready on UDP 0.0.0.0"), (address, "192.0.2.7"), (code, "4821-harbor-violet")];
+    check("code", "longhaul receive --code --out incoming", &shown, &names);
+}
+
+#[test]
 fn tunnels() {
     let (there, here) = (Machine::new(), Machine::new());
     let key = here.key();

@@ -38,7 +38,7 @@ fn help() {
     };
     insta::assert_snapshot!("help", narrow(&["-h"]));
     insta::assert_snapshot!("help-send", at_all_widths(|columns| show(&["send", "-h"], columns)));
-    for command in ["receive", "forward", "gateway", "doctor", "perf", "probe"] {
+    for command in ["receive", "forward", "gateway", "meet", "stdio", "doctor", "perf", "probe"] {
         insta::assert_snapshot!(format!("help-{command}"), narrow(&[command, "-h"]));
     }
     let all = show(&["send", "--help"], 80);
@@ -68,6 +68,55 @@ fn transfers() {
     };
     insta::assert_snapshot!("transfer", at_all_widths(|columns| show(columns, &[])));
     insta::assert_snapshot!("transfer-plain", show(80, &["--plain"]));
+}
+
+/// With a code, and by a rendezvous. Somebody tries a wrong code first.
+#[test]
+fn codes() {
+    let show = |columns, options: &[&str], meets: bool| {
+        let (meet, there, here) = (Machine::new(), Machine::new(), Machine::new());
+        let on_terminal = |machine: &Machine, words: &[&str]| {
+            let mut terminal = Terminal::start(&mut machine.command(&[words, options].concat()), columns);
+            terminal.until("Ready on UDP ");
+            terminal.until("\n");
+            let address = terminal.shown().split_whitespace().nth(3).unwrap().to_owned();
+            (terminal, address)
+        };
+        let (mut rendezvous, host) = on_terminal(&meet, &["meet", "--listen", "127.0.0.1:0"]);
+        let out = there.path("out").into_os_string().into_string().unwrap();
+        let receive = ["receive", "--listen", "127.0.0.1:0", "--out", &out, "--code"];
+        let by = if meets { &["--meet", &host][..] } else { &[] };
+        let (mut receiver, address) = on_terminal(&there, &[&receive, by].concat());
+        receiver.until(if meets { "Waiting for the sender" } else { "The code works once" });
+        let shown = receiver.shown();
+        let code = shown.split("--code ").nth(1).unwrap().split_whitespace().next().unwrap().to_owned();
+        let file = here.file("photo.raw", 100_000);
+        let send = |code: &str| {
+            let to = if meets { &host } else { &address };
+            let words = ["send", "--code", code, if meets { "--meet" } else { "--to" }, to, &file];
+            Terminal::start(&mut here.command(&[&words, options].concat()), columns).end()
+        };
+        let wrong = send(&format!("{}-acorn-actor", &code[..4]));
+        let sender = send(&code);
+        if meets {
+            rendezvous.until("--meet");
+        }
+        let screens = [rendezvous.shown(), receiver.end(), wrong, sender];
+        let (there, here) = (there.path(""), here.path(""));
+        let places = [
+            (there.to_str().unwrap(), "THERE/"),
+            (here.to_str().unwrap(), "HERE/"),
+            (&host, "MEET"),
+            (&address, "ADDRESS"),
+            (&code, "CODE"),
+        ];
+        let shown = screens.iter().skip(usize::from(!meets)).map(|screen| masked(screen, &places));
+        shown.collect::<Vec<_>>().join("\n\n")
+    };
+    insta::assert_snapshot!("code", at_all_widths(|columns| show(columns, &[], false)));
+    insta::assert_snapshot!("code-plain", show(80, &["--plain"], false));
+    insta::assert_snapshot!("meet", at_all_widths(|columns| show(columns, &[], true)));
+    insta::assert_snapshot!("meet-plain", show(80, &["--plain"], true));
 }
 
 #[test]
