@@ -163,8 +163,8 @@ fn keys(args: &ReceiveArgs) -> Result<(longhaul_tls::Identity, Access, Hangups)>
     let access = Access::open(home.allowed_file(), args.allow.iter().map(|key| (*key, Permission::Send)))?;
     if access.count(Permission::Send) == 0 && args.ca.is_none() {
         bail!(
-            "nobody may send: give the sender's key, which `longhaul identity` shows there, by --allow, or add the line \
-             `SHA256:... NAME send` to {}",
+            "nobody may send: start with --code, give the sender's key, which `longhaul identity` shows there, by \
+             --allow, or add the line `SHA256:... NAME send` to {}",
             home.allowed_file().display()
         );
     }
@@ -426,7 +426,11 @@ impl Server {
         let rate = report::rate(report::bits_per_second(bytes.saturating_sub(*resumed), took));
         let (files, size, time) =
             (report::count(*files, "file"), report::size(*bytes), report::duration(took.as_secs_f64()));
-        let into = self.out.as_ref().map(|out| format!(", into {}", out.display())).unwrap_or_default();
+        let into = match &self.out {
+            Some(out) if out == Path::new(".") => ", into the current directory".to_owned(),
+            Some(out) => format!(", into {}", out.display()),
+            None => String::new(),
+        };
         format!("Received {files}, {size}, from {from} in {time} ({rate}){into}. All of it was checked.")
     }
 
