@@ -146,8 +146,9 @@ pub(crate) async fn connect_over(socket: std::net::UdpSocket, addr: SocketAddr, 
     setup.check()?;
     let shared = setup.open(socket, Role::Connected, None)?;
     let alternative = other_family(&setup.server, addr);
+    let paths = setup.paths.clone();
     let (habits, config) = setup.split();
-    shared.lock().begin_client(local, peer, alternative);
+    shared.lock().begin_client(local, peer, alternative, paths);
     let stream = open(&shared, &habits, config, [local, peer])?;
     Driver::spawn(shared);
     connected(stream).await

@@ -21,6 +21,8 @@ pub(crate) use longhaul_sys::{ErrorClass, canonical};
 use longhaul_tcp::HostError;
 use longhaul_units::{Span, Time};
 
+use crate::local_path::LocalPath;
+
 #[cfg(shuttle)]
 pub use self::linux::{a_dropped_timer_does_not_fire_for_its_successor, each_timer_fires_once};
 
@@ -101,8 +103,8 @@ pub(crate) trait Socket: Send + Sync {
     }
 
     /// Connects the socket to its peer from the local address that the system chooses now. If the peer's address is of
-    /// the other family, another UDP socket takes the place of the current one.
-    fn reconnect(&self, _peer: SocketAddr) -> io::Result<()> {
+    /// the other family, another UDP socket takes the place of the current one. Then or with a path, it is bound anew.
+    fn reconnect(&self, _peer: SocketAddr, _over: Option<&LocalPath>) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }
 

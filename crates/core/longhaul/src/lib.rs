@@ -109,6 +109,7 @@ mod io;
 mod limits;
 mod listener;
 mod listener_info;
+mod local_path;
 mod observe;
 mod path_cache;
 #[cfg(feature = "qlog")]
@@ -136,6 +137,7 @@ pub use info::{LimitedBy, SendLimit, SocketInfo, TcpInfo, TcpStartup};
 pub use io::UdpBackend;
 pub use listener::TcpListener;
 pub use listener_info::ListenerInfo;
+pub use local_path::LocalPath;
 #[doc(inline)]
 pub use longhaul_tcp::{
     Chunks, ConnectionError, HostError, NegotiatedOptions as TcpOptions, RecoveryState, State as TcpState,

@@ -9,6 +9,7 @@ use longhaul_units::{Span, Time};
 use crate::connect::{reach, unspecified};
 use crate::handle::Handle;
 use crate::io::{Io, canonical};
+use crate::local_path::LocalPaths;
 use crate::shared::{Shared, State};
 use crate::stream::TcpStream;
 
@@ -25,6 +26,8 @@ pub(crate) struct Roaming {
     pub(crate) local: SocketAddr,
     /// Addresses of the server. The first one that has a route is used.
     server: Vec<SocketAddr>,
+    /// Paths that the application has named.
+    paths: LocalPaths,
     /// When to look at the routing table; `None` if the application has chosen the address.
     pub(crate) look_at: Option<Time>,
     /// Whether the path may have ended.
@@ -32,8 +35,8 @@ pub(crate) struct Roaming {
 }
 
 impl Roaming {
-    fn new(local: SocketAddr, server: Vec<SocketAddr>) -> Self {
-        Self { connection: None, local, server, look_at: None, is_doubtful: false }
+    fn new(local: SocketAddr, server: Vec<SocketAddr>, paths: LocalPaths) -> Self {
+        Self { connection: None, local, server, paths, look_at: None, is_doubtful: false }
     }
 
     /// Returns the local address of a socket, which changes with that of its only connection.
@@ -55,10 +58,20 @@ impl Roaming {
 }
 
 impl State {
-    /// Begins as a client of the server at `peer`, with its address of the other family if that is known.
-    pub(crate) fn begin_client(&mut self, local: SocketAddr, peer: SocketAddr, alternative: Option<SocketAddr>) {
+    /// Begins as a client of the server at `peer`, with its address of the other family if that is known, over the
+    /// first of `paths` if there are any.
+    pub(crate) fn begin_client(
+        &mut self,
+        local: SocketAddr,
+        peer: SocketAddr,
+        alternative: Option<SocketAddr>,
+        paths: LocalPaths,
+    ) {
         self.client = Some(peer);
-        self.roaming = alternative.map(|other| Box::new(Roaming::new(local, vec![peer, other])));
+        if alternative.is_some() || !paths.list.is_empty() {
+            let server = [peer].into_iter().chain(alternative).collect();
+            self.roaming = Some(Box::new(Roaming::new(local, server, paths)));
+        }
     }
 
     /// Looks at the routing table at `at` or earlier, because the path may have ended.
@@ -80,6 +93,9 @@ impl State {
             self.roaming = None;
             return;
         }
+        if !roaming.paths.list.is_empty() {
+            return self.follow_path(shared, now, client);
+        }
         let route = roaming.route();
         let is_doubtful = std::mem::take(&mut roaming.is_doubtful);
         roaming.look_at = Some(now + if route.is_ok() { LOOK_INTERVAL } else { RETRY_INTERVAL });
@@ -92,18 +108,38 @@ impl State {
         }
     }
 
+    /// Moves the connection to the next of the paths that the application has named if the current one has ended or is
+    /// silent.
+    fn follow_path(&mut self, shared: &Shared, now: Time, peer: SocketAddr) {
+        let Some(roaming) = &mut self.roaming else { return };
+        let Some(connection) = roaming.connection.and_then(|id| self.endpoint.connection(id)) else { return };
+        let (info, paths) = (connection.info(now), &mut roaming.paths);
+        let is_gone = UdpSocket::bind((roaming.local.ip(), 0)).is_err();
+        let is_silent = paths.is_silent(now, &info) && paths.list.len() > 1;
+        let ends = is_gone || is_silent || !paths.current().is_some_and(|path| path.reaches(peer));
+        roaming.is_doubtful = false;
+        roaming.look_at = Some(paths.next_look(now, &info));
+        paths.keep_warm(now, peer);
+        if ends && paths.advance(now, peer) && self.relocate(shared, now, peer).is_err() {
+            self.look_soon(now + RETRY_INTERVAL);
+        }
+    }
+
     fn relocate(&mut self, shared: &Shared, now: Time, peer: SocketAddr) -> io::Result<SocketAddr> {
         let Some((roaming, id)) = self.roaming.as_mut().and_then(|roaming| roaming.connection.map(|id| (roaming, id)))
         else {
             return Err(cannot_move());
         };
-        route_to(peer)?;
+        let path = roaming.paths.current();
+        if path.is_none() {
+            route_to(peer)?;
+        }
         if !self.endpoint.relocate(now, id, Shared::client_tuple(peer)) {
             return Err(io::Error::new(io::ErrorKind::WouldBlock, "the connection is over or has moved just now"));
         }
         // A batch that the socket has not accepted is of the former path.
         self.stuck = None;
-        shared.io.reconnect(peer)?;
+        shared.io.reconnect(peer, path)?;
         self.client = Some(peer);
         let local = shared.io.options().local_addr()?.as_socket().ok_or(io::ErrorKind::AddrNotAvailable)?;
         roaming.local = canonical(local);
@@ -141,10 +177,12 @@ impl TcpStream {
         let is_set = state.endpoint.set_mobility(id, mobility);
         if is_set && is_client && state.client.is_some() && self.handle.shared.io.reconnects() {
             let Handle { local, peer, .. } = *self.handle;
-            let follows = route_to(peer).is_ok_and(|route| route.ip() == local.ip());
-            let roaming = state.roaming.get_or_insert_with(|| Box::new(Roaming::new(local, vec![peer])));
+            let new = || Box::new(Roaming::new(local, vec![peer], LocalPaths::default()));
+            let roaming = state.roaming.get_or_insert_with(new);
+            let has_paths = !roaming.paths.list.is_empty();
+            let follows = has_paths || route_to(peer).is_ok_and(|route| route.ip() == local.ip());
             roaming.connection = Some(id);
-            roaming.look_at = follows.then(|| Io::now() + LOOK_INTERVAL);
+            roaming.look_at = follows.then(|| Io::now() + if has_paths { Span::ZERO } else { LOOK_INTERVAL });
             state.wake_driver();
         }
         State::wake(state);

@@ -13,6 +13,7 @@ use crate::congestion::{Congestion, UnsafeCongestion};
 use crate::disk::WaitForDisk;
 use crate::io::{Io, Role, UdpBackend, canonical};
 use crate::limits::Limits;
+use crate::local_path::LocalPaths;
 use crate::shards::{MAX_SHARDS, Shards};
 use crate::shared::{self, Shared, State};
 use crate::strays::Sharing;
@@ -28,6 +29,7 @@ pub(crate) struct Setup {
     pub(crate) backlog: Option<usize>,
     pub(crate) limits: Limits,
     pub(crate) udp: UdpBackend,
+    pub(crate) paths: LocalPaths,
     /// All addresses of the server that a client connects to, if they are known.
     pub(crate) server: Vec<SocketAddr>,
     /// Number of sockets of a listener or connector; 0 means 1.

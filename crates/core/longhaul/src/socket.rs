@@ -12,7 +12,7 @@ use crate::capture::Capture;
 use crate::config::{Config, KeepAlive};
 use crate::connect::{connect_over, unspecified};
 use crate::connector::TcpConnector;
-use crate::io::UdpBackend;
+use crate::io::{UdpBackend, canonical};
 use crate::listener::TcpListener;
 #[cfg(feature = "qlog")]
 use crate::qlog::Place;
@@ -345,8 +345,12 @@ impl TcpSocket {
     /// # Errors
     /// Fails with `ConnectionRefused` if the port is closed, `TimedOut` if there is no answer, `InvalidInput` for a
     /// congestion controller that must be allowed first, `Unsupported` for one that needs an option that the peer
-    /// does not offer, or the system's error.
+    /// does not offer, for local paths ([`set_local_paths`](Self::set_local_paths)) of the other address family, or the
+    /// system's error.
     pub async fn connect(self, addr: SocketAddr) -> io::Result<TcpStream> {
+        let mut paths = std::mem::take(&mut self.setup().paths);
+        paths.begin((&self.udp).into(), canonical(addr))?;
+        self.setup().paths = paths;
         let (udp, setup) = self.into_client()?;
         connect_over(udp, addr, setup).await
     }

@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use longhaul::{Congestion, KeepAlive, LimitedBy, ParseCongestionError, TcpListener, TcpSocket, TcpStream, UdpBackend};
+use longhaul::{
+    Congestion, KeepAlive, LimitedBy, LocalPath, ParseCongestionError, TcpListener, TcpSocket, TcpStream, UdpBackend,
+};
 use longhaul_tls::{Fingerprint, SecureStream};
 use longhaul_units::Rate;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -58,6 +60,9 @@ pub(crate) struct TransportArgs {
     /// Highest rate at which data is sent, for programs with an option for it.
     #[arg(skip)]
     pub(crate) limit: Option<Rate>,
+    /// Local paths, for programs with an option for them, and whether the next one is kept open.
+    #[arg(skip)]
+    via: (Vec<LocalPath>, bool),
     /// Abandon a peer that has been silent for this many seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 15, value_parser = clap::value_parser!(u32).range(1..=86_400))]
     pub(crate) timeout: u32,
@@ -141,10 +146,23 @@ impl TransportArgs {
         Self { limit, ..self.clone() }
     }
 
+    /// Returns the options with local paths; the next one is kept open if `warm`.
+    pub(crate) fn over(&self, paths: &[LocalPath], warm: bool) -> Self {
+        Self { via: (paths.to_vec(), warm), ..self.clone() }
+    }
+
+    /// Begins with the local path that is `by` places after the first one.
+    fn turn_path(&mut self, by: usize) {
+        let by = by.checked_rem(self.via.0.len()).unwrap_or(0);
+        self.via.0.rotate_left(by);
+    }
+
     /// Returns the options for the `index`th of several connections that are opened one by one, counted from 0. A
-    /// capture file holds one of them: from the second connection on, its name ends in the number.
+    /// capture file holds one of them: from the second connection on, its name ends in the number. Each begins at the
+    /// next local path.
     pub(crate) fn for_connection(&self, index: usize) -> Self {
         let mut options = self.clone();
+        options.turn_path(index);
         if index > 0 {
             options.qlog_environment.file = None;
             options.pcap = self.pcap.as_ref().map(|file| {
@@ -166,8 +184,22 @@ impl TransportArgs {
     }
 
     /// Opens a connection to the first of `addresses` that answers (Happy Eyeballs, [`longhaul::race`]).
-    /// Returns the error of the address that failed last, or if a capture or log file cannot be created.
+    /// Returns the error of the address that failed last, or if a capture or log file cannot be created. If there are
+    /// several local paths, they are tried in turn.
     pub(crate) async fn connect(&self, addresses: &[SocketAddr]) -> Result<TcpStream> {
+        let mut connected = self.connect_over_first(addresses).await;
+        for more in 1..self.via.0.len() {
+            if connected.is_ok() {
+                break;
+            }
+            let mut options = self.clone();
+            options.turn_path(more);
+            connected = options.connect_over_first(addresses).await;
+        }
+        connected
+    }
+
+    async fn connect_over_first(&self, addresses: &[SocketAddr]) -> Result<TcpStream> {
         // Only the first attempt captures: concurrent attempts would write to the same file.
         let unspecified = SocketAddr::from(([0, 0, 0, 0], 0));
         let first = self.socket(addresses.first().copied().unwrap_or(unspecified))?;
@@ -177,6 +209,7 @@ impl TransportArgs {
             let socket = others.socket(address)?;
             socket.share_pcap(first);
             socket.set_server_addrs(addresses);
+            socket.set_local_paths(&others.via.0, others.via.1);
             Ok::<_, anyhow::Error>(socket.connect(address).await?)
         };
         longhaul::race(addresses.iter().copied(), attempt).await.with_context(|| {

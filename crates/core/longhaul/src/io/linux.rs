@@ -15,13 +15,14 @@ use longhaul_sys::clock::ClockMap;
 use longhaul_sys::linux::{self, PathError, PathErrorKind, RecvBatch, Transmit};
 use longhaul_tcp::HostError;
 use longhaul_units::Time;
+use socket2::{Domain, Type};
 use tokio::io::Interest;
 use tokio::io::unix::{AsyncFd, AsyncFdReadyGuard};
 
 use self::timers::SocketTimer;
 use super::{Buffers, ErrorClass, Incoming, Outgoing, Role, Writable, clock, pool};
-use crate::connect::unspecified;
 use crate::error::from_host;
+use crate::local_path::LocalPath;
 
 mod timers;
 
@@ -88,17 +89,20 @@ impl Socket {
     }
 
     /// Opens a socket like the first one, connected to a peer of the other address family.
-    fn open_other(&self, peer: SocketAddr) -> io::Result<Arc<linux::UdpSocket>> {
-        let socket = UdpSocket::bind(unspecified(peer))?;
+    fn open_other(&self, peer: SocketAddr, over: Option<&LocalPath>) -> io::Result<Arc<linux::UdpSocket>> {
+        let socket = socket2::Socket::new(Domain::for_address(peer), Type::DGRAM, None)?;
         let (model, options) = (socket2::SockRef::from(&*self.first), socket2::SockRef::from(&socket));
-        if let Some(interface) = model.device()? {
-            options.bind_device(Some(&interface))?;
+        match (over, model.device()?) {
+            (Some(path), _) => path.bind(options, peer)?,
+            (None, interface) => options.bind_device(interface.as_deref())?,
         }
+        let options = socket2::SockRef::from(&socket);
         if peer.is_ipv6() {
             options.set_unicast_hops_v6(model.ttl_v4()?)?;
         } else {
             options.set_ttl_v4(model.unicast_hops_v6()?)?;
         }
+        let socket = UdpSocket::from(socket);
         socket.connect(peer)?;
         let socket = linux::UdpSocket::new(socket)?;
         let _ = socket.report_path_errors();
@@ -140,14 +144,18 @@ impl super::Socket for Socket {
         self.role == Role::Connected
     }
 
-    fn reconnect(&self, peer: SocketAddr) -> io::Result<()> {
+    fn reconnect(&self, peer: SocketAddr, over: Option<&LocalPath>) -> io::Result<()> {
         let is_first = self.first.has_family_of(peer);
-        if is_first {
-            self.first.reconnect(peer)?;
-        } else if let Some(other) = self.other.get() {
-            other.reconnect(peer)?;
+        let known = if is_first { Some(&self.first) } else { self.other.get() };
+        if let Some(known) = known {
+            let interface = socket2::SockRef::from(&**known).device()?;
+            known.reconnect(peer, |socket| match over {
+                Some(path) => path.bind((&socket).into(), peer),
+                None if interface.is_some() => socket2::SockRef::from(&socket).bind_device(interface.as_deref()),
+                None => Ok(()),
+            })?;
         } else {
-            let _ = self.other.set(self.open_other(peer)?);
+            let _ = self.other.set(self.open_other(peer, over)?);
         }
         self.uses_other.store(!is_first, Ordering::Release);
         Ok(())

@@ -65,8 +65,18 @@ impl UdpSocket {
 
     /// Connects the socket to `peer` once more, from the local address that the routing table chooses now, and from another
     /// port. An address or port to which the application has bound the socket is kept.
-    pub fn reconnect(&self, peer: SocketAddr) -> io::Result<()> {
+    /// `prepare` is called before, when the socket is not connected any more and has lost its interface; unless the
+    /// application has chosen a port, it can be bound then.
+    ///
+    /// # Errors
+    /// Returns the error of `prepare`, or the system's.
+    pub fn reconnect(
+        &self,
+        peer: SocketAddr,
+        prepare: impl FnOnce(BorrowedFd<'_>) -> io::Result<()>,
+    ) -> io::Result<()> {
         disconnect(self.as_fd())?;
+        prepare(self.as_fd())?;
         match peer {
             SocketAddr::V4(v4) if self.v6 => self.io.connect((v4.ip().to_ipv6_mapped(), v4.port())),
             _ => self.io.connect(peer),

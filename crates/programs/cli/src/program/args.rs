@@ -20,8 +20,11 @@ use crate::sender::Options;
 use crate::transport::TransportArgs;
 
 mod tunnels;
+mod via;
 
 pub(super) use tunnels::StdioArgs;
+pub(super) use via::ViaArgs;
+
 pub(super) use tunnels::{AccessArgs, ForwardArgs, GatewayArgs};
 
 /// UDP port of receivers.
@@ -198,6 +201,8 @@ pub(super) struct SendArgs {
     /// Time for which to try to reconnect, such as 90s, 5m or 1h; 0 disables retries
     #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = units::parse_duration)]
     pub(super) retry: Duration,
+    #[command(flatten)]
+    pub(super) via: ViaArgs,
     /// Draw the transfer into this file, as SVG: rate, round trip, windows and losses over time, and what limited the sender
     #[arg(long, value_name = "FILE")]
     pub(super) plot: Option<PathBuf>,

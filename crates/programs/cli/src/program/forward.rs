@@ -66,7 +66,7 @@ pub(super) async fn run(args: &ForwardArgs, screen: &Screen) -> Result<()> {
         let what = "there is nothing to forward; use -L PORT:HOST:PORT, -D PORT or -R PORT:HOST:PORT";
         return Err(WrongUse(what.to_owned()).into());
     }
-    let transport = args.transport.clone();
+    let transport = args.transport.over(args.via.paths(false)?, args.via.warm);
     // Fails before the program waits for the gateway if a capture or log cannot be written.
     drop(transport.socket(SocketAddr::from(([0, 0, 0, 0], 0)))?);
     let dialer = near::dialer(&gateway, &args.access, &transport, screen)?;

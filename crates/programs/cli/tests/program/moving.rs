@@ -3,6 +3,7 @@
 //!
 //! With `LONGHAUL_LONG`, the tests of transfers together with tunnels have 100 changes.
 
+mod spare;
 mod stall;
 
 use std::fs;
@@ -269,7 +270,7 @@ fn change(path: &Path, nth: usize, outage: Duration) {
             path.filter(LOSS, Duration::from_secs(1));
         }
         _ => {
-            path.readdress(nth % 2 == 0, host);
+            path.readdress(nth.is_multiple_of(2), host);
             path.filter(OUTAGE, outage);
         }
     }

@@ -7,7 +7,7 @@ use clap::Args;
 use longhaul_tls::Fingerprint;
 use longhaul_units::Rate;
 
-use super::GATEWAY_PORT;
+use super::{GATEWAY_PORT, ViaArgs};
 use crate::address;
 use crate::forward::{DynamicForward, LocalForward, parse_remote};
 use crate::gateway::listen::ListenPermit;
@@ -65,6 +65,8 @@ pub(in crate::program) struct ForwardArgs {
     pub(in crate::program) remote: Vec<LocalForward>,
     #[command(flatten)]
     pub(in crate::program) access: AccessArgs,
+    #[command(flatten)]
+    pub(in crate::program) via: ViaArgs,
     /// Forward at most this many connections at the same time in each direction; further ones wait, and are reset after
     /// the time of --timeout. The gateway also has a limit
     #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u16).range(1..=4096))]
