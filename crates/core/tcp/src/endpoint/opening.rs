@@ -53,7 +53,8 @@ impl Endpoint {
     pub(super) fn meets_half_open(&mut self, now: Time, meta: &DatagramMeta, index: u32, ack: &Header) -> Option<bool> {
         self.slots.get(index).filter(|slot| slot.connection.status().is_other_handshake(ack))?;
         let returns = self.returns_cookie(now, &meta.tuple, ack);
-        if !returns && !(self.has_sent_cookies(now) && self.may_return_cookie(now, ack)) {
+        let may_return = self.has_sent_cookies(now) && self.may_return_cookie(now, ack);
+        if !returns && !may_return {
             return None;
         }
         if returns && let Some(slot) = self.slots.get_mut(index) {

@@ -201,6 +201,10 @@ pub(in crate::program) struct GatewayArgs {
     /// Limit the rate of all connections together, in each direction
     #[arg(long, value_name = "RATE", value_parser = units::parse_rate)]
     pub(in crate::program) max_total_rate: Option<Rate>,
+    #[command(flatten)]
+    pub(in crate::program) monitor: MonitorArgs,
+    #[command(flatten)]
+    pub(in crate::program) transport: TransportArgs,
     /// Share the address with the other gateways in this file, behind a load balancer that may change its mind
     ///
     /// The file names the internal address of each member and a secret that no other user may read. A member passes
@@ -214,10 +218,6 @@ pub(in crate::program) struct GatewayArgs {
     /// After SIGTERM, let tunnels continue for this many seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u32).range(0..=604_800))]
     pub(in crate::program) drain: u32,
-    #[command(flatten)]
-    pub(in crate::program) monitor: MonitorArgs,
-    #[command(flatten)]
-    pub(in crate::program) transport: TransportArgs,
 }
 
 #[cfg(test)]
