@@ -32,14 +32,18 @@ declare -A LINKS=(
     [long]='--rate 20mbit --rtt 600ms --loss 0.1% --queue 1bdp'
 )
 
-# Sets the congestion control of the kernel's TCP in this network namespace.
+# Sets the congestion control of the kernel's TCP on this end's route over the link, once there is one. A namespace may
+# not choose any algorithm as its default.
 kernel() { # what
-    case "$1" in *-cubic | *-bbr) echo "${1#*-}" >/proc/sys/net/ipv4/tcp_congestion_control ;; esac
+    case "$1" in *-cubic | *-bbr) ;; *) return ;; esac
+    until route="$(ip route show proto kernel | grep '^198\.18')"; do sleep 0.05; done
+    # shellcheck disable=SC2086
+    ip route change $route proto kernel congctl "${1#*-}"
 }
 
 # In the command's namespace: prints the seconds that the transfer takes.
 if [[ ${side-} == --inside ]]; then
-    what="$1" dir="$2" mb="$3"
+    what="$1" dir="$2"
     kernel "$what"
     export XDG_DATA_HOME="$dir/here"
     ssh="ssh -F none -i $dir/user -o BatchMode=yes -o LogLevel=ERROR -o StrictHostKeyChecking=accept-new"
@@ -62,7 +66,6 @@ if [[ ${side-} == --outside ]]; then
     link="$1" what="$2" dir="$3" mb="$4"
     trap 'kill $(jobs -p) 2>/dev/null || true' EXIT
     ip link set lo up
-    kernel "$what"
     mkdir -p /run/sshd "$dir/source" "$dir/here" "$dir/there"
     for key in host user; do ssh-keygen -q -t ed25519 -N '' -f "$dir/$key"; done
     if [[ $what == git* ]]; then
@@ -82,8 +85,9 @@ if [[ ${side-} == --outside ]]; then
     longhaul gateway -q --allow "$here" --permit localhost:22 2>/dev/null &
     longhaul receive -q --allow "$here" --out "$dir/out" 2>/dev/null &
     until [[ $(ss -lunt | grep -cE ':(22|7000|7443) ') -ge 3 ]]; do sleep 0.1; done
+    kernel "$what" &
     # shellcheck disable=SC2086
-    longhaul link shell ${LINKS[$link]} -- "$self" --inside "$what" "$dir" "$mb" >"$dir/link" 2>&1 || cat "$dir/link" >&2
+    longhaul link shell ${LINKS[$link]} -- "$self" --inside "$what" "$dir" >"$dir/link" 2>&1 || cat "$dir/link" >&2
     exit
 fi
 
