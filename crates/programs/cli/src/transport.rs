@@ -27,6 +27,9 @@ const LEAVING: Duration = Duration::from_millis(100);
 /// Directive for messages about each connection whose peer does not respond: the programs report this themselves.
 const SAID: &str = "longhaul::observe=error";
 
+/// Largest window of TCP in bytes (RFC 7323, section 2.2).
+const WIDE: usize = 1 << 30;
+
 /// Options of every program that opens connections.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct TransportArgs {
@@ -63,6 +66,9 @@ pub(crate) struct TransportArgs {
     /// Local paths, for programs with an option for them, and whether the next one is kept open.
     #[arg(skip)]
     via: (Vec<LocalPath>, bool),
+    /// Whether buffers may grow to [`WIDE`].
+    #[arg(skip)]
+    is_wide: bool,
     /// Abandon a peer that has been silent for this many seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 15, value_parser = clap::value_parser!(u32).range(1..=86_400))]
     pub(crate) timeout: u32,
@@ -157,6 +163,12 @@ impl TransportArgs {
         self.via.0.rotate_left(by);
     }
 
+    /// Returns the options with buffers that hold several bandwidth-delay products of any path, as losses on a long one
+    /// require: for connections that carry one transfer between ends that know each other.
+    pub(crate) fn wide(&self) -> Self {
+        Self { is_wide: true, ..self.clone() }
+    }
+
     /// Returns the options for the `index`th of several connections that are opened one by one, counted from 0. A
     /// capture file holds one of them: from the second connection on, its name ends in the number. Each begins at the
     /// next local path.
@@ -240,6 +252,9 @@ impl TransportArgs {
         config.routers_answer(self.routers_answer).ecn(!self.no_ecn);
         if let Some(Choice::Use(congestion)) = &self.congestion {
             config.congestion(congestion.clone());
+        }
+        if self.is_wide {
+            config.send_buffer(WIDE).recv_buffer_max(WIDE);
         }
         config.max_pacing_rate(self.limit.map(Rate::as_bytes_per_sec));
         config.allow_unsafe_congestion(self.allow_unsafe_congestion);
@@ -461,7 +476,27 @@ pub(crate) fn init_log(level: LevelFilter, screen: &Screen) {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
+
     use super::*;
+
+    #[derive(Parser)]
+    struct Arguments {
+        #[command(flatten)]
+        transport: TransportArgs,
+    }
+
+    #[tokio::test]
+    async fn wide_buffers_are_as_large_as_tcp_permits() {
+        let Arguments { transport } = Arguments::parse_from(["x"]);
+        let shown = |args: &TransportArgs| {
+            let mut socket = args.socket(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+            format!("{:?}", socket.config())
+        };
+        let largest = ["send_buffer: 1073741824", "recv_buffer_max: 1073741824"];
+        assert!(largest.iter().all(|buffer| shown(&transport.limited(None).wide()).contains(buffer)));
+        assert!(largest.iter().all(|buffer| !shown(&transport).contains(buffer)));
+    }
 
     #[test]
     fn an_unknown_implementation_of_udp_sockets_is_an_error() {

@@ -56,9 +56,11 @@ pub(super) async fn run(args: &ReceiveArgs, screen: &Screen) -> Result<()> {
     }
     let keys = if args.plaintext.is_some() || args.code { None } else { Some(keys(args)?) };
     let server = Server::open(args, None, screen)?;
-    let socket = args.transport.socket(args.listen)?;
+    // Without keys, anyone could fill these buffers.
+    let transport = if args.plaintext.is_some() { args.transport.clone() } else { args.transport.wide() };
+    let socket = transport.socket(args.listen)?;
     socket.set_reflect(args.reflect);
-    let listener = args.transport.listen_on(args.listen, socket)?;
+    let listener = transport.listen_on(args.listen, socket)?;
     screen.warn(&format!("Ready on UDP {}", listener.local_addr()?));
     let until = if args.once || stdout { Until::First } else { Until::Stopped };
     match keys {
@@ -142,7 +144,7 @@ async fn pull(args: &ReceiveArgs, screen: &Screen) -> Result<()> {
     let started = Session::start(&args.ssh, &host, identity.fingerprint(), arguments);
     let (mut session, route) = started.await?;
     let received = session.during(async {
-        let stream = route.connect(&identity, &args.transport).await?;
+        let stream = route.connect(&identity, &args.transport.wide()).await?;
         let peer = stream.tcp().peer_addr()?;
         let ticket = Admission::new(LIMITS).admit(peer.ip(), None).context("there is no place")?;
         Ok(server.serve(stream, peer, &host, &ticket).await?)

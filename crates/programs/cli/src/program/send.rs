@@ -49,7 +49,7 @@ pub(super) async fn run(args: &SendArgs, screen: &Screen) -> Result<()> {
     if matches!(args.code, Some(CodeArg::Ask)) && paths.iter().any(|path| path == "-") {
         return Err(WrongUse("--code without a value and the file - both read standard input".to_owned()).into());
     }
-    let transport = &args.transport.limited(args.limit).over(args.via.paths(args.plaintext)?, args.via.warm);
+    let transport = &args.transport.limited(args.limit).over(args.via.paths(args.plaintext)?, args.via.warm).wide();
     let mut delivery = Delivery::new(args, transport, target.to_string(), screen)?;
     let watch = Stopwatch::start();
     if args.plaintext {
@@ -112,7 +112,7 @@ async fn push(args: &SendArgs, place: &Place, target: &str, screen: &Screen) -> 
         let what = format!("{target} is reached by ssh, where --code and --plaintext have no use");
         return Err(WrongUse(what).into());
     }
-    let transport = &args.transport.limited(args.limit).over(args.via.paths(false)?, args.via.warm);
+    let transport = &args.transport.limited(args.limit).over(args.via.paths(false)?, args.via.warm).wide();
     let mut delivery = Delivery::new(args, transport, target.to_owned(), screen)?;
     // Unfinished files belong to the key of this machine.
     let (identity, _) = Home::open(true, screen)?;

@@ -92,7 +92,7 @@ fn listen(transport: &TransportArgs, ports: RangeInclusive<u16>, key: Fingerprin
     let (first, last) = (*ports.start(), *ports.end());
     let mut listener = Err(anyhow!("there is no such port"));
     for port in ports {
-        listener = transport.listen(SocketAddr::new(any, port));
+        listener = transport.wide().listen(SocketAddr::new(any, port));
         if listener.is_ok() {
             break;
         }
