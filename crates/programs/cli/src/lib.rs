@@ -12,6 +12,7 @@
 compile_error!("the program needs a Unix system");
 
 mod address;
+mod bond;
 mod code;
 mod doctor;
 mod files;

@@ -55,6 +55,7 @@ use std::time::SystemTime;
 
 use tokio::io::{AsyncRead, AsyncReadExt};
 
+use crate::bond;
 use crate::mirror::MAX_GROUPS;
 use crate::names::{self, Name, NameError};
 
@@ -256,12 +257,22 @@ impl From<io::Error> for ProtocolError {
     }
 }
 
-/// Reads the first bytes of a connection, and fails if they are not [`MAGIC`].
-pub async fn read_magic(from: &mut (impl AsyncRead + Unpin)) -> Result<(), ProtocolError> {
+/// What a connection is for, by its first bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Greeting {
+    /// Files.
+    Files,
+    /// A bond, which carries a connection with files.
+    Bond,
+}
+
+/// Reads the first bytes of a connection, and fails if they are not [`MAGIC`] or those of a bond.
+pub async fn read_magic(from: &mut (impl AsyncRead + Unpin + ?Sized)) -> Result<Greeting, ProtocolError> {
     let mut magic = [0; MAGIC.len()];
     from.read_exact(&mut magic).await?;
     match magic {
-        MAGIC => Ok(()),
+        MAGIC => Ok(Greeting::Files),
+        bond::MAGIC => Ok(Greeting::Bond),
         [first, ..] if TLS.contains(&first) => Err(ProtocolError::Encrypted),
         _ => Err(ProtocolError::NotOurs),
     }

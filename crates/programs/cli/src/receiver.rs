@@ -13,7 +13,7 @@ use crate::files::{Attributes, Latest, Staging, TempFile};
 use crate::groups::{GROUP, GroupHasher, digest};
 use crate::names::{self, Name};
 use crate::progress::{Detail, Progress, Screen};
-use crate::protocol::{self, FileHeader, Kind, MAX_CHUNK, ProtocolError, Reply, Target};
+use crate::protocol::{self, FileHeader, Greeting, Kind, MAX_CHUNK, ProtocolError, Reply, Target};
 use crate::report;
 use crate::sync::blocking;
 use crate::transport::Transport;
@@ -121,10 +121,35 @@ impl Receiver {
         transport: &mut (dyn Transport + Send),
         progress: Progress,
         greeted: impl FnOnce(),
+        done: impl FnMut(Result<File, LeftOut>),
+    ) -> Result<(), ReceiveError> {
+        let greeting = match self.greeting(transport).await {
+            Ok(Greeting::Bond) => Err(ProtocolError::NotOurs.into()),
+            greeting => greeting,
+        };
+        self.serve_after(greeting, transport, progress, greeted, done).await
+    }
+
+    /// Reads the first bytes of a connection.
+    pub(crate) async fn greeting(&self, transport: &mut (dyn Transport + Send)) -> Result<Greeting, ReceiveError> {
+        let greeting = protocol::read_magic(transport);
+        Ok(time::timeout(self.patience, greeting).await.map_err(|_| ReceiveError::Silent)??)
+    }
+
+    /// Serves a connection like [`serve`](Self::serve) after its [greeting](Self::greeting).
+    pub(crate) async fn serve_after(
+        &self,
+        greeting: Result<Greeting, ReceiveError>,
+        transport: &mut (dyn Transport + Send),
+        progress: Progress,
+        greeted: impl FnOnce(),
         mut done: impl FnMut(Result<File, LeftOut>),
     ) -> Result<(), ReceiveError> {
         let mut peer = Peer::new(transport, progress);
-        let result = self.serve_all(&mut peer, greeted, &mut done).await;
+        let result = match greeting {
+            Ok(_) => self.serve_all(&mut peer, greeted, &mut done).await,
+            Err(error) => Err(error),
+        };
         if let Err(error) = &result
             && let Some(reason) = error.reason()
         {
@@ -140,8 +165,6 @@ impl Receiver {
         greeted: impl FnOnce(),
         done: &mut impl FnMut(Result<File, LeftOut>),
     ) -> Result<(), ReceiveError> {
-        let greeting = protocol::read_magic(&mut peer.transport);
-        time::timeout(self.patience, greeting).await.map_err(|_| ReceiveError::Silent)??;
         greeted();
         let pace = self.pace(peer.transport.peer_key().is_some());
         let mut missing = 0;

@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
+use crate::bond::Bonds;
 use crate::names::Name;
 use crate::plot::Plot;
 use crate::progress::Progress;
-use crate::protocol::ProtocolError;
+use crate::protocol::{Greeting, ProtocolError};
 use crate::receiver::{EXISTS, File, LeftOut, ReceiveError, Receiver};
 use crate::report::{Sent, Stopwatch};
 use crate::sender::{Delivery, Options, Plan, SendError, Sender, Source};
@@ -93,16 +94,46 @@ async fn finish(mut stream: impl Connection, plot: Option<&mut Plot>) -> std::io
 }
 
 /// Receives the files of one connection and closes it; closing may take `patience`. `greeted` is called when the peer
-/// has sent the protocol's magic bytes, `received` for each file.
+/// has sent the protocol's magic bytes, `received` for each file. A connection that joins a bond is served by the first
+/// one of that bond.
 /// Returns [`ReceiveError::LeftOut`] if some files were not received, otherwise the reason why the connection failed.
-pub(crate) async fn receive(
+pub(crate) async fn receive<S: Connection + Send>(
     receiver: &Receiver,
-    mut stream: impl Connection + Send,
+    mut stream: S,
+    bonds: &Bonds<S>,
     progress: Progress,
     greeted: impl FnOnce(),
     received: impl FnMut(Result<File, LeftOut>),
 ) -> Result<(), ReceiveError> {
-    let result = receiver.serve(&mut stream, progress, greeted, received).await;
+    let greeting = receiver.greeting(&mut stream).await;
+    // Whoever begins a bond takes memory for the blocks that overtake others.
+    let greeting = match greeting {
+        Ok(Greeting::Bond) if stream.peer_key().is_none() => Err(ProtocolError::NotOurs.into()),
+        greeting => greeting,
+    };
+    if !matches!(greeting, Ok(Greeting::Bond)) {
+        let result = receiver.serve_after(greeting, &mut stream, progress, greeted, received).await;
+        return end(receiver, stream, result).await;
+    }
+    let joined = timeout(receiver.patience, bonds.join(stream)).await.map_err(|_| ReceiveError::Silent)?;
+    match joined.map_err(ProtocolError::from)? {
+        Some(mut bond) => {
+            let result = receiver.serve(&mut bond, progress, greeted, received).await;
+            end(receiver, bond, result).await
+        }
+        None => {
+            greeted();
+            Ok(())
+        }
+    }
+}
+
+/// Closes a connection whose files have been received, or aborts one that has failed.
+async fn end(
+    receiver: &Receiver,
+    stream: impl Connection,
+    result: Result<(), ReceiveError>,
+) -> Result<(), ReceiveError> {
     match &result {
         // The TCP stack ends with the process, so the last confirmation must be acknowledged first.
         Ok(()) | Err(ReceiveError::LeftOut(_)) => {

@@ -157,6 +157,10 @@ impl TransportArgs {
         Self { via: (paths.to_vec(), warm), ..self.clone() }
     }
 
+    pub(crate) fn path_count(&self) -> usize {
+        self.via.0.len()
+    }
+
     /// Begins with the local path that is `by` places after the first one.
     fn turn_path(&mut self, by: usize) {
         let by = by.checked_rem(self.via.0.len()).unwrap_or(0);

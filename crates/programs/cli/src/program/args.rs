@@ -201,8 +201,6 @@ pub(super) struct SendArgs {
     /// Time for which to try to reconnect, such as 90s, 5m or 1h; 0 disables retries
     #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = units::parse_duration)]
     pub(super) retry: Duration,
-    #[command(flatten)]
-    pub(super) via: ViaArgs,
     /// Draw the transfer into this file, as SVG: rate, round trip, windows and losses over time, and what limited the sender
     #[arg(long, value_name = "FILE")]
     pub(super) plot: Option<PathBuf>,
@@ -217,6 +215,11 @@ pub(super) struct SendArgs {
     pub(super) existing: ExistingArgs,
     #[command(flatten)]
     pub(super) mirror: MirrorArgs,
+    #[command(flatten)]
+    pub(super) via: ViaArgs,
+    /// Send over all --via at the same time, over a connection for each
+    #[arg(long, requires = "via", conflicts_with = "code")]
+    pub(super) bond: bool,
 }
 
 impl SendArgs {

@@ -65,7 +65,19 @@ const GROUPS: [(&str, &[&str]); 6] = [
     ("Reports", &["json", "plot", "metrics", "status", "status_anyone", "verbose", "plain", "quiet", "config"]),
     (
         "Transport",
-        &["congestion", "pcap", "qlog", "path_cache", "allow_unsafe_congestion", "routers_answer", "no_ecn", "timeout"],
+        &[
+            "congestion",
+            "pcap",
+            "qlog",
+            "path_cache",
+            "allow_unsafe_congestion",
+            "routers_answer",
+            "no_ecn",
+            "timeout",
+            "via",
+            "warm",
+            "bond",
+        ],
     ),
 ];
 

@@ -25,6 +25,7 @@ use super::signals::Hangups;
 use super::ssh::{Place, Session, UNUSED};
 use super::{Reported, Screen, WrongUse};
 use crate::address;
+use crate::bond::Bonds;
 use crate::code::Code;
 use crate::files::Staging;
 use crate::progress::Detail;
@@ -147,7 +148,7 @@ async fn pull(args: &ReceiveArgs, screen: &Screen) -> Result<()> {
         let stream = route.connect(&identity, &args.transport.wide()).await?;
         let peer = stream.tcp().peer_addr()?;
         let ticket = Admission::new(LIMITS).admit(peer.ip(), None).context("there is no place")?;
-        Ok(server.serve(stream, peer, &host, &ticket).await?)
+        Ok(server.serve(stream, &Bonds::default(), peer, &host, &ticket).await?)
     });
     let received = received.await;
     if !received.as_ref().err().is_none_or(is_complete) {
@@ -263,7 +264,7 @@ fn is_complete(error: &anyhow::Error) -> bool {
 
 /// Serves connections concurrently until the listener fails, or until `until` completes.
 async fn serve(mut door: impl Door, server: &Arc<Server>, until: Until) -> Result<()> {
-    let (admission, places) = (Admission::new(LIMITS), Places::new(PER_KEY));
+    let (admission, places, bonds) = (Admission::new(LIMITS), Places::new(PER_KEY), Arc::new(Bonds::default()));
     let screen = &server.screen;
     let mut connections = JoinSet::new();
     loop {
@@ -282,11 +283,11 @@ async fn serve(mut door: impl Door, server: &Arc<Server>, until: Until) -> Resul
                 };
                 let from = name.map_or_else(|| peer.to_string(), |name| format!("{peer} ({name})"));
                 let revoked = door.revoked(&stream);
-                let server = Arc::clone(server);
+                let (server, bonds) = (Arc::clone(server), Arc::clone(&bonds));
                 let allowed = async move {
                     let _place = place;
                     tokio::select! {
-                        served = server.serve(stream, peer, &from, &ticket) => served.context(from),
+                        served = server.serve(stream, &bonds, peer, &from, &ticket) => served.context(from),
                         () = revoked => Err(anyhow!("the key is not allowed any more")).context(from),
                     }
                 };
@@ -387,9 +388,10 @@ impl Server {
 
     /// Receives the files of a connection. The connection may be evicted until it has shown that it is a sender of
     /// files.
-    async fn serve(
+    async fn serve<S: Connection + Send>(
         &self,
-        stream: impl Connection + Send,
+        stream: S,
+        bonds: &Bonds<S>,
         peer: SocketAddr,
         from: &str,
         ticket: &Ticket,
@@ -412,7 +414,7 @@ impl Server {
         };
         let progress = self.screen.begin(None, from);
         let result = tokio::select! {
-            result = session::receive(&self.receiver, stream, progress, || ticket.is_known(), received) => result,
+            result = session::receive(&self.receiver, stream, bonds, progress, || ticket.is_known(), received) => result,
             () = ticket.evicted() => Err(ReceiveError::Silent),
         };
         if self.json {

@@ -17,6 +17,7 @@ use super::mirror::Mirror;
 use super::ssh::{Place, Session, UNUSED};
 use super::tally::Tally;
 use super::{Reported, Screen, WrongUse};
+use crate::bond::{self, Bond};
 use crate::names::{self, Name};
 use crate::plot::Plot;
 use crate::progress::{Detail, Progress};
@@ -31,6 +32,9 @@ const MIN_PAUSE: Duration = Duration::from_millis(500);
 const MAX_PAUSE: Duration = Duration::from_secs(30);
 
 pub(super) async fn run(args: &SendArgs, screen: &Screen) -> Result<()> {
+    if args.bond && args.via.paths(args.plaintext)?.len() < 2 {
+        return Err(WrongUse("--bond needs more than one --via".to_owned()).into());
+    }
     let (target, paths) = args.target_and_paths().unwrap_or_default();
     let target = target.to_str().ok_or_else(|| WrongUse("the name of the receiver is not UTF-8".to_owned()))?;
     if let Some(place) = Place::of_receiver(target).filter(|_| args.meet.is_none()) {
@@ -91,7 +95,7 @@ pub(super) async fn run(args: &SendArgs, screen: &Screen) -> Result<()> {
     let again = async |transport: TransportArgs| {
         dialer.attempt(Some(receiver), &transport).await?.with_context(|| dialer.failed())
     };
-    delivery.run(stream, watch, again).await
+    delivery.over(stream, watch, again).await
 }
 
 /// Adds what to look for if nothing answers at `target`.
@@ -133,7 +137,7 @@ async fn push(args: &SendArgs, place: &Place, target: &str, screen: &Screen) -> 
     let sent = session.during(async {
         let watch = Stopwatch::start();
         let stream = route.connect(&identity, transport).await?;
-        delivery.run(stream, watch, async |transport| route.connect(&identity, &transport).await).await
+        delivery.over(stream, watch, async |transport| route.connect(&identity, &transport).await).await
     });
     sent.await?;
     session.end().await;
@@ -193,6 +197,23 @@ impl<'a> Delivery<'a> {
         let tally = Tally::new(to, &plan);
         let mirror = Mirror::new(&args.mirror, args.json, &plan, screen)?;
         Ok(Self { args, transport, screen, plan, mirror, plot, key: None, retry: args.retry, tally })
+    }
+
+    /// Sends the files like [`run`](Self::run), over connections for all local paths if that is requested.
+    async fn over<S: Connection + Send>(
+        &mut self,
+        stream: S,
+        watch: Stopwatch,
+        again: impl AsyncFn(TransportArgs) -> Result<S>,
+    ) -> Result<()> {
+        if !self.args.bond {
+            return self.run(stream, watch, again).await;
+        }
+        let (transport, screen) = (self.transport, self.screen);
+        let stream = bonded(stream, transport, screen, &again).await?;
+        let again =
+            async |transport: TransportArgs| bonded(again(transport.clone()).await?, &transport, screen, &again).await;
+        self.run(stream, watch, again).await
     }
 
     /// Sends the files over `stream`, whose opening began at `watch`. After an outage, continues over connections that
@@ -283,6 +304,23 @@ impl<'a> Delivery<'a> {
             screen.warn("connected again");
         }
     }
+}
+
+/// Bonds the connection over the first local path with one for each of the others that work.
+async fn bonded<S: Connection>(
+    first: S,
+    transport: &TransportArgs,
+    screen: &Screen,
+    again: &impl AsyncFn(TransportArgs) -> Result<S>,
+) -> Result<Bond<S>> {
+    let mut streams = vec![first];
+    for index in 1..transport.path_count() {
+        match again(transport.for_connection(index)).await {
+            Ok(stream) => streams.push(stream),
+            Err(error) => screen.warn(&format!("{error:#}; sending without this path")),
+        }
+    }
+    Ok(bond::begin(streams).await?)
 }
 
 impl Delivery<'_> {

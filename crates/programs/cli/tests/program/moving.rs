@@ -3,6 +3,7 @@
 //!
 //! With `LONGHAUL_LONG`, the tests of transfers together with tunnels have 100 changes.
 
+mod bond;
 mod spare;
 mod stall;
 
@@ -175,14 +176,15 @@ fn send_over(path: Option<Path>, to: &str, changes: usize, change: impl Fn(&Path
     assert_eq!(receiver.end().0, Some(0));
 }
 
-/// Waits for the end of a sender and compares the file with that of the receiver.
-fn has_arrived(sender: Child, file: &str, out: &FilePath) {
+/// Waits for the end of a sender and compares the file with that of the receiver. Returns the sender's time in seconds.
+fn has_arrived(sender: Child, file: &str, out: &FilePath) -> f64 {
     let sent = sender.wait_with_output().unwrap();
     assert!(sent.status.success(), "{sent:?}");
     let contents = fs::read(file).unwrap();
     assert!(fs::read(out).unwrap() == contents);
     let reported = json_lines(&sent.stdout);
     assert_eq!(reported[0]["blake3"].as_str(), Some(&*blake3::hash(&contents).to_hex()));
+    reported[0]["seconds"].as_f64().unwrap()
 }
 
 #[test]

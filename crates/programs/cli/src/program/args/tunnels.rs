@@ -65,8 +65,6 @@ pub(in crate::program) struct ForwardArgs {
     pub(in crate::program) remote: Vec<LocalForward>,
     #[command(flatten)]
     pub(in crate::program) access: AccessArgs,
-    #[command(flatten)]
-    pub(in crate::program) via: ViaArgs,
     /// Forward at most this many connections at the same time in each direction; further ones wait, and are reset after
     /// the time of --timeout. The gateway also has a limit
     #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u16).range(1..=4096))]
@@ -81,6 +79,8 @@ pub(in crate::program) struct ForwardArgs {
     pub(in crate::program) monitor: MonitorArgs,
     #[command(flatten)]
     pub(in crate::program) transport: TransportArgs,
+    #[command(flatten)]
+    pub(in crate::program) via: ViaArgs,
 }
 
 /// How a gateway and this machine authenticate each other.

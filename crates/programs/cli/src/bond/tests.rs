@@ -1,0 +1,115 @@
+//! Bonds over loopback connections.
+
+use longhaul::TcpListener;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use super::*;
+
+/// Returns both ends of `count` connections, those of the client first.
+async fn connections(count: usize) -> (Vec<TcpStream>, Vec<TcpStream>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (mut near, mut far) = (Vec::new(), Vec::new());
+    for _ in 0..count {
+        near.push(TcpStream::connect(address).await.unwrap());
+        far.push(listener.accept().await.unwrap().0);
+    }
+    (near, far)
+}
+
+/// Joins connections as a receiver does.
+async fn joined(far: Vec<TcpStream>) -> Bond<TcpStream> {
+    let (bonds, mut bond) = (Bonds::default(), None);
+    for mut stream in far {
+        let mut magic = [0; 8];
+        stream.read_exact(&mut magic).await.unwrap();
+        assert_eq!(magic, MAGIC);
+        let first = bonds.join(stream).await.unwrap();
+        assert_eq!(first.is_some(), bond.is_none(), "only the first connection begins a bond");
+        bond = bond.or(first);
+    }
+    bond.unwrap()
+}
+
+fn contents(len: u32) -> Vec<u8> {
+    (0..len).map(|i| (i.wrapping_mul(i) >> 7) as u8).collect()
+}
+
+/// Sends data there and an answer back. `lost` connections are aborted in the middle, at this or the other end.
+async fn exchange(lost: &[(usize, bool)]) {
+    let (near, far) = connections(3).await;
+    let mut here = begin(near).await.unwrap();
+    let mut there = joined(far).await;
+    let (data, answer) = (contents(8_000_000), contents(700_000));
+    let (first, second) = data.split_at(data.len() / 2);
+    let receiving = async {
+        let mut received = vec![0; first.len()];
+        there.read_exact(&mut received).await.unwrap();
+        for (index, _) in lost.iter().filter(|(_, is_here)| !is_here) {
+            there.paths[*index].stream.abort();
+        }
+        there.read_to_end(&mut received).await.unwrap();
+        assert!(received == data);
+        there.write_all(&answer).await.unwrap();
+        there.shutdown().await.unwrap();
+        there
+    };
+    let sending = async {
+        here.write_all(first).await.unwrap();
+        for (index, _) in lost.iter().filter(|(_, is_here)| *is_here) {
+            here.paths[*index].stream.abort();
+        }
+        here.write_all(second).await.unwrap();
+        here.shutdown().await.unwrap();
+        let mut received = Vec::new();
+        here.read_to_end(&mut received).await.unwrap();
+        assert!(received == answer);
+        here
+    };
+    let (there, here) = tokio::join!(receiving, sending);
+    let (there, here) = tokio::join!(there.close(), here.close());
+    there.unwrap();
+    here.unwrap();
+}
+
+#[tokio::test]
+async fn a_stream_passes_over_several_connections() {
+    exchange(&[]).await;
+}
+
+#[tokio::test]
+async fn the_others_carry_what_lost_connections_had_taken() {
+    exchange(&[(0, true)]).await;
+    exchange(&[(1, false), (2, true)]).await;
+}
+
+#[tokio::test]
+async fn a_bond_fails_with_its_last_connection() {
+    let (near, far) = connections(2).await;
+    let mut here = begin(near).await.unwrap();
+    drop(joined(far).await);
+    assert!(here.read(&mut [0]).await.is_err());
+}
+
+/// Blocks of all lengths at positions that overlap would need memory for each.
+#[tokio::test]
+async fn frames_of_hostile_peers_are_refused() {
+    let overlapping = || (1..2000).flat_map(|position| frame(DATA, position, &[0; BLOCK])).collect();
+    let bad: [Vec<u8>; 5] = [
+        frame(3, 0, &[]).to_vec(),
+        frame(DATA, 0, &[0; BLOCK + 1]).to_vec(),
+        frame(DATA, WINDOW + 1, b"x").to_vec(),
+        frame(READ, 1, &[]).to_vec(),
+        overlapping(),
+    ];
+    for frames in bad {
+        let (mut near, far) = connections(1).await;
+        near[0].write_all(&[&MAGIC[..], &[7; 16]].concat()).await.unwrap();
+        let mut there = joined(far).await;
+        let mut stream = near.remove(0);
+        let writing = tokio::spawn(async move { stream.write_all(&frames).await });
+        assert_eq!(there.read(&mut [0]).await.unwrap_err().kind(), io::ErrorKind::InvalidData);
+        assert!(there.held <= WINDOW + 2 * BLOCK as u64);
+        writing.abort();
+    }
+}
