@@ -11,7 +11,7 @@ use super::*;
 /// The vectors of `docs/wire.md`: a claim, a challenge and an answer without their tags, and what the tags cover besides.
 #[test]
 fn tags_are_those_of_the_vectors() {
-    let mut exported = [0; 72];
+    let mut exported = [0; 40];
     exported[..8].copy_from_slice(&[1, 2, 3, 4, 5, 6, 7, 8]);
     exported[8..].iter_mut().zip(0..).for_each(|(byte, number)| *byte = number);
     let Mobility { number, is_client, tags } = mobility(&exported, true);
@@ -21,7 +21,7 @@ fn tags_are_those_of_the_vectors() {
     let claim = tags.client(&message(number, 0, &999_u32.to_be_bytes()));
     let challenged = tags.server(&message(challenge, 0x40, &number));
     let answer = tags.client(&message(number, 0x80, &challenge));
-    let expected = [0x7c51_2185_3640_1149, 0xb30f_2206_ecd2_41ed, 0x32ce_caa2_6c79_648d_u64];
+    let expected = [0x30e8_73de_0c61_5ca0, 0x40cb_9946_bcc7_f649, 0xbf3d_b45a_b36a_cc60_u64];
     assert_eq!([claim, challenged, answer], expected.map(u64::to_be_bytes));
     assert!(!format!("{tags:?}").contains("31"), "{tags:?} shows keys");
 }
@@ -61,7 +61,7 @@ impl Server {
         ack.options.timestamps = answer.options.timestamps.map(|t| Timestamps { value: 2, echo: t.value });
         server.receive(from(0), &bytes(&ack));
         server.connection = server.endpoint.accept().unwrap();
-        assert!(server.endpoint.set_mobility(server.connection, mobility(&[7; 72], false)));
+        assert!(server.endpoint.set_mobility(server.connection, mobility(&[7; 40], false)));
         server
     }
 
@@ -106,7 +106,7 @@ fn forged(number: [u8; 8], nth: u32) -> Header {
 /// Forged moves, with a number that was seen on the path and with others, change nothing. They are interleaved with as many
 /// SYNs, which are answered with cookies, to compare the processor time on a machine that is not quiet. `LONGHAUL_LONG` makes 10^6 of each.
 #[test]
-fn forged_moves_change_nothing_and_have_no_answer() {
+fn forged_moves_change_nothing_and_cost_less_than_syns() {
     const ROUND: u32 = 5_000;
     let is_long = std::env::var_os("LONGHAUL_LONG").is_some();
     let rounds = if is_long { 200 } else { 4 };
@@ -131,5 +131,5 @@ fn forged_moves_change_nothing_and_have_no_answer() {
         times[times.len() / 2].as_secs_f64() * 1e9 / f64::from(ROUND)
     });
     println!("ns each: SYN {syns:.0}, forged move {known:.0}, with an unknown number {unknown:.0}");
-    assert!(!is_long || unknown < syns);
+    assert!(!is_long || known < syns && unknown < syns);
 }
