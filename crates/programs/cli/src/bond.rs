@@ -36,6 +36,8 @@ const BLOCK: usize = 256 << 10;
 /// Maximum number of bytes that the peer has not read yet. It covers the data in flight on the fastest path during a
 /// round trip of the slowest one.
 const WINDOW: u64 = 32 << 20;
+/// Maximum number of blocks that the peer has not read, so that it need not keep more.
+const BLOCKS: usize = 4096;
 /// Unsent bytes below which a connection takes another block, besides what it sends until the next look.
 const UNSENT: u64 = 256 << 10;
 /// Interval of looks at connections that have too much unsent data.
@@ -214,11 +216,14 @@ impl<S: Connection> Bond<S> {
             DATA if contents.is_empty() || position > self.read_here.saturating_add(WINDOW) => return Err(invalid()),
             DATA if position >= self.read_here => {
                 self.held += contents.len() as u64;
+                // A small block must not keep the whole buffer in which it arrived.
+                let is_small = contents.len() < BLOCK / 2;
+                let contents = if is_small { Bytes::copy_from_slice(&contents) } else { contents };
                 if let Some(copy) = self.arrived.insert(position, contents) {
                     self.held -= copy.len() as u64;
                 }
                 // Blocks of one stream do not overlap.
-                if self.held > WINDOW + BLOCK as u64 {
+                if self.held > WINDOW + BLOCK as u64 || self.arrived.len() > BLOCKS {
                     return Err(invalid());
                 }
             }
@@ -328,7 +333,8 @@ impl<S: Connection> AsyncWrite for Bond<S> {
         let bond = self.get_mut();
         bond.drive(cx)?;
         let unread = bond.position + bond.filling.len() as u64 - bond.read_there;
-        if unread >= WINDOW || bond.waiting.len() > bond.paths.len() {
+        let has_room = unread < WINDOW && bond.flying.len() + bond.waiting.len() < BLOCKS;
+        if !has_room || bond.waiting.len() > bond.paths.len() {
             return Poll::Pending;
         }
         let (data, _) = data.split_at(data.len().min(BLOCK - bond.filling.len()));

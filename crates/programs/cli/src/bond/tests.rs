@@ -91,16 +91,42 @@ async fn a_bond_fails_with_its_last_connection() {
     assert!(here.read(&mut [0]).await.is_err());
 }
 
-/// Blocks of all lengths at positions that overlap would need memory for each.
+/// The peer does not read, and the blocks are as small as the writes.
+#[tokio::test]
+async fn a_bond_of_small_blocks_waits_for_its_reader() {
+    let (near, far) = connections(2).await;
+    let mut here = begin(near).await.unwrap();
+    let mut there = joined(far).await;
+    let data = contents(3 * BLOCKS as u32);
+    let writing = async {
+        for byte in &data {
+            here.write_all(&[*byte]).await.unwrap();
+            here.flush().await.unwrap();
+        }
+        here.shutdown().await.unwrap();
+    };
+    let reading = async {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        let mut received = Vec::new();
+        there.read_to_end(&mut received).await.unwrap();
+        received
+    };
+    let ((), received) = tokio::join!(writing, reading);
+    assert!(received == data);
+}
+
+/// Blocks of all lengths at positions that overlap would need memory for each, and so would many small ones.
 #[tokio::test]
 async fn frames_of_hostile_peers_are_refused() {
-    let overlapping = || (1..2000).flat_map(|position| frame(DATA, position, &[0; BLOCK])).collect();
-    let bad: [Vec<u8>; 5] = [
+    let overlapping: Vec<_> = (1..200).map(|position| frame(DATA, position, &[0; BLOCK])).collect();
+    let small: Vec<_> = (1..=BLOCKS as u64 + 1).map(|position| frame(DATA, 2 * position, b"x")).collect();
+    let bad: [Vec<u8>; 6] = [
         frame(3, 0, &[]).to_vec(),
         frame(DATA, 0, &[0; BLOCK + 1]).to_vec(),
         frame(DATA, WINDOW + 1, b"x").to_vec(),
         frame(READ, 1, &[]).to_vec(),
-        overlapping(),
+        overlapping.concat(),
+        small.concat(),
     ];
     for frames in bad {
         let (mut near, far) = connections(1).await;
