@@ -268,6 +268,9 @@ fn judge_row(experiment: &Experiment, row: &Row, records: &[Record], seeds: u32)
                 reasons.push("a single run does not tell a difference from chance".into());
             }
         }
+    } else if used == 1 && experiment.definition.runs > 1 && judged.statistic != Statistic::Median {
+        told.verdict = Verdict::Undecided;
+        reasons.push("a single run has no mean, deviation or extreme".into());
     }
     reasons.retain(|reason| !reason.is_empty());
     told.reason = reasons.join("; ");

@@ -23,6 +23,9 @@ pub(super) const MEASURES: &[Measure] = &[
     measure("data-packets(FLOWS, BYTES)", |part| data(part).map(|[offered, _]| offered)).watches(Watch::Data),
     less("data-drops(FLOWS, BYTES)", |part| data(part).map(|[_, dropped]| dropped)).watches(Watch::Data),
     less("resent(FLOWS[, FROM][, TO])", |part| percent(part.sum(|flow| flow.resent), part.sum(|flow| flow.segments))),
+    less("acks-received(FLOWS[, FROM][, TO])", |part| {
+        percent(part.sum(|flow| flow.acks), part.sum(|flow| flow.segments))
+    }),
     less("resent-bytes(FLOWS[, FROM][, TO])", |part| {
         percent(part.sum(|flow| flow.sent_again), part.sum(|flow| flow.sent + flow.sent_again))
     }),

@@ -284,6 +284,7 @@ fn count(known: &mut FlowSample, info: &TcpInfo) {
     known.sent = info.bytes_sent as f64 - known.sent_again;
     known.probes = info.experiments().probes.map_or(0.0, |probes| probes.bytes_sent as f64);
     known.segments = info.data_segs_out as f64;
+    known.acks = info.segs_in as f64;
     known.resent = info.total_retrans as f64;
     known.dsacks = info.dsack_dups as f64;
     known.has_sack = info.options.sack;

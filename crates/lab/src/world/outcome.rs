@@ -79,6 +79,8 @@ pub(crate) struct FlowSample {
     pub(crate) probes: f64,
     /// Number of data segments sent, including retransmissions.
     pub(crate) segments: f64,
+    /// Number of segments received by the sender, which are ACKs.
+    pub(crate) acks: f64,
     /// Segments retransmitted.
     pub(crate) resent: f64,
     /// Duplicates reported by the receiver (D-SACK).
@@ -136,6 +138,7 @@ impl FlowSample {
         self.sent = info.bytes_sent as f64 - self.sent_again;
         self.probes = info.probes.map_or(0.0, |probes| probes.bytes_sent as f64);
         self.segments = info.data_segments_out as f64;
+        self.acks = info.segments_in as f64;
         self.resent = info.segments_retransmitted as f64;
         self.dsacks = info.dsacks as f64;
         self.has_sack = info.options.sack;

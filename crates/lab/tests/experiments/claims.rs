@@ -175,6 +175,15 @@ fn a_single_run_is_undecided() {
     let records: Vec<Record> = (0..experiment.cells.len()).map(run).collect();
     let rows = judge::judge(experiment, &records, 1);
     assert!(rows.iter().all(|row| row.verdict == Verdict::Undecided), "{rows:?}");
+    // Nor does it have a mean, whatever its value, unless the experiment requests one run.
+    let experiment = all.iter().find(|one| one.id() == "westwood-table-6").unwrap();
+    let run = |cell| Record { cell, seed: 1, values: vec![Some(0.99); 2], ..Record::default() };
+    let records: Vec<Record> = (0..experiment.cells.len()).map(run).collect();
+    let rows = judge::judge(experiment, &records, 1);
+    assert!(rows.iter().all(|row| row.verdict == Verdict::Undecided), "{rows:?}");
+    let mut alone = experiment.clone();
+    alone.definition.runs = 1;
+    assert!(judge::judge(&alone, &records, 1).iter().any(|row| row.verdict == Verdict::Reproduced));
 }
 
 /// Each claim that is known to fail, whose note begins with the class of the failure, names a row of the same paper that

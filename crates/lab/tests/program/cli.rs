@@ -223,6 +223,7 @@ stop = "1s"
             "",
             ":22: rows.rule: row 1 needs either `rule`, or `not-reproducible` with the reason",
         ),
+        ("\"decreasing\"", "\"decreasing\"\nisolated-by = \"1\"", ":27: rows.isolated-by: write EXPERIMENT/ROW"),
         // Texts that would otherwise be accepted and make a verdict meaningless.
         ("[\"1mbit\", \"2mbit\"]\nrule", "[\"1mbit\", \"1mbit\"]\nrule", ":25: rows.order: \"1mbit\" occurs twice"),
         ("\"decreasing\"", "\"within 5%\"\npaper = [inf, 1]", ":27: rows.paper: inf is not a finite number"),

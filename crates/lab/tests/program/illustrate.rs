@@ -69,3 +69,20 @@ fn the_list_is_in_the_folder_and_its_summary_in_the_document() {
     let again = lab(&["run", &file, "--quick", "--strict", "--out", &place.path("out")]);
     assert_eq!(again.status.code(), Some(1), "the folder can still be used: {}", text(&again.stderr));
 }
+
+/// Series of the first runs are recorded and drawn with fresh seeds, too.
+#[test]
+fn the_first_runs_with_fresh_seeds_are_recorded() {
+    let place = Place::new("fresh");
+    let few = (SMALL.to_owned() + PLOTS).replace("every = \"100ms\" }", "every = \"100ms\", runs = 1 }");
+    let file = place.file("small.toml", &few.replace("over = \"rate\"\nat", "seed = 1\nover = \"rate\"\nat"));
+    let output = lab(&["run", &file, "--seeds", "1001..1002", "--out", &place.path("out")]);
+    assert!(output.status.code().is_some_and(|code| code < 2), "{}", text(&output.stderr));
+    for file in ["windows.svg", "segments.svg"] {
+        let drawn = text(&place.bytes(&format!("out/small/plots/{file}")));
+        assert!(!drawn.contains("nothing was recorded") && drawn.contains("Run 1."), "{file}: {drawn}");
+    }
+    let runs = text(&place.bytes("out/small/runs.jsonl"));
+    let with = |seed: &str| runs.lines().filter(|run| run.contains(seed) && run.contains("\"window\"")).count();
+    assert_eq!((with("\"seed\":1001"), with("\"seed\":1002")), (4, 0), "of four cells");
+}
