@@ -75,7 +75,7 @@ pub const PAPERS: [Paper; 5] = [
             claim("Speedy Start opens the window in two round trips.", &[("tcp-swift-speedy-start", "SW-3")]),
             claim(
                 "Speedy Recovery probes with outstanding segments and expands the window for a round trip.",
-                &[("tcp-swift-recovery", "SW-")],
+                &[("tcp-swift-recovery", "SW-"), ("tcp-swift-two-losses", "SW-7")],
             ),
             claim("TCP-Swift has the highest goodput over a lossy satellite link.", &[("tcp-swift-figure-5", "SW-1")]),
             claim(
