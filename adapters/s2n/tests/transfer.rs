@@ -41,3 +41,11 @@ async fn data_arrives_under_each_controller() {
         assert_eq!(transfer(name).await, SIZE, "{name}");
     }
 }
+
+#[test]
+fn what_cannot_run_is_refused_when_the_endpoint_is_configured() {
+    let told = |name| longhaul_s2n::congestion(name).unwrap_err().to_string();
+    assert!(told("cubik").contains("unknown congestion control `cubik`"));
+    assert!(told("slow-start(iw=0)+cubic").contains("iw"));
+    assert!(told("copa(delta=1000)").contains("delta"), "{}", told("copa(delta=1000)"));
+}
