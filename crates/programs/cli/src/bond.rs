@@ -173,7 +173,9 @@ impl<S: Connection> Bond<S> {
             path.is_lost = true;
             path.stream.tcp().abort();
         }
-        let lost: Vec<_> = self.flying.extract_if(.., |_, (taker, _)| *taker == index).collect();
+        let flying = std::mem::take(&mut self.flying);
+        let (lost, others): (BTreeMap<_, _>, _) = flying.into_iter().partition(|(_, (taker, _))| *taker == index);
+        self.flying = others;
         self.waiting.extend(lost.into_iter().map(|(position, (_, block))| (position, block)));
     }
 
