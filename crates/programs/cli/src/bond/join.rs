@@ -53,7 +53,8 @@ impl<S: Connection> Bonds<S> {
 
 /// Bonds connections to the same peer.
 pub(crate) async fn begin<S: Connection>(streams: Vec<S>) -> io::Result<Bond<S>> {
-    let number: [u8; 16] = rand_number()?;
+    let mut number = [0; 16];
+    getrandom::fill(&mut number).map_err(io::Error::other)?;
     let mut bond: Option<Bond<S>> = None;
     for mut stream in streams {
         stream.write_all(&[&MAGIC[..], &number].concat()).await?;
@@ -64,10 +65,4 @@ pub(crate) async fn begin<S: Connection>(streams: Vec<S>) -> io::Result<Bond<S>>
         }
     }
     bond.ok_or_else(|| io::ErrorKind::NotConnected.into())
-}
-
-fn rand_number() -> io::Result<[u8; 16]> {
-    let mut number = [0; 16];
-    getrandom::fill(&mut number).map_err(io::Error::other)?;
-    Ok(number)
 }
