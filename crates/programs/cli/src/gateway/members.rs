@@ -28,11 +28,14 @@ use self::message::{Key, Kind, Message};
 use crate::progress::{Detail, Screen};
 use crate::sync::lock;
 
-/// Interval between two signs of life, and the silence after which a member counts as dead.
+/// Interval between two signs of life, and the silence after which a member counts as dead. A process that has ended is
+/// noticed earlier, because its port is closed; a host that is busy must not lose its tunnels.
 const BEAT: Duration = Duration::from_millis(100);
-const SILENCE: Duration = Duration::from_millis(600);
-/// Number of beats between two looks at the file of the group.
+const SILENCE: Duration = Duration::from_secs(2);
+/// Number of beats between two looks at the file of the group, and between two beats for members that are dead: the system
+/// reports closed ports once per second only, so that these must not use up the reports about others.
 const BEATS_PER_LOOK: u32 = 10;
+const BEATS_FOR_THE_DEAD: u32 = 30;
 /// Requested size of the buffers of the socket between members in bytes.
 const BUFFER: usize = 4 << 20;
 /// Messages read before the members are told something.
@@ -86,8 +89,11 @@ struct State {
 struct Member {
     address: SocketAddr,
     is_own: bool,
-    heard_at: Instant,
+    /// When it was heard last; `None` if its port is closed.
+    heard_at: Option<Instant>,
     is_draining: bool,
+    /// Socket connected to the member, by which the system reports that its port is closed.
+    knocker: Option<Arc<UdpSocket>>,
 }
 
 #[expect(clippy::disallowed_methods, reason = "liveness and limits are of real time")]
@@ -135,7 +141,7 @@ impl Members {
     /// Tells the others that this member accepts no new connections.
     pub(crate) fn drain(&self) {
         self.is_draining.store(true, Ordering::Relaxed);
-        self.beat();
+        self.beat(false);
     }
 
     /// Receives messages of other members, and tells them that this one lives. Does not return, unless the socket fails.
@@ -147,9 +153,9 @@ impl Members {
         loop {
             tokio::select! {
                 _ = ticks.tick() => {
-                    self.beat();
-                    self.look(intake, screen);
                     beats += 1;
+                    self.beat(beats % BEATS_FOR_THE_DEAD == 0);
+                    self.look(intake, screen);
                     if beats % BEATS_PER_LOOK == 0 && modified(&self.path) != changed {
                         changed = modified(&self.path);
                         self.reload(screen);
@@ -169,11 +175,18 @@ impl Members {
         }
     }
 
-    fn beat(&self) {
-        let mut state = lock(&self.state);
-        let others = state.set(|member| !member.is_own);
+    /// Tells the members that live, or all of them, that this one does.
+    fn beat(&self, all: bool) {
+        let (mut state, now) = (lock(&self.state), now());
+        let live = state.live_at(now);
+        let others = if all { state.set(|member| !member.is_own) } else { live };
         let about = Message::about(Kind::Beat, 0, Stray::new(self.own, None, &[]));
         self.send(&mut state, others, Message { is_draining: self.is_draining.load(Ordering::Relaxed), ..about });
+        for (nth, member) in state.members.iter_mut().enumerate() {
+            if live >> nth & 1 == 1 {
+                member.knock();
+            }
+        }
     }
 
     /// Looks which members live.
@@ -217,6 +230,9 @@ impl Members {
     }
 
     fn receive(&self, from: SocketAddr, datagram: &[u8], intake: &StrayIntake) {
+        if datagram.is_empty() {
+            return;
+        }
         let is_member = |member: &Member| member.address == from && !member.is_own;
         let (mut state, now) = (lock(&self.state), now());
         let known = state.members.iter().position(is_member).zip(Message::decode(&self.key, datagram));
@@ -229,7 +245,7 @@ impl Members {
             return;
         };
         if let Some(member) = state.members.get_mut(sender) {
-            member.heard_at = now;
+            member.heard_at = Some(now);
             if message.kind == Kind::Beat {
                 member.is_draining = message.is_draining;
             }
@@ -311,14 +327,33 @@ impl State {
 
     /// Returns the other members that live, or may live because they had no time to say so.
     fn live_at(&self, now: Instant) -> Set {
-        self.set(|member| !member.is_own && now.saturating_duration_since(member.heard_at) < SILENCE)
+        let is_recent = |at: Instant| now.saturating_duration_since(at) < SILENCE;
+        self.set(|member| !member.is_own && member.heard_at.is_some_and(is_recent))
     }
 }
 
 impl Member {
     fn new(address: SocketAddr, own: SocketAddr, now: Instant) -> Self {
-        Self { address, is_own: address == own, heard_at: now, is_draining: false }
+        let knocker = if address == own { None } else { connected(own, address).ok().map(Arc::new) };
+        Self { address, is_own: address == own, heard_at: Some(now), is_draining: false, knocker }
     }
+
+    /// Sends an empty datagram, and learns whether the port was closed to the last one.
+    fn knock(&mut self) {
+        let knocked = self.knocker.as_ref().map(|knocker| knocker.send(&[]));
+        if let Some(Err(error)) = knocked
+            && error.kind() == io::ErrorKind::ConnectionRefused
+        {
+            self.heard_at = None;
+        }
+    }
+}
+
+fn connected(own: SocketAddr, member: SocketAddr) -> io::Result<UdpSocket> {
+    let socket = UdpSocket::bind((own.ip(), 0))?;
+    socket.set_nonblocking(true)?;
+    socket.connect(member)?;
+    Ok(socket)
 }
 
 fn bind_first(addresses: &[SocketAddr]) -> io::Result<UdpSocket> {

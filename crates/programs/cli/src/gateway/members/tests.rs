@@ -149,18 +149,14 @@ async fn forged_messages_change_nothing_and_a_stray_goes_no_further() {
     let mut bytes = Vec::new();
     let question = Message::about(Kind::Question, 5, stray(1));
     question.encode(&two.key, &mut bytes);
-    for (from, datagram) in [
-        (client(1), &bytes[..]),
-        (one.own(), &bytes[..]),
-        (two.own(), &bytes[1..]),
-        (two.own(), &[][..]),
-        (two.own(), &SEGMENT[..]),
-    ] {
+    for (from, datagram) in
+        [(client(1), &bytes[..]), (one.own(), &bytes[..]), (two.own(), &bytes[1..]), (two.own(), &SEGMENT[..])]
+    {
         one.receive(from, datagram, &intake);
     }
     question.encode(&[9; 32], &mut bytes);
     one.receive(two.own(), &bytes, &intake);
-    assert_eq!((one.counts.forged.load(Ordering::Relaxed), drain_socket(&two.socket).len()), (6, 0));
+    assert_eq!((one.counts.forged.load(Ordering::Relaxed), drain_socket(&two.socket).len()), (5, 0));
     question.encode(&two.key, &mut bytes);
     one.receive(two.own(), &bytes, &intake);
     let answers = drain_socket(&two.socket);
@@ -177,6 +173,29 @@ async fn forged_messages_change_nothing_and_a_stray_goes_no_further() {
     one.receive(two.own(), &bytes, &intake);
     assert_eq!(drain_socket(&two.socket).len(), 1, "it says that it does not know the connection");
     assert_eq!(listener.info().resets_sent, 0);
+}
+
+/// A member whose process has ended is not waited for: its port is closed. One that is silent is, for two seconds.
+#[tokio::test]
+async fn a_closed_port_is_noticed_at_once() {
+    let (_directory, path) = group(3);
+    let [one, two, three] = [(); 3].map(|()| Members::join(&path).unwrap());
+    let live = || lock(&one.state).live_at(now());
+    one.beat(false);
+    one.beat(false);
+    assert_eq!(live(), 0b110, "{:?} and {:?} are open", two.own(), three.own());
+    drop(three);
+    while live() != 0b010 {
+        one.beat(false);
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(lock(&one.state).live_at(now() + SILENCE), 0);
+    let mut bytes = Vec::new();
+    Message::about(Kind::Beat, 0, stray(0)).encode(&two.key, &mut bytes);
+    let socket = longhaul::TcpSocket::new_v4().unwrap();
+    socket.bind((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+    one.receive(two.own(), &bytes, &socket.listen(8).unwrap().intake());
+    assert_eq!(live(), 0b010);
 }
 
 /// The strays of a member that asks go to all others with one question each, and are refused when all have answered.
