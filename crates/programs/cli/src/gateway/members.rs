@@ -31,7 +31,7 @@ use crate::sync::lock;
 /// Interval between two signs of life, and the silence after which a member counts as dead. A process that has ended is
 /// noticed earlier, because its port is closed; a host that is busy must not lose its tunnels.
 const BEAT: Duration = Duration::from_millis(100);
-const SILENCE: Duration = Duration::from_secs(2);
+const SILENCE: Duration = Duration::from_secs(1);
 /// Number of beats between two looks at the file of the group, and between two beats for members that are dead: the system
 /// reports closed ports once per second only, so that these must not use up the reports about others.
 const BEATS_PER_LOOK: u32 = 10;

@@ -175,7 +175,7 @@ async fn forged_messages_change_nothing_and_a_stray_goes_no_further() {
     assert_eq!(listener.info().resets_sent, 0);
 }
 
-/// A member whose process has ended is not waited for: its port is closed. One that is silent is, for two seconds.
+/// A member whose process has ended is not waited for: its port is closed. One that is silent is, for a second.
 #[tokio::test]
 async fn a_closed_port_is_noticed_at_once() {
     let (_directory, path) = group(3);
