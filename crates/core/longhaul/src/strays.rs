@@ -12,8 +12,8 @@ use crate::listener::TcpListener;
 use crate::shared::{Shared, State};
 use crate::socket::TcpSocket;
 
-/// Received datagrams of one sender for a connection that the listener does not know.
-#[derive(Clone, Copy, Debug)]
+/// Received datagrams of one sender for a connection that the listener does not know. `{:?}` does not show them.
+#[derive(Clone, Copy)]
 #[non_exhaustive]
 pub struct Stray<'a> {
     /// Address of the sender.
@@ -150,6 +150,20 @@ impl State {
             segment_size: incoming.stride,
             data: incoming.data,
         })
+    }
+}
+
+impl fmt::Debug for Stray<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { remote, local, ecn, ttl, is_syn, data, .. } = self;
+        let mut fields = f.debug_struct("Stray");
+        fields
+            .field("remote", remote)
+            .field("local", local)
+            .field("ecn", ecn)
+            .field("ttl", ttl)
+            .field("is_syn", is_syn);
+        fields.field("len", &data.len()).finish_non_exhaustive()
     }
 }
 

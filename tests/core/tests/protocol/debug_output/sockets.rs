@@ -59,6 +59,9 @@ async fn debug_output_of_sockets_has_addresses_and_state_only() {
         TcpInfo: client.info().unwrap(),
         TcpExperiments: client.info().unwrap().experiments(),
         ListenerInfo: listener.info(),
+        LocalPath: LocalPath::Interface("eth0".to_owned()),
+        Stray: Stray::new(address, None, DATA),
+        StrayIntake: listener.intake(),
         PathCache: cache,
         LoadPathCacheError: cache.load(Duration::ZERO, str::from_utf8(DATA).unwrap()).unwrap_err(),
     );

@@ -130,6 +130,7 @@ mod tests {
             message(kind).encode(&[7; 32], &mut bytes);
             let read = Message::decode(&[7; 32], &bytes).unwrap();
             assert_eq!(format!("{read:?}"), format!("{:?}", message(kind)));
+            assert_eq!(read.stray.data, message(kind).stray.data);
         }
         let six: IpAddr = "2001:db8::9".parse().unwrap();
         let plain = Message::about(Kind::Beat, 0, Stray::new(SocketAddr::new(six, 1), None, &[]));
