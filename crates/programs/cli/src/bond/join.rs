@@ -2,13 +2,14 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use longhaul_tls::Fingerprint;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::mpsc;
 
 use super::Bond;
+use crate::sync::lock;
 use crate::transport::Connection;
 
 /// First bytes of a connection that belongs to a bond.
@@ -36,7 +37,7 @@ impl<S: Connection> Bonds<S> {
         let mut number = [0; 16];
         stream.read_exact(&mut number).await?;
         let name = (stream.peer_key(), number);
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = lock(&self.0);
         all.retain(|_, (others, _)| !others.is_closed());
         if let Some((others, count)) = all.get_mut(&name) {
             *count += 1;
