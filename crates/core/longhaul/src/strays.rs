@@ -135,8 +135,11 @@ fn is_possible(socket: SocketAddr, stray: &Stray<'_>) -> bool {
 impl State {
     /// Returns whether the handler has passed a received message to another host.
     pub(crate) fn hands_over(&mut self, shared: &Shared, now: Time, incoming: &Incoming<'_>) -> bool {
+        if self.strays.is_none() {
+            return false;
+        }
         let tuple = shared.tuple(incoming.source, incoming.dst_ip);
-        if self.strays.is_none() || self.other_shard(&tuple, incoming.data).is_some() {
+        if self.other_shard(&tuple, incoming.data).is_some() {
             return false;
         }
         let Some(handler) = &self.strays else { return false };
