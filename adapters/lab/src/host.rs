@@ -1,4 +1,4 @@
-//! Ends of connections of noq-proto and quinn-proto, whose interfaces hardly differ, as agents of the simulator.
+//! Agents of the simulator for connections of noq-proto and quinn-proto, whose interfaces are nearly the same.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ const BATCH: usize = 10;
 const WRITE: u64 = 64 << 10;
 /// Flow-control windows, which must not limit any flow.
 const ROOM: u32 = 64 << 20;
-/// Number of calls without progress of time after which an end counts as stuck.
+/// Number of calls at the same time after which an end is considered stuck.
 const PATIENCE: u32 = 100_000;
 static DATA: [u8; WRITE as usize] = [7; WRITE as usize];
 
@@ -50,7 +50,7 @@ impl Plan {
     }
 }
 
-/// Maps times of the simulation to instants of the standard library, which only a clock makes.
+/// Maps simulated times to `Instant`s, which can be made only from a reading of a real clock.
 #[derive(Clone, Copy, Debug)]
 struct Clock(Instant);
 

@@ -13,8 +13,8 @@ const OWN: &str = "own-";
 
 static IDENTITY: LazyLock<Identity> = LazyLock::new(|| Identity::new().expect("the system has random numbers"));
 
-/// Returns the stacks `noq` and `quinn`. Their controllers are longhaul's by name, and their own as `own-cubic`,
-/// `own-new-reno` and `own-bbr`.
+/// Returns the stacks `noq` and `quinn`. The name of a controller selects one of longhaul's; `own-cubic`,
+/// `own-new-reno` and `own-bbr` select the stack's own.
 #[must_use]
 pub fn stacks() -> Vec<Box<dyn Stack>> {
     vec![Box::new(Noq), Box::new(Quinn)]

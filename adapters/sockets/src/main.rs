@@ -1,8 +1,8 @@
 //! Goodput of QUIC stacks under their own controllers and longhaul's over real sockets, through the emulated links of the
 //! experiment `quic`.
 //!
-//! `quic-sockets [LINK...]` prints a table in Markdown, for the links whose names contain one of these texts. Each value
-//! is one run. Runs follow each other, because they are in real time.
+//! `quic-sockets [LINK...]` prints a table in Markdown, for the links whose names contain one of these texts. Each
+//! value is from one run. Runs are sequential, because they are in real time.
 
 mod longhauls;
 mod noqs;
@@ -22,7 +22,7 @@ use longhaul_linkem::relay::{Options, Running};
 use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 use tokio::runtime::Builder;
 
-/// Names, links, and seconds of a run.
+/// Name and options of each link, and the duration of its runs in seconds.
 const LINKS: [(&str, &str, u64); 5] = [
     ("155 Mb/s, 65 ms", "--rate 155mbit --rtt 65ms --queue 1bdp", 8),
     ("0.1 % lost", "--rate 155mbit --rtt 65ms --queue 1bdp --loss-up 0.1%", 10),
@@ -40,7 +40,7 @@ const ROOM: u32 = 64 << 20;
 const WRITE: usize = 64 << 10;
 /// 99th percentile of the lateness of packets above which the machine was too busy, in milliseconds.
 const LATE: f64 = 2.0;
-/// Maximum number of attempts if it was.
+/// Maximum number of runs per value while the machine is too busy.
 const ATTEMPTS: u32 = 2;
 
 /// A self-signed certificate and its key.
@@ -141,7 +141,7 @@ fn run(sender: Sender, options: &str, seconds: u64, identity: &Identity) -> Resu
     Ok(Outcome { goodput, full, late: engine.lateness().quantile(0.99).as_secs_f64() * 1e3 })
 }
 
-/// Returns the text of a cell, of the run in which the machine was least late.
+/// Returns the text of a cell, for the least late of up to [`ATTEMPTS`] runs.
 fn cell(sender: Sender, options: &str, seconds: u64, identity: &Identity) -> Result<String> {
     let mut best = run(sender, options, seconds, identity)?;
     for _ in 1..ATTEMPTS {

@@ -1,4 +1,4 @@
-//! Pacing rate for stacks that follow the controller's.
+//! Pacing rate for stacks that pace at the rate of the controller.
 
 use longhaul_cc::{Pace, Pacer};
 use longhaul_units::{Bytes, Rate, Span};
@@ -8,7 +8,7 @@ use super::Driver;
 /// Maximum rate. noq's pacer computes the wait for a missing byte in whole nanoseconds: above 16 Gb/s the wait would be
 /// zero, and the pacer would query again at the same instant.
 const FASTEST: Rate = Rate::from_bits_per_sec(15_000_000_000);
-/// Number of datagrams that may be sent at once.
+/// Number of datagrams in flight below which the rate does not limit transmission.
 const UNPACED: u64 = 2;
 
 impl Driver {

@@ -248,7 +248,7 @@ pub enum StartupOutcome {
     Absent,
     /// The outcome is not known yet.
     Running,
-    /// It set the window, the threshold or the pace.
+    /// The scheme set the window, the threshold or the pace.
     Used,
     /// The scheme changed nothing, for this reason: the connection started as it would have without it.
     GivenUp(&'static str),

@@ -335,7 +335,7 @@ pub enum PathEvent {
     IdleRestart {
         /// Time of the event.
         now: Time,
-        /// How long the sender was idle.
+        /// Time for which the sender was idle.
         idle: Span,
     },
     /// The last reduction was spurious: everything marked lost had arrived (RFC 4015, RFC 5682, D-SACK).
@@ -355,7 +355,7 @@ pub enum PathEvent {
         /// Payload bytes.
         bytes: Bytes,
     },
-    /// The application shares with this connection what connections to the same host have found (ensemble sharing; RFC
+    /// The application shares the findings of other connections to the same host with this one (ensemble sharing; RFC
     /// 9040, section 7). Nothing is in flight. A controller may ignore it.
     Shared {
         /// Time of the event.

@@ -9,7 +9,7 @@ pub struct Needs {
     /// Without these, the controller falls back as its documentation page describes, or fails the connection in
     /// [`Controller::on_granted`](crate::Controller::on_granted).
     pub required: Demands,
-    /// These are requested and may be refused.
+    /// The controller requests these features, which may be refused.
     pub preferred: Demands,
 }
 

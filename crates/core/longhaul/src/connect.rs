@@ -105,8 +105,8 @@ fn interleave(addresses: impl IntoIterator<Item = SocketAddr>) -> Vec<SocketAddr
     all
 }
 
-/// Returns the address of the other family if `addresses` are `addr` and that one only. More of them may be of several
-/// hosts, of which only one knows the connection.
+/// Returns the other of `addresses` if they are `addr` and one address of the other family. A longer list may be of
+/// several hosts, of which only one knows the connection.
 fn other_family(addresses: &[SocketAddr], addr: SocketAddr) -> Option<SocketAddr> {
     let (same, other): (Vec<_>, Vec<_>) =
         addresses.iter().map(|address| canonical(*address)).partition(|address| address.is_ipv4() == addr.is_ipv4());

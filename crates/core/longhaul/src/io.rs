@@ -102,8 +102,8 @@ pub(crate) trait Socket: Send + Sync {
         false
     }
 
-    /// Connects the socket to its peer from the local address that the system chooses now. If the peer's address is of
-    /// the other family, another UDP socket takes the place of the current one. Then or with a path, it is bound anew.
+    /// Connects the socket to its peer from the local address that the system chooses now, or from `_over`. For a peer
+    /// address of the other family, another UDP socket takes the place of the current one.
     fn reconnect(&self, _peer: SocketAddr, _over: Option<&LocalPath>) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }

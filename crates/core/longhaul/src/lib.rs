@@ -142,7 +142,7 @@ pub use local_path::LocalPath;
 pub use longhaul_tcp::{
     Chunks, ConnectionError, HostError, NegotiatedOptions as TcpOptions, RecoveryState, State as TcpState,
 };
-/// For longhaul-tls, which makes them of the keys of a connection.
+/// Used by longhaul-tls, which derives them from the keys of a connection.
 #[doc(hidden)]
 pub use longhaul_tcp::{Mobility, MoveTags};
 pub use path_cache::{LoadPathCacheError, PathCache, PathCacheConfig, PathMetrics, SavedPath};

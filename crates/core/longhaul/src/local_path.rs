@@ -10,13 +10,13 @@ use socket2::SockRef;
 use crate::connect::{reach, unspecified};
 use crate::socket::TcpSocket;
 
-/// Round trips without an answer after which another path is tried, and the least time.
+/// Number of round trips without an answer after which another path is tried, and the minimum of that time.
 const SILENT_ROUND_TRIPS: u64 = 3;
 const MIN_SILENCE: Span = Span::from_millis(200);
-/// Factor of that time with each path that is silent as well, and the longest time.
+/// Factor by which that time grows with each further silent path, and its maximum.
 const PATIENCE: u64 = 4;
 const MAX_SILENCE: Span = Span::from_secs(8);
-/// Interval between two looks at a path whose round-trip time is shorter.
+/// Minimum interval between two checks of a path. If the round-trip time is longer, it is the interval.
 const LOOK_INTERVAL: Span = Span::from_millis(100);
 /// Interval between two probes of a path that is kept open.
 const WARM_INTERVAL: Span = Span::from_secs(20);
@@ -25,8 +25,8 @@ const WARM_INTERVAL: Span = Span::from_secs(20);
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LocalPath {
-    /// Datagrams have this source address. The routing table chooses the interface, by the source address too if it has
-    /// rules for that.
+    /// Datagrams have this source address. The routing table chooses the interface, also by the source address if there
+    /// are rules for it.
     Address(IpAddr),
     /// Datagrams leave by the interface of this name, with an address that the system chooses. Linux only.
     Interface(String),
@@ -87,12 +87,12 @@ impl LocalPath {
 pub(crate) struct LocalPaths {
     pub(crate) list: Vec<LocalPath>,
     current: usize,
-    /// Whether the next path is kept open, and the socket and time of the next probe.
+    /// Whether the next path is kept open, and the time of the next probe.
     pub(crate) warm: bool,
     warm_at: Time,
-    /// Number of segments that had arrived when that was last more than before, or when nothing was to be acknowledged.
+    /// Number of segments received, and the last time at which it had increased or no data was unacknowledged.
     heard: (u64, Time),
-    /// Paths in a row that were silent.
+    /// Number of consecutive silent paths.
     silent: u32,
 }
 
@@ -113,12 +113,12 @@ impl LocalPaths {
         self.current().map_or(Ok(()), |path| path.bind(socket, peer))
     }
 
-    /// Returns when to look again.
+    /// Returns the time of the next check.
     pub(crate) fn next_look(&self, now: Time, info: &Info) -> Time {
         now + info.srtt.unwrap_or_default().max(LOOK_INTERVAL)
     }
 
-    /// Returns whether the peer has left data unacknowledged, and sent nothing, for longer than the path can explain.
+    /// Returns whether data is unacknowledged and nothing has arrived for longer than the round-trip time explains.
     pub(crate) fn is_silent(&mut self, now: Time, info: &Info) -> bool {
         if info.segments_in != self.heard.0 {
             self.silent = 0;
@@ -131,7 +131,7 @@ impl LocalPaths {
         now - self.heard.1 >= patience
     }
 
-    /// Turns to the next path that reaches `peer`, which may be the current one. Returns whether there is one.
+    /// Switches to the next path that reaches `peer`, which may be the current one. Returns whether there is one.
     pub(crate) fn advance(&mut self, now: Time, peer: SocketAddr) -> bool {
         let next = self.others().chain([self.current]).find(|index| self.list[*index].reaches(peer));
         if let Some(next) = next {
@@ -163,7 +163,7 @@ impl TcpSocket {
     /// Names the local paths of a client. [`connect`](Self::connect) uses the first one that has the family of the
     /// peer's address, and binds the socket to it. An encrypted connection moves to the next one when its path ends, or
     /// when the peer has not answered for three round trips. A plain one fails, because only the keys of TLS prove that
-    /// another address has the same client.
+    /// another address belongs to the same client.
     ///
     /// If `warm`, an empty datagram every 20 s keeps the next path open: 4,320 per day.
     pub fn set_local_paths(&self, paths: &[LocalPath], warm: bool) {

@@ -13,11 +13,11 @@ use crate::local_path::LocalPaths;
 use crate::shared::{Shared, State};
 use crate::stream::TcpStream;
 
-/// Interval between two looks at the routing table, and the one while there is no route.
+/// Interval between look-ups in the routing table, with a route and without one.
 const LOOK_INTERVAL: Span = Span::from_secs(2);
 const RETRY_INTERVAL: Span = Span::from_millis(250);
 
-/// What a client's socket knows of the moves of its only connection.
+/// State of a client's socket whose only connection can move.
 #[derive(Debug)]
 pub(crate) struct Roaming {
     /// The connection, once it can move.
@@ -28,7 +28,7 @@ pub(crate) struct Roaming {
     server: Vec<SocketAddr>,
     /// Paths that the application has named.
     paths: LocalPaths,
-    /// When to look at the routing table; `None` if the application has chosen the address.
+    /// Time of the next look-up in the routing table; `None` if the application has chosen the address.
     pub(crate) look_at: Option<Time>,
     /// Whether the path may have ended.
     is_doubtful: bool,
@@ -58,8 +58,8 @@ impl Roaming {
 }
 
 impl State {
-    /// Begins as a client of the server at `peer`, with its address of the other family if that is known, over the
-    /// first of `paths` if there are any.
+    /// Makes the socket a client of the server at `peer`, whose address of the other family is `alternative`. `paths`
+    /// are the paths that the application has named, if any.
     pub(crate) fn begin_client(
         &mut self,
         local: SocketAddr,
@@ -82,8 +82,8 @@ impl State {
         }
     }
 
-    /// Moves the connection of a client if the routing table has another local address or another address of the server
-    /// for it by now, and the former path is gone or may have ended.
+    /// Moves the connection of a client if the routing table now prefers another local address or another address of
+    /// the server, and the current path is gone or may have ended.
     pub(crate) fn follow_route(&mut self, shared: &Shared, now: Time) {
         let (Some(roaming), Some(client)) = (&mut self.roaming, self.client) else { return };
         if roaming.look_at.is_none_or(|at| at > now) {
@@ -137,7 +137,7 @@ impl State {
         if !self.endpoint.relocate(now, id, Shared::client_tuple(peer)) {
             return Err(io::Error::new(io::ErrorKind::WouldBlock, "the connection is over or has moved just now"));
         }
-        // A batch that the socket has not accepted is of the former path.
+        // A batch that the socket has not accepted belongs to the former path.
         self.stuck = None;
         shared.io.reconnect(peer, path)?;
         self.client = Some(peer);
@@ -145,7 +145,7 @@ impl State {
         roaming.local = canonical(local);
         let local = roaming.local;
         tracing::debug!(%local, %peer, "a connection moves");
-        // It may have to monitor another socket.
+        // The driver may have to monitor another socket.
         self.wake_driver();
         Ok(local)
     }
@@ -168,8 +168,8 @@ fn route_to(peer: SocketAddr) -> io::Result<SocketAddr> {
 }
 
 impl TcpStream {
-    /// Lets the connection continue on other paths. Both ends must do this with the same keys, once nothing is sent any
-    /// more that an attacker without these keys could have written. Returns whether the connection is open.
+    /// Lets the connection continue on other paths. Both ends must call this with the same keys, after the last data
+    /// that an attacker without these keys could have written. Returns whether the connection is open.
     #[doc(hidden)]
     pub fn set_mobility(&self, mobility: Mobility) -> bool {
         let (mut state, id) = (self.handle.shared.lock(), self.handle.id);

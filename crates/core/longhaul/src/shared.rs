@@ -66,8 +66,8 @@ pub(crate) struct State {
     batch: Batch,
     /// The destination of a batch that the socket has not accepted yet.
     pub(crate) stuck: Option<Destination>,
-    /// Whether more is to be sent than one turn could. Tasks then leave it to the driver, which receives before it sends:
-    /// many busy tasks would delay it until ACKs overflow the socket.
+    /// Whether more data is to be sent than fits in one turn. Tasks then leave sending to the driver, which receives
+    /// before it sends: many busy tasks would delay the driver until ACKs overflow the socket.
     is_behind: bool,
     /// Bytes sent since the driver's last turn began.
     pub(crate) sent: usize,
@@ -104,7 +104,7 @@ pub(crate) struct State {
     scratch: Vec<u8>,
     /// The only peer of a connected socket.
     pub(crate) client: Option<SocketAddr>,
-    /// What is known of its moves, if its connection can move.
+    /// State of the moves of that connection, if it can move.
     pub(crate) roaming: Option<Box<Roaming>>,
 }
 

@@ -331,7 +331,7 @@ impl TcpSocket {
         self.udp.take_error()
     }
 
-    /// Names all addresses of the server that [`connect`](Self::connect) is called with one of. If there is one of each
+    /// Sets all addresses of the server to which [`connect`](Self::connect) connects. If there are two, one of each
     /// family, an encrypted connection can [move](TcpStream::relocate) to the other one. [`TcpStream::connect`] does
     /// this with the addresses of a name.
     pub fn set_server_addrs(&self, addresses: &[SocketAddr]) {

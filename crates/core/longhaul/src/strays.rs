@@ -1,4 +1,4 @@
-//! Strays: segments for connections of other hosts with the same address, of which a load balancer has chosen this one.
+//! Strays: segments that a load balancer sends here although another host with this address has their connection.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -24,8 +24,8 @@ pub struct Stray<'a> {
     pub ecn: u8,
     /// The IP header's TTL or hop limit, if the system reports it.
     pub ttl: Option<u8>,
-    /// Whether this is a SYN that opens a connection, which the socket has received after its listener was dropped. Any
-    /// other host accepts it.
+    /// Whether this is a SYN that opens a connection and arrived after the listener was dropped. Any other host can
+    /// accept it.
     pub is_syn: bool,
     /// Length of each datagram in `data` in bytes; the last one may be shorter.
     pub segment_size: usize,
@@ -43,13 +43,13 @@ impl<'a> Stray<'a> {
 
 /// Handler of strays; see [`TcpSocket::share_address`].
 pub trait StrayHandler: Send + Sync {
-    /// Passes a stray to another host. Returns `false` if the listener shall treat it as for a connection that does not
-    /// exist, which it answers with a reset unless that is disabled. Called while the socket is locked: it must neither
-    /// block nor call methods of this listener or its connections.
+    /// Passes a stray to another host. Returns `false` to make the listener treat the connection as unknown: it answers
+    /// with a reset, unless resets are disabled. The socket is locked during the call: the handler must neither block
+    /// nor call methods of this listener or its connections.
     fn hand_over(&self, stray: &Stray<'_>) -> bool;
 }
 
-/// What a listener that shares its address with other hosts has in addition.
+/// Settings of a listener that shares its address with other hosts.
 #[derive(Clone)]
 pub(crate) struct Sharing {
     pub(crate) secret: [u8; 32],
@@ -59,9 +59,9 @@ pub(crate) struct Sharing {
 impl TcpSocket {
     /// Makes the listener one of several, on this or other hosts, to which a load balancer sends the segments for one
     /// address. All of them need the same `secret`, which keys sequence numbers and SYN cookies: a client may return to
-    /// one of them the cookie of another, if their wall clocks differ by less than a minute. When the balancer changes its
-    /// mind about a live connection, `handler` passes its segments on to the host that has the connection, which takes
-    /// them by [`TcpListener::intake`] and answers from the shared address.
+    /// one of them the cookie of another, if their wall clocks differ by less than a minute. When the balancer sends
+    /// segments of a live connection to another host than before, `handler` passes them on to the host that has the
+    /// connection, which takes them by [`TcpListener::intake`] and answers from the shared address.
     pub fn share_address(&self, secret: [u8; 32], handler: Arc<dyn StrayHandler>) {
         self.setup().sharing = Some(Sharing { secret, handler });
     }
@@ -83,14 +83,14 @@ pub struct StrayIntake {
 }
 
 impl StrayIntake {
-    /// Handles the datagrams as if the socket had received them, if they are for a connection of this listener or open one.
-    /// Returns whether they are. They are not passed to the [handler](StrayHandler) again.
+    /// Handles the datagrams as if the socket had received them, if they belong to a connection of this listener or
+    /// open one. Returns whether they do. They are not passed to the [handler](StrayHandler) again.
     #[must_use]
     pub fn accept(&self, stray: &Stray<'_>) -> bool {
         self.deliver(stray, true)
     }
 
-    /// Handles datagrams for which no host has a connection: answers with a reset, within the limits of their rate.
+    /// Refuses datagrams for which no host has a connection: sends resets, within their rate limit.
     pub fn refuse(&self, stray: &Stray<'_>) {
         self.deliver(stray, false);
     }

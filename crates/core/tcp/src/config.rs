@@ -189,9 +189,9 @@ pub struct EndpointConfig {
     /// Secret that keys initial sequence numbers, timestamp offsets and SYN cookies. It must come from the
     /// operating system's entropy source; a simulation may use a seed.
     pub secret: [u8; 32],
-    /// Lead of a clock that several hosts share over the endpoint's clock, if they also share `secret`: SYN cookies and
-    /// initial sequence numbers then come from that clock, and a cookie of one host is valid on all of them. If clocks
-    /// differ by more than a minute, cookies of other hosts are refused.
+    /// Offset of a clock shared by several hosts ahead of the endpoint's clock, if they also share `secret`: SYN
+    /// cookies and initial sequence numbers then come from that clock, and a cookie of one host is valid on all of
+    /// them. If clocks differ by more than a minute, cookies of other hosts are refused.
     pub shared_clock: Option<Span>,
     /// Maximum number of connections in the handshake or waiting for `accept`. Further SYNs are answered with SYN
     /// cookies, except those that reuse a pair of addresses in TIME-WAIT.

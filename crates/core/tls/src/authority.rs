@@ -96,7 +96,7 @@ impl fmt::Debug for Authority {
     }
 }
 
-/// How a client decides whether to trust a server's certificate.
+/// Criteria by which a client trusts a server's certificate.
 #[derive(Clone, Debug)]
 pub(crate) struct ServerTrust {
     pub(crate) authority: Authority,

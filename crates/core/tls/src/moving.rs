@@ -7,7 +7,7 @@ use std::sync::Arc;
 use longhaul::{Mobility, MoveTags};
 use siphasher::sip::SipHasher24;
 
-/// Application protocol by which both ends say that they can move. A peer without it chooses none.
+/// Application protocol (ALPN) by which both ends announce that they can move. Other peers select none.
 pub(crate) const PROTOCOL: &[u8] = b"longhaul-move";
 /// Label of the exported keys.
 pub(crate) const LABEL: &str = "EXPORTER-longhaul-move";
@@ -15,8 +15,8 @@ pub(crate) const LABEL: &str = "EXPORTER-longhaul-move";
 /// Number of a connection, the client's key and the server's.
 pub(crate) type Exported = [u8; 40];
 
-/// SipHash-2-4 is a MAC of 64 bits for short messages (Aumasson and Bernstein, Indocrypt 2012). A server that is flooded
-/// with forged claims computes it for each.
+/// Keys of SipHash-2-4, a MAC of 64 bits for short messages (Aumasson and Bernstein, Indocrypt 2012). A server that is
+/// flooded with forged claims computes it for each.
 struct Keys {
     client: [u8; 16],
     server: [u8; 16],
@@ -44,7 +44,7 @@ fn tag(key: &[u8; 16], message: &[u8]) -> [u8; 8] {
     hasher.finish().to_be_bytes()
 }
 
-/// Returns what the TCP connection needs to move.
+/// Returns the number and the keys with which the TCP connection moves.
 pub(crate) fn mobility(exported: &Exported, is_client: bool) -> Mobility {
     let (number, keys) = exported.split_at(8);
     let (client, server) = keys.split_at(16);

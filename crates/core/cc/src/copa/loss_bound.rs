@@ -29,7 +29,7 @@ const KEEP: f64 = 0.5;
 const FELL: f64 = 0.5;
 /// and unless they exceed this rate (the authors' code, for any cause).
 const MOST_OF_LINK: f64 = 0.3;
-/// How long a link's own loss rate is valid.
+/// Time for which a link's own loss rate is valid.
 const TRUST: Span = Span::from_secs(30);
 /// Hold time of the window at the delivered amount, in round trips: the initial value, and the upper bound, which it
 /// approaches while trials of a larger window give the same result. BBR probes at least every 63 round trips (draft-ietf-ccwg-bbr, "Time Scale
@@ -176,7 +176,7 @@ impl LossBound {
     }
 
     /// Processes a timeout. During a test, it shows that the flow causes the losses, since even retransmissions were
-    /// lost. A limit is kept for the slow start that follows.
+    /// lost. A limit remains in force in the slow start that follows.
     pub(super) fn on_timeout(&mut self, now: Time) {
         if let State::Asking { question, .. } = self.state {
             self.hold(now, question.lowered);

@@ -207,7 +207,7 @@ impl super::Socket for Socket {
 }
 
 impl Receiver {
-    /// Turns to the socket in use, which is another one after a move to the other address family.
+    /// Switches to the socket in use, which changes when the connection moves to the other address family.
     fn follow_socket(&mut self) {
         let current = self.io.current();
         if !Arc::ptr_eq(current, &self.socket) {

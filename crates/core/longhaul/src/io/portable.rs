@@ -226,7 +226,7 @@ impl super::Receiver for Receiver {
         self.io.socket.poll_send_ready(cx).map(|_| Writable::Unknown)
     }
 
-    /// Such an error appears as write readiness, which this call consumes.
+    /// Here, an error on the path appears as write readiness, which this call consumes.
     fn poll_error(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if self.io.role != Role::Connected {
             return Poll::Pending;

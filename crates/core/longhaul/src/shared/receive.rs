@@ -55,7 +55,7 @@ impl State {
     /// Returns the number of the shard to which a message belongs if it is not this one.
     pub(crate) fn other_shard(&mut self, tuple: &Tuple, data: &[u8]) -> Option<u32> {
         let owner = self.endpoint.owner(tuple, data);
-        // What follows the answer that moves a connection belongs to the same shard.
+        // Segments after the answer that moves a connection belong to the same shard.
         let follows = || self.forwarded.last().filter(|last| last.meta.tuple == *tuple).map(|last| last.shard);
         owner.or_else(follows)
     }

@@ -63,10 +63,10 @@ impl UdpSocket {
         self.peer_is_v4 == peer.is_ipv4()
     }
 
-    /// Connects the socket to `peer` once more, from the local address that the routing table chooses now, and from another
+    /// Connects the socket to `peer` again, from the local address that the routing table chooses now, and from another
     /// port. An address or port to which the application has bound the socket is kept.
-    /// `prepare` is called before, when the socket is not connected any more and has lost its interface; unless the
-    /// application has chosen a port, it can be bound then.
+    /// `prepare` is called in between, when the socket is disconnected and no longer bound to an interface; it can bind
+    /// the socket, unless the application has chosen a port.
     ///
     /// # Errors
     /// Returns the error of `prepare`, or the system's.

@@ -75,8 +75,8 @@ pub(super) trait Extension: Debug + Send {
 
     fn on_timeout(&mut self, _rtt: &RttEstimator) {}
 
-    /// Handles a reset for a segment, as a host without the connection sends it, with the timestamp of that segment if the
-    /// reset has it. Returns whether the connection goes on.
+    /// Handles a reset, as sent by a host that does not know the connection. `_echo` is the timestamp of the segment
+    /// that it answers, if the reset has it. Returns whether the connection continues.
     fn on_reset(&mut self, _now: Time, _echo: Option<u32>, _rtt: &RttEstimator) -> bool {
         false
     }
@@ -326,13 +326,13 @@ impl Engine<'_> {
         sent.unwrap_or(Filled::Nothing(next))
     }
 
-    /// Returns whether the connection goes on after a reset for a segment.
+    /// Returns whether an extension keeps the connection open after a reset.
     #[cold]
     pub(super) fn outlives_reset(&mut self, now: Time, echo: Option<u32>) -> bool {
         self.ext.list.iter_mut().any(|extension| extension.on_reset(now, echo, self.rtt))
     }
 
-    /// Returns whether the connection follows a change of our address.
+    /// Returns whether the connection can continue after a change of our address.
     pub(crate) fn takes_new_address(&mut self, now: Time) -> bool {
         self.ext.list.iter_mut().any(|extension| extension.on_new_address(now, self.rtt))
     }

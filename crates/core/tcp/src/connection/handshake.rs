@@ -340,8 +340,8 @@ impl Handshake {
     }
 }
 
-/// Returns the RST for a segment that belongs to no connection (RFC 9293, section 3.10.7.1). That for a move has the
-/// timestamp of the segment, which shows the client that it is not for anything sent before.
+/// Returns the RST for a segment that belongs to no connection (RFC 9293, section 3.10.7.1). The RST for a move echoes
+/// the timestamp of the segment, which shows the client that it does not answer an earlier segment.
 pub(crate) fn reset_for(header: &Header, payload_len: usize) -> Header {
     if header.flags.contains(Flags::ACK) {
         let mut reset = Header { flags: Flags::RST, seq: header.ack, ..Header::default() };

@@ -1,4 +1,4 @@
-//! What a connection does when it continues on another path (`docs/wire.md`, "Move").
+//! Continuation of a connection on another path (`docs/wire.md`, "Move").
 
 use longhaul_cc::PathEvent;
 use longhaul_units::{Bytes, Time};
@@ -13,7 +13,7 @@ use crate::{ConnectionEvent, RttEstimator, Tuple};
 impl Engine<'_> {
     /// Lets a client move to other paths.
     pub(crate) fn add_mover(&mut self, mobility: Mobility) {
-        // It goes first, because it can hold back the others.
+        // The mover is the first extension, because it can hold back the others.
         self.ext.list.insert(0, Box::new(Mover::new(mobility)));
     }
 
@@ -37,7 +37,7 @@ impl Engine<'_> {
         }
         self.abandon_flight(now);
         self.peer.stop_probing(self.timers);
-        // The peer learns that the path works.
+        // An ACK tells the peer that the path works.
         self.rcv.acks.due = true;
     }
 
@@ -50,7 +50,7 @@ impl Engine<'_> {
         let Some((_, mut granted)) = established else { return };
         granted.saved_path = false;
         let path = self.cc.path(self.snd, self.loss, self.rtt, self.pmtu.mss());
-        // The former controller of this choice was content with what was granted.
+        // The former controller has accepted the same features.
         let _ = self.cc.start(&granted, &path);
         self.cc.sending.kept.established = Some((now, granted));
         self.control_loop().tell(&PathEvent::Established { now, granted });

@@ -202,8 +202,8 @@ impl Receiver {
     pub(super) fn wants_update(&self, shift: u8, mss: u16) -> bool {
         let open = self.edge.saturating_sub(self.next());
         let gain = self.gain(shift);
-        // A nearly closed window is updated for two segments. A wider window is also updated by the ACKs of arriving
-        // data.
+        // If less than two segments are open, a gain of two is announced. A wider window also grows with the ACKs of
+        // arriving data, so only a gain of a quarter of the buffer is announced.
         gain >= (self.capacity / 2).min(u64::from(mss) * 2).max(1)
             && (open < u64::from(mss) * 2 || gain >= self.capacity / 4)
     }

@@ -74,7 +74,7 @@ impl Receiving<'_> {
             return Text::Refused;
         }
         let start = segment.start.max(1) as u64;
-        // It continues the range beyond a hole that has changed most recently.
+        // Whether the data continues the range beyond a hole that has changed most recently.
         let same_block = self.rcv.data.newest_range().is_some_and(|range| range.end == start);
         let inserted = self.rcv.insert(start, part.keep());
         if let Some(buffer) = part.shared.filter(|_| inserted.advanced) {

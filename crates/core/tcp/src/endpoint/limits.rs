@@ -21,8 +21,8 @@ impl Endpoint {
         Self::with(config, now, Membership::new(group, index))
     }
 
-    /// Returns the number of the endpoint in this group that has the connection between these addresses, or the one that
-    /// `datagram` would move there, if it is not this endpoint. The datagram should be passed to that one.
+    /// Returns the number of another endpoint of this group to which `datagram` should be passed: it has the connection
+    /// between these addresses, or the connection that the datagram would move there.
     #[must_use]
     pub fn owner(&mut self, tuple: &Tuple, datagram: &[u8]) -> Option<u32> {
         if self.membership.index.is_none() || self.find_slot(tuple).is_some() {
@@ -32,9 +32,9 @@ impl Endpoint {
         self.membership.owner(tuple).or_else(|| self.membership.owner(&moving()?.value))
     }
 
-    /// Returns the flags of `datagram` if it is for a connection that this endpoint does not know, and that another host may
-    /// have, if several hosts have its address: this endpoint would answer it with a RST or drop it. A SYN that opens a
-    /// connection is for such a connection only if the endpoint does not listen.
+    /// Returns the flags of `datagram` if this endpoint would drop it or answer it with a RST, although another host
+    /// with the same address may have its connection. This includes a SYN that opens a connection only if the endpoint
+    /// does not listen.
     #[must_use]
     pub fn stray(&mut self, now: Time, tuple: &Tuple, datagram: &[u8]) -> Option<Flags> {
         if !tuple.joins_two_hosts() || self.find_slot(tuple).is_some() {

@@ -13,12 +13,12 @@ use crate::{ConnId, DatagramMeta, Endpoint, State};
 /// Minimum interval between two moves of a connection at its server. Clients move less often.
 const INTERVAL: Span = Span::from_millis(50);
 
-/// Maximum number of challenges of a connection among the [answers](Endpoint::answer), so that copies of its claim do not
-/// displace the answers to others, and of the latest ones that wait beside them: the claim of the client may be among the
-/// first copies or the last.
+/// Maximum number of challenges of a connection among the [answers](Endpoint::answer), so that copies of its claim do
+/// not displace other answers, and maximum number of the latest challenges that wait until there is room: the client's
+/// own claim may be among the first copies or the last.
 const CHALLENGES: usize = 64;
 
-/// What the server keeps of a connection that can move.
+/// State of a server's connection that can move.
 #[derive(Debug)]
 pub(super) struct Anchor {
     mobility: Mobility,
@@ -134,7 +134,7 @@ impl Endpoint {
         Some(Some(index))
     }
 
-    /// Lets the next challenge of a connection follow one that is sent.
+    /// Queues the next waiting challenge of a connection after one has been sent.
     pub(super) fn challenge_sent(&mut self, id: ConnId) {
         let Some(anchor) = self.slots.of_mut(id).and_then(|slot| slot.anchor.as_mut()) else { return };
         match anchor.latest.pop_front() {

@@ -65,8 +65,8 @@ impl Endpoint {
         Some(returns)
     }
 
-    /// Returns whether cookies may be outstanding, so that the segment may return one: those of this endpoint, or at any time
-    /// those of other hosts with the same secret.
+    /// Returns whether the segment may return a cookie: cookies of this endpoint are outstanding, or other hosts with
+    /// the same secret may have sent some.
     fn may_return_cookie(&self, now: Time, ack: &Header) -> bool {
         let is_plain = ack.flags.contains(Flags::ACK) && !ack.flags.intersects(Flags::SYN | Flags::RST);
         is_plain && self.listener.is_some() && (self.config.shared_clock.is_some() || self.has_sent_cookies(now))

@@ -26,7 +26,7 @@ pub(super) struct Slot {
     pub(super) charged: usize,
     /// Metrics cache to update when the connection has finished sending.
     pub(super) path_cache: Option<PathCache>,
-    /// What the server needs to move the connection, if it can.
+    /// State of moves, for a server's connection that can move.
     pub(super) anchor: Option<Box<Anchor>>,
 }
 

@@ -20,8 +20,8 @@ impl SackOption<'_> {
 
     /// Returns the blocks above SND.UNA. Other blocks are ignored.
     ///
-    /// They are in ascending order (RFC 8985, section 6.2, step 3). The option lists the newest block first; the other
-    /// blocks would look overtaken if the ACK reports them for the first time.
+    /// The blocks are in ascending order (RFC 8985, section 6.2, step 3). The option lists the newest block first; the
+    /// other blocks would look overtaken if the ACK reports them for the first time.
     pub(super) fn ranges(&self) -> ArrayVec<(u64, u64), { SackBlocks::CAPACITY }> {
         let above = |(left, right): (i64, i64)| {
             (left >= self.ack as i64 && right > left).then_some((left as u64, right as u64))

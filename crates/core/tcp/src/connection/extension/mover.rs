@@ -14,14 +14,14 @@ use crate::{ConnectionEvent, RttEstimator, State, seq};
 
 /// Minimum interval between two changes of address.
 const INTERVAL: Span = Span::from_millis(100);
-/// First interval between claims if the round-trip time is not known, and what is added to one and a half round trips once it
-/// is.
+/// First interval between claims while the round-trip time is unknown, and the margin that is later added to one and a
+/// half round trips.
 const FIRST_INTERVAL: Span = Span::from_millis(500);
 const MARGIN: Span = Span::from_millis(50);
 /// Longest interval between claims, and the number of claims after which the move has failed: about two minutes.
 const MAX_INTERVAL: Span = Span::from_secs(8);
 const MAX_CLAIMS: u32 = 20;
-/// Number of timeouts in a row that lead to a claim.
+/// Number of consecutive timeouts that lead to a claim.
 const TIMEOUTS: u32 = 2;
 /// Number of claims without a challenge after which a reset ends the connection. By then, resets for what was sent before
 /// them have left the queues of the path.
@@ -42,16 +42,16 @@ pub(in crate::connection) struct Mover {
 struct Attempt {
     /// Whether nothing but claims is sent now.
     holds: bool,
-    /// When the next claim is sent, and when the last one was.
+    /// Times of the next claim and of the last one.
     due: Time,
     claimed_at: Time,
-    /// When the first one was.
+    /// Time of the first claim.
     began_at: Time,
-    /// Claims since the last challenge, and that one.
+    /// Number of claims since the last challenge, including the one that it answered.
     claims: u32,
     /// The timestamp of the first claim.
     stamp: Option<u32>,
-    /// The least round-trip time. What arrives sooner after a claim does not answer it.
+    /// Minimum round-trip time. A segment that arrives sooner after a claim does not answer it.
     trip: Span,
     interval: Span,
 }
@@ -86,7 +86,7 @@ impl Extension for Mover {
         let Some(attempt) = self.attempt.as_mut().filter(|attempt| attempt.claims > 0) else { return };
         let (number, now) = (self.mobility.number, segment.now);
         match segment.header.options.moving.filter(|moving| moving.step == MoveStep::Challenge) {
-            // The server sends to our address, unless that was before the first claim.
+            // The server sends to our address: the move is complete, unless it sent this before the first claim.
             None if attempt.claims > 1 || now - attempt.claimed_at >= attempt.trip => self.attempt = None,
             None => {}
             Some(challenge) if self.mobility.verifies(&challenge, &number) => {
@@ -95,7 +95,7 @@ impl Extension for Mover {
                 let signed = self.mobility.sign(MoveStep::Answer, number, challenge.counter, &challenge.value);
                 answer.options.moving = Some(signed);
                 engine.rcv.acks.queue.push_front(answer);
-                // What was sent to a server that does not know our address is lost. Data follows the answer at once.
+                // Segments sent to a server that does not know our address are lost. Data follows the answer at once.
                 if std::mem::take(&mut attempt.holds) {
                     engine.abandon_flight(now);
                 }
@@ -120,15 +120,15 @@ impl Extension for Mover {
             return true;
         };
         if !attempt.holds {
-            // The server has not got the answer, or does not know our address any more.
+            // The server has not received the answer, or no longer knows our address.
             (attempt.due, attempt.holds, attempt.claims, attempt.stamp) = (now, true, 0, None);
             return true;
         }
-        // The server has got a claim and does not know the number.
+        // The server has received a claim, and does not know the number of the connection.
         if echo.zip(attempt.stamp).is_some_and(|(echo, first)| !seq::later(first, echo)) {
             return false;
         }
-        // A reset that arrives sooner is for what was sent before the last claim.
+        // A reset that arrives sooner answers a segment sent before the last claim.
         attempt.claims < RESET_CLAIMS || now - attempt.claimed_at < attempt.trip
     }
 

@@ -32,7 +32,7 @@ pub(super) struct Rc3 {
     next_at: Time,
 }
 
-/// Where the loop sends next.
+/// State of the loop: where it sends next.
 #[derive(Clone, Copy, Debug)]
 struct Tail {
     plan: ProbePlan,

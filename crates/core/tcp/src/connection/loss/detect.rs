@@ -208,7 +208,7 @@ impl SackCounting {
             index = board.last_sacked_below(index)?;
             let record = board.get(index).filter(|r| r.start >= self.judged_to)?;
             if record.is_early() {
-                // It may have been sent ahead, long before the segments below it, so it overtook none of them.
+                // This segment may have been sent ahead, long before the segments below it, so it overtook none of them.
                 continue;
             }
             bytes += record.sequence_len();
