@@ -75,7 +75,7 @@ pub fn main() -> ExitCode {
     main_with(Vec::new())
 }
 
-/// Executes the command line of a program that adds these stacks.
+/// Executes the command line of a program that adds these transport stacks.
 #[must_use]
 pub fn main_with(stacks: Vec<Box<dyn Stack>>) -> ExitCode {
     stack::register(stacks);

@@ -26,7 +26,7 @@ pub struct Definition {
     pub real_time: bool,
     /// The host of all flows and workloads that name none: a name in `hosts.toml`.
     pub host: Option<Text>,
-    /// Settings that were chosen so that rows are reproduced: degrees of freedom of what the rows show.
+    /// Settings that were fitted so that rows are reproduced. Each is a degree of freedom, which weakens the evidence.
     #[serde(default)]
     pub fitted: Vec<String>,
     #[serde(default)]

@@ -287,8 +287,8 @@ fn are_identical(records: &[Record], cells: &[usize]) -> bool {
     })
 }
 
-/// Returns the 95 % intervals of the margins of a row whose rule compares values, or `None` if there is a single run. Runs with the same seed have the same random events, so that they are paired, unless some have
-/// no value.
+/// Returns the 95 % intervals of the margins of a row whose rule compares values, or `None` for a single run. Runs with
+/// the same seed have the same random events, so they are paired, unless some have no value.
 fn margins(records: &[Record], row: &rows::Judged) -> Option<Vec<[f64; 2]>> {
     let by_seed = |cell: &usize| -> BTreeMap<u64, f64> {
         let of_cell = records.iter().filter(|record| record.cell == *cell);

@@ -105,7 +105,7 @@ pub(crate) fn record(setup: &CellSetup, cell: usize, seed: u64) -> Result<Record
     Ok(Record { disturbed, ..best.record })
 }
 
-/// Executes a run, and repeats it at most [`REPEATS`] times while the least disturbed one was disturbed.
+/// Executes a run, at most [`REPEATS`] times more until it is undisturbed, and returns the least disturbed one.
 fn least_disturbed(mut make: impl FnMut() -> Result<Run>) -> Result<Run> {
     let mut best = make()?;
     for _ in 0..REPEATS {

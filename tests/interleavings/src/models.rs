@@ -1,5 +1,5 @@
-//! Models of what runs in several threads, whose interleavings the tests explore. A model that waits for what does not
-//! happen, such as a wake-up that is lost, is a deadlock, which shuttle reports.
+//! Models of concurrent code, whose interleavings the tests explore. A model that waits for an event that never
+//! happens, such as a lost wake-up, is a deadlock, which shuttle reports.
 #![allow(clippy::unwrap_used, missing_docs, reason = "models are part of tests")]
 
 use std::collections::HashMap;
@@ -92,7 +92,7 @@ fn push(queue: &AcceptQueue, shard: u32) {
     wake.into_iter().for_each(Waker::wake);
 }
 
-/// A connection is there for one of two tasks, of which one gives up: the other one gets it, unless the first one has.
+/// A connection is ready for one of two tasks, of which one gives up: the other one gets it, unless the first one has.
 pub fn an_accepted_connection_is_not_lost() {
     let queue = Arc::new(AcceptQueue::default());
     let gives_up = accept(&queue);
@@ -107,7 +107,7 @@ pub fn an_accepted_connection_is_not_lost() {
     assert!(queue.poll_pop(&Context::from_waker(Waker::noop()), None).is_pending(), "a connection too many");
 }
 
-/// Two connections are there for two tasks, each of which gets one. A connection wakes one task at most.
+/// Two connections are ready for two tasks, each of which gets one. A connection wakes one task at most.
 pub fn each_connection_wakes_a_task() {
     let queue = Arc::new(AcceptQueue::default());
     let tasks = [(); 2].map(|()| {
@@ -152,7 +152,7 @@ impl World {
         }));
     }
 
-    /// Listens with as many shards.
+    /// Listens with `count` shards.
     fn listen(&mut self, count: u32) -> TcpListener {
         let shards = Shards::new(EndpointGroup::new(&[1; 32]));
         let members: Vec<_> =
@@ -240,7 +240,7 @@ pub fn data_wakes_all_who_wait_for_it() {
     drop((client, server, listener));
 }
 
-/// The system delivers each datagram to one of two shards, whichever: both pass on what belongs to the other.
+/// The system delivers each datagram to either of two shards, which pass on the datagrams of the other one.
 pub fn shards_pass_datagrams_on() {
     let mut world = World::new();
     world.network.alternates();

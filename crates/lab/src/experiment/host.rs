@@ -20,7 +20,7 @@ const HOSTS: &str = include_str!("../../hosts.toml");
 /// Bytes of a segment's header with timestamps (`docs/wire.md`), which the PLPMTU includes.
 const HEADERS: u16 = 24;
 
-/// What a host has, unless a flow or workload says otherwise.
+/// Settings of a host, which apply unless a flow or workload has its own.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Host {

@@ -255,7 +255,7 @@ impl Filling<'_> {
 
     /// Returns the transport of these flows, unless it is longhaul.
     fn foreign(self, flow: &Flow) -> Result<Option<Foreign>, Fault> {
-        /// How the transport follows from the name of the controller.
+        /// Relation of the name of the controller to the transport.
         enum Of {
             /// A stack if the name begins with one, else longhaul.
             Name,

@@ -41,7 +41,7 @@ pub(crate) fn text(request: &Request) -> String {
         .replace("<scenarios>", &scenarios.iter().map(|one| choice(one, request.runs)).collect::<String>())
 }
 
-/// Returns whether a scenario is of a class that the template names.
+/// Returns whether a scenario belongs to a class that the template names.
 fn is_of(scenario: &Scenario, class: &str) -> bool {
     match scenario.competition {
         _ if class == "all" => true,

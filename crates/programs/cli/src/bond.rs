@@ -38,9 +38,9 @@ const BLOCK: usize = 256 << 10;
 const WINDOW: u64 = 32 << 20;
 /// Maximum number of blocks that the peer has not read, so that it need not keep more.
 const BLOCKS: usize = 4096;
-/// Unsent bytes below which a connection takes another block, besides what it sends until the next look.
+/// Number of unsent bytes below which a connection takes another block, in addition to those sent until the next check.
 const UNSENT: u64 = 256 << 10;
-/// Interval of looks at connections that have too much unsent data.
+/// Interval between checks of connections that have too much unsent data.
 const LOOK: Duration = Duration::from_millis(10);
 /// Number of reads from a connection before others have their turn.
 const READS: usize = 16;
@@ -65,14 +65,14 @@ struct Path<S> {
 
 /// A stream over several connections.
 pub(crate) struct Bond<S> {
-    /// At least one. Lost ones remain.
+    /// The connections, at least one, including lost ones.
     paths: Vec<Path<S>>,
     joining: Option<mpsc::UnboundedReceiver<S>>,
     ticks: Interval,
     /// Data that is not a block yet, and the position of its beginning.
     filling: Vec<u8>,
     position: u64,
-    /// Blocks that no connection has taken, and the others that the peer has not read, with their connections.
+    /// Blocks that no connection has taken, and those that a connection has taken but the peer has not read.
     waiting: BTreeMap<u64, Bytes>,
     flying: BTreeMap<u64, (usize, Bytes)>,
     /// Position up to which the peer has read.
@@ -80,7 +80,7 @@ pub(crate) struct Bond<S> {
     ends: bool,
     /// Blocks that have arrived, and the rest of the one that is being read.
     arrived: BTreeMap<u64, Bytes>,
-    /// Sum of their lengths.
+    /// Total length of these blocks.
     held: u64,
     current: Bytes,
     /// Position up to which blocks have been read, and whether the peer has to be told.
@@ -212,7 +212,7 @@ impl<S: Connection> Bond<S> {
         Ok(())
     }
 
-    /// Takes a frame of the peer.
+    /// Processes a frame from the peer.
     fn take(&mut self, kind: u8, position: u64, contents: Bytes) -> io::Result<()> {
         match kind {
             DATA if contents.is_empty() || position > self.read_here.saturating_add(WINDOW) => return Err(invalid()),
@@ -298,11 +298,11 @@ impl<S: Connection> Bond<S> {
     }
 }
 
-/// Returns whether a connection will have sent almost everything before the next look.
+/// Returns whether a connection will have sent almost everything before the next check.
 fn has_room(tcp: &TcpStream) -> bool {
     tcp.info().is_ok_and(|info| {
         let rate = info.delivery_bytes_per_second.unwrap_or_default();
-        // On a busy machine, the next look is late.
+        // On a busy machine, the next check is late.
         info.notsent_bytes < UNSENT + rate * LOOK.as_millis() as u64 * 5 / 1000
     })
 }
@@ -317,7 +317,7 @@ impl<S: Connection> AsyncRead for Bond<S> {
             bond.read_here += block.len() as u64;
             bond.held -= block.len() as u64;
             (bond.current, bond.tells) = (block, true);
-            // The peer learns of it at once.
+            // Tells the peer at once.
             bond.drive(cx)?;
         }
         if bond.current.is_empty() {
@@ -393,7 +393,7 @@ impl<S: Connection + Send> Connection for Bond<S> {
     async fn close(mut self) -> io::Result<()> {
         std::future::poll_fn(|cx| Pin::new(&mut self).poll_shutdown(cx)).await?;
         for path in self.paths.into_iter().filter(|path| !path.is_lost) {
-            // Both ends have everything.
+            // Both ends have all data; a failed close has no consequence.
             let _ = path.stream.close().await;
         }
         Ok(())

@@ -34,7 +34,7 @@ pub(crate) use server::{Rendezvous, Terms, WAITING_TIME};
 const MAX_LINE: usize = 512;
 /// Maximum number of addresses of an end that are tried.
 const MAX_ADDRESSES: usize = 4;
-/// Time for attempts to reach the other end, besides four round trips to the rendezvous.
+/// Time for attempts to reach the other end, in addition to four round trips to the rendezvous.
 const TIME: Duration = Duration::from_secs(5);
 /// Pause after a failed attempt.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -64,12 +64,12 @@ impl Role {
     }
 }
 
-/// A connection to a rendezvous that knows our name.
+/// A connection to a rendezvous, after this end has sent its first line.
 pub(crate) struct Meeting {
     stream: TcpStream,
 }
 
-/// What a rendezvous says.
+/// Message from a rendezvous.
 pub(crate) enum News {
     /// The other end is at one of these addresses.
     Peer(Vec<SocketAddr>),
@@ -102,7 +102,7 @@ impl Meeting {
         Ok(self.stream.write_all(b"relay\n").await?)
     }
 
-    /// Waits for what the rendezvous says next. Returns the meeting as well, unless it has become the relay.
+    /// Waits for the next message. Also returns the meeting, unless its connection has become the relay.
     pub(crate) async fn news(mut self) -> Result<(News, Option<Self>), MeetError> {
         let line = read_line(&mut self.stream).await?;
         match line.split_once(' ').unwrap_or((&line, "")) {
@@ -118,8 +118,8 @@ impl Meeting {
 pub(crate) async fn reach(connector: &TcpConnector, address: SocketAddr, time: Duration) -> Option<TcpStream> {
     let attempts = async {
         loop {
-            // A NAT refuses what comes before its own end has sent something. While a connection from that address is
-            // being accepted, the attempt fails, too.
+            // A NAT refuses datagrams that arrive before its own end has sent one. The attempt also fails while a
+            // connection from that address is being accepted.
             match connector.connect(address).await {
                 Ok(stream) => return stream,
                 Err(_) => sleep(PAUSE).await,
@@ -129,7 +129,7 @@ pub(crate) async fn reach(connector: &TcpConnector, address: SocketAddr, time: D
     timeout(time, attempts).await.ok()
 }
 
-/// Parses the addresses of an end, without those that cannot be one.
+/// Parses the addresses of an end, and omits those that no end can have.
 fn parse(addresses: &str) -> Vec<SocketAddr> {
     let addresses = addresses.split(' ').filter_map(|word| word.parse().ok());
     let may_be =

@@ -305,7 +305,7 @@ mod tests {
         for theirs in [(1_700_000_001, 123_456_788), (1_700_000_002, 0), (1_699_999_999, 0), (1_700_000_000, 1)] {
             assert!(!is_same_time(ours, time(theirs.0, theirs.1)), "{theirs:?}");
         }
-        // What was changed a moment later is not the same.
+        // A file that was changed a moment later is not the same.
         assert!(!is_same_time(time(10, 0), time(10, 100)));
         assert!(is_same_time(time(-1, 500_000_000), time(-2, 0)));
     }

@@ -44,7 +44,7 @@ named! {
     pub(crate) enum Phase, ALL {
         Starting = "starting",
         Ready = "ready",
-        /// It lets its connections end and accepts no more.
+        /// The program accepts no more connections, and lets its open ones end.
         Draining = "draining",
     }
 }
@@ -66,7 +66,7 @@ pub(crate) struct Monitor {
     started: Instant,
     pool: OnceLock<Box<dyn Fn() -> PoolState + Send + Sync>>,
     members: OnceLock<Arc<Members>>,
-    /// The [`Phase`] by its place in `ALL`.
+    /// Index of the [`Phase`] in `ALL`.
     phase: AtomicU8,
     state: Mutex<State>,
 }

@@ -257,7 +257,7 @@ impl From<io::Error> for ProtocolError {
     }
 }
 
-/// What a connection is for, by its first bytes.
+/// Purpose of a connection, as its first bytes state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Greeting {
     /// Files.

@@ -211,7 +211,7 @@ impl<T: Transport> Sender<T> {
                     // The state during an outage is also observed.
                     observe(&self.transport);
                     progress.file(state.name.to_string());
-                    // What the peer has not acknowledged may be in the buffers of this machine.
+                    // Data that the peer has not acknowledged may be in the buffers of this machine.
                     let unacknowledged = self.transport.snapshot().unwrap_or_default().unacknowledged_bytes;
                     progress.update(state.total.saturating_sub(unacknowledged));
                 }
@@ -359,7 +359,7 @@ impl State {
             && file.number == Some(number)
             && file.is_repeated(reply)
         {
-            // It is the last one, because the producer waits for this reply.
+            // This file is the last one, because the producer waits for this reply.
             self.waiting.pop_back();
             self.total = self.total.saturating_sub(std::mem::take(&mut self.sent));
             return Ok(Heard { settles: true, is_awaited: true });

@@ -14,7 +14,7 @@ use crate::report::{Sent, Stopwatch};
 use crate::sender::{Delivery, Options, Plan, SendError, Sender, Source};
 use crate::transport::{self, Connection, Snapshot, Transport};
 
-/// What to do about a file whose name is taken at the receiver.
+/// Advice about a file whose name is taken at the receiver.
 const OTHER_EXISTS: &str = "the receiver has another file of this name; with --overwrite there, it is replaced";
 
 #[derive(Clone, Debug)]
@@ -29,7 +29,7 @@ pub(crate) enum Outcome {
     Created,
 }
 
-/// How the files of a plan are sent.
+/// Transfer of the files of a plan.
 pub(crate) struct Sending<'a> {
     pub(crate) plan: &'a mut Plan,
     pub(crate) options: Options,
@@ -106,7 +106,7 @@ pub(crate) async fn receive<S: Connection + Send>(
     received: impl FnMut(Result<File, LeftOut>),
 ) -> Result<(), ReceiveError> {
     let greeting = receiver.greeting(&mut stream).await;
-    // Whoever begins a bond takes memory for the blocks that overtake others.
+    // A bond takes memory for the blocks that overtake others, so its sender must have a key.
     let greeting = match greeting {
         Ok(Greeting::Bond) if stream.peer_key().is_none() => Err(ProtocolError::NotOurs.into()),
         greeting => greeting,

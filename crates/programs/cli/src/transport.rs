@@ -161,7 +161,7 @@ impl TransportArgs {
         self.via.0.len()
     }
 
-    /// Begins with the local path that is `by` places after the first one.
+    /// Rotates the local paths, so that the one `by` places after the first one comes first.
     fn turn_path(&mut self, by: usize) {
         let by = by.checked_rem(self.via.0.len()).unwrap_or(0);
         self.via.0.rotate_left(by);

@@ -34,7 +34,7 @@ longhaul_cc::options! {
         /// Increase in the fast mode in segments per segment acknowledged, as Scalable TCP's; at least one segment
         /// per round trip.
         rise: f64 = OptionSpec::float("rise", 0.0001, 1.0, 0.01, "increase per segment acknowledged in fast mode, segments"),
-        /// Smallest decrease at a loss as a fraction of the window, at most 0.5.
+        /// Minimum decrease on a loss, at most 0.5.
         delta: f64 = OptionSpec::float("delta", 0.01, MOST_CUT, 0.125, "minimum decrease on a loss, as a fraction of the window"),
         /// Number of consecutive round trips in the slow mode from which a loss halves the window, because NewReno
         /// flows are assumed to compete.

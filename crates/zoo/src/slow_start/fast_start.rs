@@ -24,8 +24,8 @@ longhaul_cc::options! {
             OptionSpec::int("mi-threshold", 1, 1_000_000, 750, "queueing delay at which slow start ends, us"),
         limit: AckLimit [AckLimit::rfc3465] = L_OPTION,
         delay: Delay => Delay::default(),
-        /// Previous RTT sample. The receiver's delayed-ACK timer increases at most one sample in a row, so the smaller
-        /// of two successive samples is used.
+        /// Previous RTT sample. The receiver's delayed-ACK timer never increases two successive samples, so the smaller
+        /// of two is used.
         last: Option<Span> => None,
     }
 }

@@ -36,7 +36,7 @@ const BACK: (f64, f64) = (1.5, 0.1);
 /// Origin of one-way delays, whose offset is unknown.
 const ORIGIN: i64 = 1 << 60;
 
-/// How much later than the least delay segments arrive.
+/// Delay of segments above the minimum delay.
 #[derive(Clone, Copy, Debug, Default)]
 struct Lateness {
     first: Option<u64>,
@@ -139,7 +139,7 @@ impl Count {
     }
 }
 
-/// What losses have shown so far.
+/// Evidence from the losses so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Losses {
     lateness: Lateness,

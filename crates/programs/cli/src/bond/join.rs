@@ -1,4 +1,4 @@
-//! Beginning of bonds: which connections belong together.
+//! Start of bonds: which connections belong together.
 
 use std::collections::HashMap;
 use std::io;

@@ -63,7 +63,7 @@ pub(super) fn create_locked(out: &Path, prefix: &str) -> io::Result<(PathBuf, Fi
 }
 
 impl Staging {
-    /// Returns whether the file has left the private directory, rather than got another name.
+    /// Returns whether the file was moved out of the private directory, instead of only getting a second name.
     pub(super) fn persist(
         &self,
         file: &NamedTempFile,
@@ -88,9 +88,9 @@ impl Staging {
         }
     }
 
-    /// Creates a file of these `contents` under its final name, which must be free, without another name before: that takes
-    /// a third less time than a rename, and no other file can be put in its place. Returns whether the attributes could be
-    /// set, or `None` if the system or the file system has no files without names.
+    /// Creates a file of these `contents` directly under its final name, which must be free: that takes a third less
+    /// time than a rename, and no other file can be put in its place. Returns whether the attributes could be set, or
+    /// `None` if the system or the file system has no files without names.
     /// Returns `AlreadyExists` if the name is taken, otherwise the system's error.
     pub(crate) fn create_at_once(
         &self,
@@ -107,12 +107,12 @@ impl Staging {
         match unnamed::link(&file, out, name) {
             Ok(()) => Ok(Some(kept)),
             Err(Errno::EXIST) => Err(io::ErrorKind::AlreadyExists.into()),
-            // A rename may be possible, or returns the reason.
+            // A rename may still be possible, or it returns the reason.
             Err(_) => Ok(None),
         }
     }
 
-    /// Renames a file to its final name, which must be free. Returns whether the file has left the private directory.
+    /// Renames a file to its final name, which must be free. Returns whether it has left the private directory.
     fn rename_new(&self, part: &OsStr, out: &File, name: &[u8]) -> io::Result<bool> {
         #[cfg(target_os = "linux")]
         match rustix::fs::renameat_with(&self.locked, part, out, name, rustix::fs::RenameFlags::NOREPLACE) {
@@ -124,7 +124,7 @@ impl Staging {
         self.link_part(part, out, name)
     }
 
-    /// Does the same with a hard link, for systems that cannot rename without replacing.
+    /// Gives a file its final name by a hard link, for systems that cannot rename without replacing.
     pub(super) fn link_part(&self, part: &OsStr, out: &File, name: &[u8]) -> io::Result<bool> {
         // `linkat` fails atomically if the name exists; a check before a rename would leave a race.
         match rustix::fs::linkat(&self.locked, part, out, name, AtFlags::empty()) {

@@ -28,7 +28,7 @@ pub(super) fn link(file: &File, directory: &File, name: &[u8]) -> Result<(), Err
 
         use rustix::fs::{AtFlags, CWD, linkat};
         match linkat(file, "", directory, name, AtFlags::EMPTY_PATH) {
-            // Before Linux 6.10, an empty path takes a capability.
+            // Before Linux 6.10, an empty path requires a capability.
             Err(Errno::NOENT) => {
                 let path = format!("/proc/self/fd/{}", file.as_raw_fd());
                 linkat(CWD, path, directory, name, AtFlags::SYMLINK_FOLLOW)

@@ -1,9 +1,9 @@
-//! Groups of gateways behind a load balancer without memory: a segment that the balancer has sent to the wrong member is
-//! passed to the member that has the connection, which answers from the address of the service.
+//! Groups of gateways behind a load balancer without memory of connections: a member that receives a segment of another
+//! member's connection passes it to that member, which answers from the address of the service.
 //!
-//! A member that receives a segment for a connection unknown to it asks all others, once for all: each gets the segment
-//! with the question, and what it receives from another member it never passes on. Later segments go to the member that
-//! has answered. If no member has the connection, the segment is answered as without a group.
+//! A member that receives a segment for an unknown connection asks all other members, and sends the segment with the
+//! question. Segments that come from a member are never passed on. Later segments go to the member that has answered.
+//! If no member has the connection, the segment is answered as without a group.
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -28,17 +28,17 @@ use self::message::{Key, Kind, Message};
 use crate::progress::{Detail, Screen};
 use crate::sync::lock;
 
-/// Interval between two signs of life, and the silence after which a member counts as dead. A process that has ended is
-/// noticed earlier, because its port is closed; a host that is busy must not lose its tunnels.
+/// Interval between heartbeats, and the silence after which a member counts as dead. A process that has ended is
+/// noticed earlier, because its port is closed; a busy host must not lose its tunnels.
 const BEAT: Duration = Duration::from_millis(100);
 const SILENCE: Duration = Duration::from_secs(1);
-/// Number of beats between two looks at the file of the group, and between two beats for members that are dead: the system
-/// reports closed ports once per second only, so that these must not use up the reports about others.
+/// Numbers of heartbeats between two checks of the group's file, and between two heartbeats to dead members: the system
+/// reports closed ports only once per second, and dead members must not use up the reports about others.
 const BEATS_PER_LOOK: u32 = 10;
 const BEATS_FOR_THE_DEAD: u32 = 30;
 /// Requested size of the buffers of the socket between members in bytes.
 const BUFFER: usize = 4 << 20;
-/// Messages read before the members are told something.
+/// Maximum number of messages read before the timer of the heartbeats is checked.
 const MESSAGES: usize = 64;
 
 /// Counters of strays, for metrics.
@@ -50,9 +50,9 @@ pub(crate) struct StrayCounts {
     pub(crate) taken: AtomicU64,
     /// Connections that no member knows.
     pub(crate) unknown: AtomicU64,
-    /// Datagrams dropped because there were too many.
+    /// Datagrams dropped because of limits on questions.
     pub(crate) dropped: AtomicU64,
-    /// Messages that are of no member.
+    /// Messages that are not from a member.
     pub(crate) forged: AtomicU64,
 }
 
@@ -65,7 +65,7 @@ impl StrayCounts {
     }
 }
 
-/// A member of a group of gateways, and what it knows of the others.
+/// A member of a group of gateways, with its view of the others.
 pub(crate) struct Members {
     path: PathBuf,
     key: Key,
@@ -79,7 +79,7 @@ pub(crate) struct Members {
 
 struct State {
     members: Vec<Member>,
-    /// Members that lived at the last look.
+    /// Members that were alive at the last check.
     live: Set,
     flows: Flows,
     out: Vec<u8>,
@@ -89,7 +89,7 @@ struct State {
 struct Member {
     address: SocketAddr,
     is_own: bool,
-    /// When it was heard last; `None` if its port is closed.
+    /// Time of its last message; `None` if its port is closed.
     heard_at: Option<Instant>,
     is_draining: bool,
     /// Socket connected to the member, by which the system reports that its port is closed.
@@ -102,7 +102,7 @@ fn now() -> Instant {
 }
 
 impl Members {
-    /// Joins the group as the first of its members whose address is of this machine and free.
+    /// Joins the group as the first of its members whose address belongs to this machine and is free.
     pub(crate) fn join(path: &Path) -> Result<Arc<Self>> {
         let file = GroupFile::open(path)?;
         let socket = bind_first(&file.members)
@@ -144,7 +144,7 @@ impl Members {
         self.beat(false);
     }
 
-    /// Receives messages of other members, and tells them that this one lives. Does not return, unless the socket fails.
+    /// Receives messages from other members, and sends heartbeats. Does not return, unless the socket fails.
     pub(crate) async fn run(&self, intake: &StrayIntake, screen: &Screen) -> Result<()> {
         let socket = tokio::net::UdpSocket::from_std(self.socket.try_clone()?)?;
         let mut ticks = interval(BEAT);
@@ -166,7 +166,7 @@ impl Members {
                     for _ in 0..MESSAGES {
                         match socket.try_recv_from(&mut buffer) {
                             Ok((len, from)) => self.receive(from, buffer.get(..len).unwrap_or_default(), intake),
-                            // A member that has ended is reported, or there is nothing left.
+                            // There is nothing left, or the error reports that a member has ended.
                             Err(_) => break,
                         }
                     }
@@ -175,7 +175,7 @@ impl Members {
         }
     }
 
-    /// Tells the members that live, or all of them, that this one does.
+    /// Sends a heartbeat to the live members, or to all of them.
     fn beat(&self, all: bool) {
         let (mut state, now) = (lock(&self.state), now());
         let live = state.live_at(now);
@@ -189,7 +189,7 @@ impl Members {
         }
     }
 
-    /// Looks which members live.
+    /// Checks which members are alive, and reports changes.
     fn look(&self, intake: &StrayIntake, screen: &Screen) {
         let (mut state, now) = (lock(&self.state), now());
         let (before, live) = (state.live, state.live_at(now));
@@ -325,7 +325,7 @@ impl State {
         bits.fold(0, |set, bit| set | bit)
     }
 
-    /// Returns the other members that live, or may live because they had no time to say so.
+    /// Returns the other members from which a message has arrived recently, or that have just been added.
     fn live_at(&self, now: Instant) -> Set {
         let is_recent = |at: Instant| now.saturating_duration_since(at) < SILENCE;
         self.set(|member| !member.is_own && member.heard_at.is_some_and(is_recent))
@@ -338,7 +338,7 @@ impl Member {
         Self { address, is_own: address == own, heard_at: Some(now), is_draining: false, knocker }
     }
 
-    /// Sends an empty datagram, and learns whether the port was closed to the last one.
+    /// Sends an empty datagram. An error shows that the port was closed when an earlier one arrived.
     fn knock(&mut self) {
         let knocked = self.knocker.as_ref().map(|knocker| knocker.send(&[]));
         if let Some(Err(error)) = knocked

@@ -1,4 +1,4 @@
-//! The rendezvous.
+//! Server of a rendezvous.
 
 use std::collections::HashMap;
 use std::io;
@@ -25,14 +25,14 @@ const PER_MINUTE: u32 = 30;
 const MINUTE: Duration = Duration::from_secs(60);
 /// Time for the first line.
 const GREETING_TIME: Duration = Duration::from_secs(10);
-/// Time for which a code is valid, and some more.
+/// Maximum time that a receiver waits: slightly longer than a code is valid.
 pub(crate) const WAITING_TIME: Duration = Duration::from_secs(660);
 /// Time in which a sender has to ask for the relay.
 const INTRODUCTION_TIME: Duration = Duration::from_secs(60);
 
 const NO_RELAY: &str = "no direct connection passes the NATs of both ends, and it does not relay";
 
-/// What a rendezvous does for its clients.
+/// Limits of a rendezvous.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Terms {
     /// Maximum number of simultaneous transfers to relay.
@@ -63,7 +63,7 @@ struct Relay<'a> {
 /// One end, after its first line.
 struct End {
     stream: TcpStream,
-    /// Where it can be reached.
+    /// Addresses at which it can be reached.
     addresses: String,
 }
 
@@ -93,7 +93,7 @@ impl Rendezvous {
                     let rendezvous = Arc::clone(&self);
                     connections.spawn(async move {
                         tokio::select! {
-                            // A client that fails has no more use for an answer.
+                            // A client whose connection fails needs no answer.
                             _ = rendezvous.attend(stream, peer, &ticket) => {}
                             () = ticket.evicted() => {}
                         }
@@ -146,7 +146,7 @@ impl Rendezvous {
         loop {
             let mut sender = tokio::select! {
                 Some(sender) = called.recv() => sender,
-                // A receiver says nothing more.
+                // A waiting receiver sends nothing; a byte or an error ends the wait.
                 end = receiver.stream.read_u8() => return end.map(|_| None),
             };
             receiver.stream.write_all(format!("peer {}\n", sender.addresses).as_bytes()).await?;
@@ -185,7 +185,7 @@ impl Rendezvous {
         }
     }
 
-    /// Counts a sender. Returns false if there were too many of its host in this minute.
+    /// Counts a sender. Returns false if there were too many from its host in this minute.
     fn may_send(&self, peer: IpAddr) -> bool {
         let host = match peer.to_canonical() {
             IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() >> 64 << 64)),

@@ -30,7 +30,7 @@ type Prepared = (Vec<u16>, Option<Door>, Vec<UdpSocket>);
 const WAITING: usize = 512;
 /// Maximum number of control connections of completed tests that the clients have not closed yet.
 const MAX_ENDING: usize = 32;
-/// Message of iperf3.
+/// Message of iperf3's server to a client during another client's test.
 const BUSY: &str = "the server is busy running a test. try again later";
 
 type Arrivals = mpsc::Receiver<io::Result<Arrival>>;

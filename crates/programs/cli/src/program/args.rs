@@ -415,7 +415,7 @@ impl ExistingArgs {
     }
 }
 
-/// Where connections may be plain.
+/// Addresses on which connections may be plain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Plaintext {
     /// On loopback addresses only.

@@ -1,4 +1,4 @@
-//! What `-h` and `--help` show: the options that people use, or all in groups. Shell completions and man pages.
+//! Text of `-h` and `--help`: the options that people use, or all in groups. Shell completions and man pages.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! `longhaul meet`, and what `send` and `receive` do with a rendezvous.
+//! `longhaul meet`, and the use of a rendezvous by `send` and `receive`.
 
 use std::io;
 use std::net::SocketAddr;
@@ -46,7 +46,7 @@ pub(super) async fn introduced(introductions: &mut Option<Introductions>) -> io:
 
 impl Introductions {
     /// Begins to wait at the rendezvous `host` for senders with the digits `number`. The connections to the rendezvous
-    /// and to the senders have the UDP socket of `listener`.
+    /// and to the senders use the UDP socket of `listener`.
     pub(super) async fn begin(listener: &TcpListener, host: &str, number: &str, screen: &Screen) -> Result<Self> {
         let rendezvous = lookup(&Target::parse(host, MEET_PORT)?, listener.local_addr()?).await?;
         let connector = listener.connector();
@@ -77,7 +77,7 @@ async fn receive(
         let (news, left) = meeting.news().await?;
         match (news, left) {
             (News::Peer(addresses), Some(left)) => {
-                // Attempts for an earlier sender end.
+                // End the attempts to reach an earlier sender.
                 attempts.abort_all();
                 for address in addresses {
                     let (connector, finds) = (Arc::clone(&connector), finds.clone());
@@ -137,7 +137,7 @@ impl Dialer<'_> {
                             screen.say(&format!("Connected to {}.", stream.tcp().peer_addr()?));
                             return Ok(stream);
                         }
-                        // Another machine may have the receiver's address in its own network. One that has our proof
+                        // Another machine may have the receiver's address in its own network. If it has our proof, it
                         // has tried a code, and gets no second attempt.
                         Err(error) if error.is_harmless() => {}
                         Err(error) => return Err(error).with_context(|| self.failed()),
@@ -158,7 +158,7 @@ impl Dialer<'_> {
     }
 }
 
-/// Waits for what a rendezvous has to say at once.
+/// Waits for an answer that a rendezvous gives at once, at most for `time`.
 async fn answer<T>(time: Duration, news: impl Future<Output = Result<T, MeetError>>) -> Result<T, MeetError> {
     timeout(time, news).await.unwrap_or_else(|_| Err(MeetError::Connection(io::ErrorKind::TimedOut.into())))
 }

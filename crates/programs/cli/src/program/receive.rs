@@ -102,7 +102,7 @@ pub(super) async fn run(args: &ReceiveArgs, screen: &Screen) -> Result<()> {
     }
 }
 
-/// Returns what the other end has to type to send to `listener` by `code`, or to meet us at the rendezvous `meet`.
+/// Returns the command for the other end to send to `listener` by `code`, or through the rendezvous `meet`.
 fn invitation(code: &Code, listener: SocketAddr, meet: Option<&str>) -> String {
     let command = match meet {
         Some(host) => format!("longhaul send FILE... --code {code} --meet {host}"),
@@ -319,7 +319,7 @@ async fn serve(mut door: impl Door, server: &Arc<Server>, until: Until) -> Resul
 
 pub(super) struct Server {
     receiver: Receiver,
-    /// Where files are written, unless to standard output.
+    /// Directory for files, unless they go to standard output.
     out: Option<PathBuf>,
     screen: Screen,
     json: bool,

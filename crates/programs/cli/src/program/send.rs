@@ -98,7 +98,7 @@ pub(super) async fn run(args: &SendArgs, screen: &Screen) -> Result<()> {
     delivery.over(stream, watch, again).await
 }
 
-/// Adds what to look for if nothing answers at `target`.
+/// Adds advice if nothing answers at `target`.
 fn advised(error: anyhow::Error, target: &Target) -> anyhow::Error {
     match error.root_cause().downcast_ref::<io::Error>().map(io::Error::kind) {
         Some(io::ErrorKind::ConnectionRefused | io::ErrorKind::TimedOut) => anyhow!(
@@ -126,7 +126,7 @@ async fn push(args: &SendArgs, place: &Place, target: &str, screen: &Screen) -> 
     arguments.extend(transport.words());
     let started = Session::start(&args.ssh, &place.host, identity.fingerprint(), arguments);
     let (mut session, route) = started.await.map_err(|error| match args.mirror.delete {
-        // The words of an older program about the option.
+        // An older program refuses the option with these words.
         true if error.to_string().contains("'--allow-delete'") => {
             anyhow!("longhaul at {} is too old for --delete; renew it there", place.host)
         }

@@ -352,7 +352,7 @@ mod tests {
             let place = Place::of_receiver(text);
             assert_eq!(place, Some(Place { host: host.to_owned(), path: path.to_owned() }), "{text}");
         }
-        // What is an address, and what is nothing.
+        // Addresses without a path, and empty parts.
         for text in [
             "192.0.2.7",
             "192.0.2.7:7000",

@@ -1,4 +1,4 @@
-//! What the receiver has of a file before it is sent: the file, some of its contents, or the beginning of a part.
+//! The receiver's data of a file before it is sent: the file, some of its contents, or the beginning of a part.
 
 use std::fs;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
@@ -99,7 +99,7 @@ impl Check {
             let read = move || {
                 let found = chaining_values(stop.reader(file), groups, |at, group| wanted.get(at) == Some(group));
                 drop(turn);
-                // What cannot be read has to be sent again, too.
+                // Data that cannot be read has to be sent again, too.
                 found.map_or(0, |found| found.len() as u64)
             };
             let right = blocking(read).await;

@@ -158,7 +158,7 @@ fn list(sources: &[Arc<Source>], request: Request, feed: &mpsc::Sender<(Vec<u8>,
     let entry = |source: &Arc<Source>| {
         let mut entry = source.entry()?;
         if request.checksum && source.is_file() {
-            // An unreadable file has a different hash, and is detected when it is sent.
+            // If the file cannot be read, zeros differ from the receiver's hash, and sending it reports the error.
             entry.extend(source.hash(&mut latest).unwrap_or([0; HASH_LEN].into()).as_bytes());
         }
         writer.push(&entry)

@@ -31,8 +31,8 @@ impl Rest {
         Self { log: place.and_then(|place| place.create().ok()), ..Self::default() }
     }
 
-    /// What follows the first `groups` groups of `file` is sent. `wanted` is the digest of the receiver's groups, `log` that
-    /// of an earlier connection.
+    /// Sends the data after the first `groups` groups of `file`. `wanted` is the digest of the receiver's groups, `log`
+    /// that of an earlier connection.
     pub(super) fn after(groups: u64, file: &File, wanted: Hash, log: Option<Log>) -> io::Result<Self> {
         let log = log.filter(|log| log.groups() >= groups);
         Ok(Self {

@@ -125,7 +125,7 @@ pub(crate) struct Flow<'a> {
     pub(crate) traffic: &'a Traffic,
 }
 
-/// How a stream ended. The tunnel is idle afterwards.
+/// Outcome of a stream. The tunnel is idle afterwards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ended {
     /// Both directions ended in order.

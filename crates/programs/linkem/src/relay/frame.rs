@@ -1,4 +1,4 @@
-//! Datagrams on the link.
+//! Datagrams that the relay passes over the link.
 
 use bytes::Bytes;
 use longhaul_link::Payload;

@@ -108,7 +108,7 @@ impl Session for Procedure {
         }
         if self.search.is_none() {
             let packets = Train::regular(0, self.config.first, self.config.largest, Span::ZERO).packets;
-            // When its last packet has been answered, the queue is empty. The round trip, for which to rest, is not
+            // When the last packet has been answered, the queue is empty. The round trip, for which to rest, is not
             // known yet.
             return Some(Plan { packets, rest: Span::ZERO });
         }

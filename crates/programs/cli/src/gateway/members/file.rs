@@ -31,7 +31,7 @@ pub(crate) struct GroupFile {
 }
 
 impl GroupFile {
-    /// Reads the file, which only its owner may be allowed to read.
+    /// Reads the file, which only its owner may be able to read.
     pub(crate) fn open(path: &Path) -> Result<Self> {
         Self::read(path).with_context(|| format!("cannot use the group {}", path.display()))
     }
@@ -64,7 +64,7 @@ impl GroupFile {
         Ok(file.sync_all()?)
     }
 
-    /// Returns a key for one purpose.
+    /// Derives a key for one purpose from the secret.
     pub(super) fn key(&self, purpose: &str) -> [u8; 32] {
         blake3::derive_key(purpose, self.secret.as_bytes())
     }

@@ -1,4 +1,4 @@
-//! What a member knows of the connections of the others: which member has one, and whom it has asked.
+//! A member's knowledge of the connections of the others: which member has one, and which ones were asked.
 
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
@@ -11,17 +11,17 @@ use tokio::time::Instant;
 
 use super::message::Flow;
 
-/// Maximum number of connections in each of two generations: those that were used lately, and those before.
+/// Maximum number of connections in each of two generations: recently used ones, and older ones.
 const FLOWS: usize = 16_384;
-/// Time for which the answer of an owner is relied on, and the time that it has for the next one.
+/// Time for which the answer of an owner is valid, and the time within which it has to answer again.
 const CONFIRMED: Duration = Duration::from_secs(1);
 const ANSWER: Duration = Duration::from_millis(500);
 /// Time for which a connection that no member has is refused without another question.
 const NOBODY: Duration = Duration::from_secs(1);
-/// Maximum number of datagrams of a connection that are sent with one question, and the time until the next ones.
+/// Maximum number of datagrams of a connection that are sent with one question, and the time until more are sent.
 const COPIES: u32 = 64;
 const PAUSE: Duration = Duration::from_millis(100);
-/// Questions per second, and how many of them at once: in total, and for each group of client addresses, by a hash.
+/// Rate of questions per second, and their maximum burst: in total, and for client addresses with the same hash.
 const QUESTIONS: (f64, f64) = (4096.0, 8192.0);
 const PER_ADDRESS: (f64, f64) = (512.0, 1024.0);
 const GROUPS: usize = 256;
@@ -70,7 +70,7 @@ struct Owner {
     member: usize,
     nonce: u64,
     confirmed_at: Instant,
-    /// When it was asked for another answer.
+    /// Time at which it was asked for another answer.
     asked_at: Option<Instant>,
 }
 
@@ -84,7 +84,7 @@ struct Question {
     kept: Box<Refused>,
 }
 
-/// Map of bounded size that forgets what was not used for the longest time, at least half of it.
+/// Map of bounded size. If it is full, the least recently used entries are dropped, at most half of them.
 #[derive(Debug)]
 struct Recent<V> {
     young: HashMap<Flow, V>,
@@ -144,7 +144,7 @@ pub(super) struct Flows {
 }
 
 impl Flows {
-    /// `seed` makes nonces differ from those of an earlier run.
+    /// Creates an empty state. `seed` makes nonces differ from those of an earlier run.
     pub(super) fn new(now: Instant, seed: u64) -> Self {
         Self {
             owners: Recent::new(),
@@ -161,7 +161,7 @@ impl Flows {
         (self.owners, self.questions) = (Recent::new(), Recent::new());
     }
 
-    /// Decides on a stray, if these other members live.
+    /// Decides on a stray, while the members `live` are alive.
     pub(super) fn on_stray(&mut self, now: Instant, live: Set, stray: &Stray<'_>) -> Action {
         let flow = (stray.remote, stray.local);
         let is_live = |member: usize| live >> member & 1 == 1;
@@ -208,13 +208,13 @@ impl Flows {
         Action::Ask(live, nonce)
     }
 
-    /// Chooses one of these members for a new connection, the same for repeated SYNs.
+    /// Chooses one of the members `ready` for a new connection. Repeated SYNs get the same one.
     pub(super) fn choose(&self, ready: Set, stray: &Stray<'_>) -> Option<usize> {
         let weight = |member: &usize| self.hasher.hash_one((member, stray.remote, stray.local));
         (0..Set::BITS as usize).filter(|member| ready >> member & 1 == 1).max_by_key(weight)
     }
 
-    /// A member has the connection.
+    /// Records that a member has the connection.
     pub(super) fn on_owner(&mut self, now: Instant, member: usize, flow: Flow, nonce: u64) {
         if let Some(owner) = self.owners.get(&flow).filter(|owner| owner.member == member && owner.nonce == nonce) {
             owner.confirmed_at = now;
@@ -225,7 +225,7 @@ impl Flows {
         }
     }
 
-    /// A member does not have the connection. Returns the stray if it was the last member to say so.
+    /// Records that a member does not have the connection. Returns the stray if it was the last one to answer.
     pub(super) fn on_stranger(
         &mut self,
         now: Instant,
@@ -244,8 +244,8 @@ impl Flows {
         question.finish(now, waited, live)
     }
 
-    /// Returns the strays that no member knows because those that had not answered have ended. `before` lived at the last
-    /// call.
+    /// Returns the strays that no member knows, since the members that had not answered have ended. `before` were alive
+    /// at the last call.
     pub(super) fn on_loss(&mut self, now: Instant, before: Set, live: Set) -> Vec<Refused> {
         let all = self.questions.young.values_mut().chain(self.questions.old.values_mut());
         all.filter_map(|question| question.finish(now, question.waiting & before, live)).collect()
@@ -257,7 +257,7 @@ impl Flows {
 }
 
 impl Question {
-    /// Returns the stray if nobody is waited for any more.
+    /// Returns the stray if no answer is outstanding any more.
     fn finish(&mut self, now: Instant, waited: Set, live: Set) -> Option<Refused> {
         if waited == 0 || self.waiting & live != 0 {
             return None;

@@ -28,7 +28,7 @@ pub(super) type Flow = (SocketAddr, Option<IpAddr>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// The sender lives.
+    /// The sender is alive.
     Beat,
     /// A stray. The receiver says whether it has the connection.
     Question,
@@ -80,12 +80,12 @@ impl<'a> Message<'a> {
         out.extend_from_slice(&tag.as_bytes()[..TAG]);
     }
 
-    /// Reads a message of a member; `None` if it is of somebody else or damaged.
+    /// Reads a message from a member; `None` if it is from somebody else or damaged.
     pub(super) fn decode(key: &Key, datagram: &'a [u8]) -> Option<Self> {
         let (message, tag) = datagram.split_at_checked(datagram.len().checked_sub(TAG)?)?;
         let (header, data) = message.split_first_chunk::<HEADER>()?;
         let expected = blake3::keyed_hash(key, message);
-        // The time of a comparison of whole numbers does not depend on the tag.
+        // The comparison of two integers takes constant time.
         let expected = u128::from_ne_bytes(*expected.as_bytes().first_chunk()?);
         if !header.starts_with(MAGIC) || expected ^ u128::from_ne_bytes(tag.try_into().ok()?) != 0 {
             return None;

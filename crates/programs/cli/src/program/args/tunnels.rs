@@ -83,7 +83,7 @@ pub(in crate::program) struct ForwardArgs {
     pub(in crate::program) via: ViaArgs,
 }
 
-/// How a gateway and this machine authenticate each other.
+/// Options by which a gateway and this machine authenticate each other.
 #[derive(Debug, Args)]
 pub(in crate::program) struct AccessArgs {
     /// Trust the key of a gateway that is not known yet, and remember it
@@ -205,11 +205,11 @@ pub(in crate::program) struct GatewayArgs {
     pub(in crate::program) monitor: MonitorArgs,
     #[command(flatten)]
     pub(in crate::program) transport: TransportArgs,
-    /// Share the address with the other gateways in this file, behind a load balancer that may change its mind
+    /// Share the address with the other gateways in this file, behind a load balancer without memory of connections
     ///
     /// The file names the internal address of each member and a secret that no other user may read. A member passes
-    /// segments of another's tunnels on to it, and answers them from the address to which they were sent. All members need
-    /// the same key and service address.
+    /// segments of another member's tunnel to that member, which answers from the address to which they were sent. All
+    /// members need the same key and service address.
     #[arg(long, value_name = "FILE")]
     pub(in crate::program) group: Option<PathBuf>,
     /// Create the file of --group with a new secret and the internal addresses of all members, and exit
