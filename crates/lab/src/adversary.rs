@@ -59,7 +59,7 @@ pub(crate) struct Found {
     pub(crate) sequence: Sequence,
     /// Median, minimum and maximum of the goal's value over the final runs.
     pub(crate) values: [f64; 3],
-    /// The same values without the adversary.
+    /// Median, minimum and maximum without the adversary.
     pub(crate) without: [f64; 3],
 }
 

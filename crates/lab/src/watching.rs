@@ -90,7 +90,7 @@ impl Default for Log {
 }
 
 impl Log {
-    /// Returns the time since which TCPProbe's estimate has been converged and within 5 % of its value then.
+    /// Returns the time from which on TCPProbe's estimate has been converged and has changed by at most 5 %.
     pub(crate) fn stood_at(&self) -> Option<Time> {
         self.stood.map(|(at, _)| at)
     }

@@ -8,8 +8,8 @@ use longhaul_cc::{
 };
 use longhaul_units::{Bytes, Rate};
 
-/// A quantum above every window. With a smaller one, a sender waits for a nanosecond in a round trip of more data, in which
-/// ACKs open the window without being answered.
+/// A quantum above every window. With a smaller one, a sender with more data than a quantum per round trip waits for a
+/// nanosecond, during which ACKs open the window without being answered.
 const AT_ONCE: Bytes = SavedPath::MAX_WINDOW;
 
 /// Returns `congestion` as on a host without pacing: data is sent as soon as the window has room, unless the

@@ -37,9 +37,9 @@ const MIN_PIPE_SEGMENTS: f64 = 4.0;
 /// Pacing rate relative to the bandwidth estimate: slightly below it, so that queues shrink on average
 /// (`BBRPacingMarginPercent`).
 const MARGIN: f64 = 0.99;
-/// A quantum is the data sent in this time, ...
+/// Time in which the data of a quantum is sent.
 const QUANTUM_SPAN: Span = Span::from_millis(1);
-/// ... but no more than this.
+/// Maximum quantum.
 const QUANTUM_MAX: Bytes = Bytes(65_536);
 /// The RTT to assume while none is known.
 const NOMINAL_RTT: Span = Span::from_millis(1);

@@ -283,7 +283,7 @@ pub enum Quantity {
 pub struct Estimates([Option<Estimate>; Self::MOST]);
 
 impl Estimates {
-    /// Further estimates are omitted.
+    /// Maximum number of estimates; further ones are omitted.
     const MOST: usize = 12;
 
     /// Adds an estimate, unless one with its name already exists.

@@ -29,8 +29,8 @@ const LEAST_SEGMENTS: f64 = 2.0;
 const KEEP: f64 = 0.7;
 /// Ratio of the pacing rate to `cwnd / RTTstanding` (section 2.1).
 const PACE_GAIN: f64 = 2.0;
-/// The same ratio while losses are bounded: a path without room for a queue has no room for segments at twice the
-/// rate.
+/// Ratio of the pacing rate to `cwnd / RTTstanding` while losses are bounded: a path without room for a queue has no
+/// room for segments at twice the rate.
 const HELD_PACE_GAIN: f64 = 1.0;
 /// Segments are sent individually, as in the paper, at rates below two segments per this time. A pair of segments
 /// causes a queue, which is large compared to a tenth of the usual variation of the delay.

@@ -360,7 +360,7 @@ pub enum PathEvent {
     Shared {
         /// Time of the event.
         now: Time,
-        /// This connection's share of their congestion windows.
+        /// This connection's share of the congestion windows of the others.
         window: Bytes,
     },
 }

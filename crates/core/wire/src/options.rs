@@ -378,7 +378,7 @@ impl Options {
     fn fitted_after_syn(&self, ack: u32) -> Self {
         let mut fitted = Self { timestamps: self.timestamps, sack: self.sack, moving: self.moving, ..Self::NONE };
         let blocks = if self.sack.has_dsack(ack) { 2 } else { 1 };
-        // A Move and timestamps leave room for no block.
+        // Besides a Move and timestamps, there is no room for a block.
         fitted.sack.truncate(if self.moving.is_some() { 0 } else { blocks });
         fitted.add(|fitted| fitted.probe_echo = self.probe_echo);
         fitted.add_network(self.network);

@@ -77,7 +77,7 @@ impl Loss {
     /// Ratio of the time without losses to that of the periods with losses.
     pub(super) const CLEAN: u64 = 3;
 
-    /// Returns independent losses that only occur in a quarter of the time. `ppm` is their share of the packets then.
+    /// Returns independent losses in a quarter of the time only. `ppm` is their share of the packets in that time.
     pub(super) fn in_windows(ppm: u64, packets: u64) -> Self {
         Self { ppm: ppm / (1 + Self::CLEAN), burst: None, window: Some(packets) }
     }
@@ -308,7 +308,7 @@ fn policer(mut draw: Draw, rate: u64) -> Option<Policer> {
     polices.then_some(Policer { rate, burst: three(rate as f64 * millis / 8.0).max(6_000) })
 }
 
-/// Returns the interval between steps in milliseconds, and those of the longest run.
+/// Returns the interval between steps in milliseconds, and the steps of the longest run.
 fn steps(mut draw: Draw, rate: u64, rtt: u64) -> (Option<u64>, Vec<Step>) {
     let (steps, period) = (draw.chance(0.2), draw.whole(50, 200) * 100);
     let most = if steps { (LONGEST * 1e3) as u64 / period } else { 0 };

@@ -38,7 +38,7 @@ pub(super) struct WindowGoal {
 pub(super) struct Starts {
     pub(super) after: Range<usize>,
     pub(super) flow: usize,
-    /// Delay after their end.
+    /// Delay after the end of the other flows.
     pub(super) later: Span,
     pub(super) bytes: u64,
     pub(super) reads_after: Span,

@@ -273,7 +273,7 @@ struct State {
     size: Option<u64>,
     /// Number of bytes of that file that have been written, or that the receiver already had.
     sent: u64,
-    /// The same number for all files.
+    /// Sum of these numbers for all files.
     total: u64,
 }
 

@@ -136,7 +136,7 @@ impl Axis {
 pub struct Wish<'a> {
     /// Quantity, such as "goodput".
     pub name: &'a str,
-    /// Their unit.
+    /// Unit of the quantity.
     pub unit: &'a str,
     /// Whether the axis is logarithmic.
     pub is_log: bool,

@@ -35,7 +35,7 @@ options! {
         exchanges: u32 = 10;
         /// Shortest rest between trains.
         spacing: Span = Span::from_millis(20);
-        /// The same in round trips.
+        /// Shortest rest between trains in round trips.
         spacing_rtts: f64 = 1.25;
         /// Largest load of all trains relative to the rate found so far.
         load: f64 = 0.1;

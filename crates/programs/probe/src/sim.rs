@@ -112,7 +112,7 @@ impl ProbedPath {
         Self::seeded(hops, reverse, 1)
     }
 
-    /// The same path with another seed for the random behaviour of its links.
+    /// Creates the same path with another seed for the random behaviour of its links.
     pub fn seeded(hops: impl IntoIterator<Item = LinkConfig>, reverse: Span, seed: u64) -> Result<Self, ConfigError> {
         let link = |(number, config)| Link::new(config, seed, number as u64);
         Ok(Self {

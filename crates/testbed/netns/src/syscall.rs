@@ -13,8 +13,8 @@ fn check(result: c_int) -> io::Result<()> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// An `ioctl(2)` request that reads or writes one `struct ifreq` and follows no pointer in it (netdevice(7)).
-/// Its number has a type that depends on the C library.
+/// An `ioctl(2)` request that reads or writes one `struct ifreq` and follows no pointer in it (netdevice(7)). The type
+/// of its number depends on the C library.
 #[derive(Clone, Copy, Debug)]
 #[repr(u32)]
 pub(crate) enum InterfaceCall {

@@ -4,9 +4,9 @@ use longhaul_units::{Span, Time};
 
 use crate::packet::Packet;
 
-/// Maximum number of segments that Linux merges (`UDP_GRO_CNT_MAX`),
+/// Maximum number of segments that Linux merges (`UDP_GRO_CNT_MAX`).
 const MOST_MERGED: usize = 64;
-/// and the maximum of their total length in bytes, that of an IP packet.
+/// Maximum total length in bytes of merged segments, that of an IP packet.
 const MOST_BYTES: usize = 65_535;
 
 #[derive(Debug)]

@@ -38,9 +38,9 @@ pub struct Turn {
 /// Alternation between writing and pausing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OnOff {
-    /// Time for which it writes as fast as it may.
+    /// Time for which the application writes as fast as it may.
     pub on: Span,
-    /// Time for which it pauses.
+    /// Time for which the application pauses.
     pub off: Span,
 }
 
@@ -67,13 +67,13 @@ pub struct Plan {
     pub write_pause: Span,
     /// Time or event at which the application starts to write.
     pub begin: Begin,
-    /// Time after establishment at which it stops writing, regardless of how much it has written.
+    /// Time after establishment at which the application stops writing, regardless of how much it has written.
     pub stop_after: Option<Span>,
     /// Alternation between writing and pausing, starting at establishment.
     pub on_off: Option<OnOff>,
-    /// The data that it writes and expects to read. Both ends must agree.
+    /// The data that the application writes and expects to read. Both ends must agree.
     pub content: Content,
-    /// Whether it takes turns with its peer.
+    /// Whether the application takes turns with its peer.
     pub turn: Option<Turn>,
     /// Event at which the application closes its side for writing.
     pub close: Close,
@@ -81,9 +81,9 @@ pub struct Plan {
     pub read_chunk: usize,
     /// Pause after each read; together with `read_chunk`, it determines the reading rate.
     pub read_pause: Span,
-    /// Time before which it does not read.
+    /// Time before which the application does not read.
     pub read_from: Time,
-    /// Time at which it aborts the connection.
+    /// Time at which the application aborts the connection.
     pub abort_at: Option<Time>,
     /// Whether the application releases the connection after it has closed its side, although the peer may still send.
     pub leave_early: bool,
@@ -158,8 +158,8 @@ impl Plan {
         (is_on, Some(Span::from_nanos(begins.saturating_add(until))))
     }
 
-    /// Returns how many bytes it may have written in total, having read `read` bytes; `ended` states whether it has
-    /// read the end.
+    /// Returns how many bytes the application may have written in total, having read `read` bytes; `ended` states
+    /// whether it has read the end.
     pub(crate) fn may_have_written(&self, read: u64, ended: bool) -> u64 {
         if self.begin == Begin::AfterEnd && !ended {
             return 0;

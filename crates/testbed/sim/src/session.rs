@@ -20,9 +20,9 @@ pub struct Session {
     pub is_client: bool,
     /// Plan of the application.
     pub plan: Plan,
-    /// The stream that it writes.
+    /// The stream that the application writes.
     pub writes: Pattern,
-    /// The stream that it expects to read.
+    /// The stream that the application expects to read.
     pub reads: Pattern,
     /// Bytes written so far.
     pub written: u64,

@@ -29,7 +29,7 @@ longhaul_cc::options! {
     /// how much the window had exceeded that. It is at most the target of congestion avoidance, `beta` times the
     /// window before.
     pub(crate) struct RapidStartRecovery {
-        /// 0 to 1. The smaller the factor, the longer nothing is sent.
+        /// Reduction factor from 0 to 1. The smaller it is, the longer nothing is sent.
         k: f64 [|factors: &str| if factors == "quicly" { K_QUICLY } else { K_DRAFT_02 }] = OptionSpec::choice(
             "factors", &["quicly", "draft-02"],
             "K of the reduction factors: 11/18 as in quicly and the first drafts, or 2/3 as in draft 02",

@@ -13,7 +13,7 @@ const ACK_DELTA: Span = Span::from_millis(2);
 /// Divisor of the minimum RTT that yields the RTT increase at which the delay detector ends slow start (Linux,
 /// `tcp_cubic.c`, `hystart_update`).
 const DELAY_DIVISOR: u64 = 8;
-/// Bounds of this RTT increase (Linux, `HYSTART_DELAY_MIN` and `HYSTART_DELAY_MAX`).
+/// Bounds of the RTT increase at which the delay detector ends slow start (Linux, `HYSTART_DELAY_MIN` and `_MAX`).
 const MIN_DELAY: Span = Span::from_millis(4);
 const MAX_DELAY: Span = Span::from_millis(16);
 /// Number of RTT samples of a round before the comparison (Linux, `HYSTART_MIN_SAMPLES`).

@@ -6,10 +6,10 @@ use super::losses::Losses;
 use super::model::Model;
 
 /// Fraction of the bytes that the path holds without a queue to which the window is reduced. It is smaller on short
-/// paths, where the threshold is a larger fraction of the RTT,
+/// paths, where the threshold is a larger fraction of the RTT.
 pub(super) const KEPT: (f64, f64) = (0.9, 0.96);
 const KEPT_PART: f64 = 2.0;
-/// and with a longer queue, which should drain within this number of round trips.
+/// With a longer queue, the window is reduced further, so that the queue drains within this number of round trips.
 const EMPTY_ROUNDS: f64 = 2.0;
 const MOST_EXTRA: f64 = 0.4;
 /// Maximum length of a queue that overflowed, as a fraction of the RTT.

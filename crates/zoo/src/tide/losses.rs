@@ -16,9 +16,9 @@ const MEAN: u32 = 32;
 /// Weight of an overflow with less lateness than earlier ones.
 const OVERFLOW_GAIN: f64 = 0.25;
 /// Segments near a loss count as late from this fraction of the range between the lateness without a queue and that of
-/// a full queue,
+/// a full queue.
 const LATE: f64 = 0.7;
-/// if the latter is at least this multiple of the former. Otherwise, jitter masks the difference.
+/// Minimum ratio of these two latenesses. With a smaller one, jitter masks the difference.
 const DISTINCT: f64 = 1.5;
 /// Tolerated loss rate of the link, the multiple of the loss rate at a reduced window that is tolerated in addition,
 /// and the upper limit of both.

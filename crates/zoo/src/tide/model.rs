@@ -10,9 +10,9 @@ pub(super) const BASE_LIFETIME: Span = Span::from_secs(30);
 const THRESHOLD: (f64, f64) = (0.125, 0.005);
 /// Minimum of the threshold in seconds, and in transmission times of a segment.
 const LEAST_THRESHOLD: (f64, f64) = (0.001, 4.0);
-/// Maximum of the threshold as a fraction of the delay at which the queue overflows,
+/// Maximum of the threshold as a fraction of the delay at which the queue overflows.
 const OVERFLOW_PART: f64 = 0.33;
-/// and its minimum as a fraction of the jitter.
+/// Minimum of the threshold as a fraction of the jitter.
 const JITTER_PART: f64 = 0.5;
 /// Delay caused by hosts in seconds, and the number of segments of a burst: a packet delayed by no more than this met
 /// no queue.

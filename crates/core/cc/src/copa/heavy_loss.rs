@@ -6,9 +6,9 @@ use crate::{Ack, Path};
 
 /// Loss rate above which the window decreases.
 const MOST: f64 = 0.3;
-/// A loss rate is calculated over at least this many round trips
+/// Minimum number of round trips over which a loss rate is calculated.
 const ROUNDS: u64 = 2;
-/// and more than this many segments.
+/// Minimum number of segments over which a loss rate is calculated.
 const LEAST_SEGMENTS: u64 = 20;
 
 #[derive(Clone, Copy, Debug, Default)]

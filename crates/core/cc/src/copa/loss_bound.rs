@@ -10,7 +10,7 @@ use crate::Ack;
 
 /// Fraction that may be lost without a response: `BBR.LossThresh` (draft-ietf-ccwg-bbr).
 pub(super) const MOST: f64 = 0.02;
-/// Fewer segments do not determine a loss rate (the authors' code, for its 30 %).
+/// Minimum number of segments that determine a loss rate (the authors' code, for its 30 %).
 const LEAST_SEGMENTS: f64 = 20.0;
 /// A loss rate is calculated over at least this many round trips and this many segments.
 const ROUNDS: u32 = 2;
@@ -25,9 +25,9 @@ const EXPECTED: f64 = 24.0;
 const MOST_BURST: f64 = 16.0;
 /// Minimum fraction of the window that remains in a test (RFC 5681, section 3.1).
 const KEEP: f64 = 0.5;
-/// The link causes the losses unless less than this fraction of them remains with the smaller window,
+/// The link causes the losses unless less than this fraction of them remains with the smaller window.
 const FELL: f64 = 0.5;
-/// and unless they exceed this rate (the authors' code, for any cause).
+/// Losses above this rate do not count as the link's (the authors' code, for any cause).
 const MOST_OF_LINK: f64 = 0.3;
 /// Time for which a link's own loss rate is valid.
 const TRUST: Span = Span::from_secs(30);

@@ -7,13 +7,13 @@ use crate::{Ack, AckedSegment};
 
 const GAPS: usize = 64;
 /// Number of newest gaps that determine the capacity by themselves if most of them agree, so that a change of the
-/// link's rate is followed within a few round trips,
+/// link's rate is followed within a few round trips.
 const NEWEST: usize = 12;
-/// and how many of them must agree
+/// Minimum number of the newest gaps that must agree.
 const AGREEING: usize = 9;
-/// to within this fraction.
+/// Maximum deviation of gaps that agree from their median, as a fraction.
 const ALIKE: f64 = 0.1;
-/// Fewer gaps give no estimate.
+/// Minimum number of gaps for an estimate.
 const LEAST: usize = 8;
 /// If more than one in this many gaps is zero, the peer's clock is too coarse.
 const COARSE: usize = 8;

@@ -6,9 +6,9 @@ use super::dip::{Delay, Dips};
 use super::trial::Trial;
 use crate::{Ack, Episode};
 
-/// Share of the capacity above which the flow is alone,
+/// Share of the capacity above which the flow is alone.
 const ALONE: f64 = 0.92;
-/// and number of consecutive round trips above it before the mode ends.
+/// Number of consecutive round trips above [`ALONE`] before the mode ends.
 const ALONE_ROUNDS: u32 = 3;
 /// Number of round trips with an empty queue before the mode ends.
 const EMPTY_ROUNDS: u32 = 20;

@@ -18,15 +18,15 @@ const TRIAL_ROUNDS: u32 = 6;
 const LOOK_ROUNDS: u32 = 4;
 /// Minimum number of round trips between two queues that are assumed to be the flow's own, without a trial.
 const OWN_QUEUE_ROUNDS: u32 = 20;
-/// Fraction of the path's capacity below which the link counts as unused,
+/// Fraction of the path's capacity below which the link counts as unused.
 const UNUSED: f64 = 0.8;
-/// and up to which the window grows quickly.
+/// Fraction of the path's capacity up to which the window grows quickly.
 const GROW_TO: f64 = 0.95;
 /// Number of round trips with an empty queue after which the window grows quickly, in general, and if the flow has
 /// recently been alone, which means that the link has become faster.
 const UNUSED_ROUNDS: (u32, u32) = (10, 1);
 const RECENT_ROUNDS: u32 = 8;
-/// Maximum of the first number, which doubles each time a queue ends the growth early.
+/// Maximum of the first number of [`UNUSED_ROUNDS`], which doubles each time a queue ends the growth early.
 const MOST_PATIENCE: u32 = 640;
 /// Maximum growth if the capacity is unknown.
 const CAREFUL: f64 = 1.25;
@@ -52,7 +52,7 @@ const LONG: f64 = 0.5;
 pub(super) struct Cruise {
     /// The window in bytes when the queue was last nearly empty.
     pub(super) unfilled: f64,
-    /// The delivery rate then.
+    /// Delivery rate at that time.
     unfilled_rate: Option<f64>,
     /// Maximum queueing delay of this round trip in seconds, and the maximum delay above the minimum RTT.
     queueing: f64,
@@ -165,7 +165,7 @@ impl CopaCubic {
     /// rate lags behind the window by a round trip, in which the window has doubled.
     fn after_slow_start(&mut self, ack: &Ack<'_>) {
         let window = self.copa.cwnd;
-        // The link was not unused, or its capacity is less than arrival times show.
+        // The window is below the capacity: the link was in use, or has less capacity than arrival times show.
         if self.held().is_some_and(|held| window < UNUSED * held) {
             self.cruise.patience = (2 * self.cruise.patience).min(MOST_PATIENCE);
         }

@@ -49,7 +49,7 @@ struct Dip {
 #[derive(Clone, Copy, Debug)]
 struct Ended {
     others: f64,
-    /// Number of round trips that have begun since then.
+    /// Number of round trips that have begun since the end of the dip.
     rounds: u32,
 }
 

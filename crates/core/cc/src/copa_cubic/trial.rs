@@ -8,11 +8,11 @@
 
 use crate::Ack;
 
-/// The window is this fraction of the path's capacity,
+/// Fraction of the path's capacity to which a trial reduces the window.
 const KEEP: f64 = 0.9;
-/// but at least this fraction of the window before (RFC 5681, section 3.1),
+/// Minimum fraction of the window before the trial that is kept (RFC 5681, section 3.1).
 const LEAST: f64 = 0.5;
-/// and at most this fraction.
+/// Maximum fraction of the window before the trial that is kept.
 const MOST: f64 = 0.9;
 /// The queue has drained if at most this fraction of its delay remains.
 const GONE: f64 = 0.25;

@@ -3,7 +3,7 @@
 
 use longhaul_units::{Span, Time};
 
-/// Shorter pauses are not worth their system calls.
+/// Minimum length of a pause: shorter ones are not worth their system calls.
 const MIN_PAUSE: Span = Span::from_micros(25);
 /// Maximum short pause. A short pause may exceed a 64th of the round-trip time if the sender does not wait for its end.
 const SHORT: Span = Span::from_micros(50);

@@ -19,7 +19,7 @@ const PORT_PROBES: u32 = 3;
 pub(super) struct Liveness {
     /// Time at which the last acceptable segment arrived.
     pub(super) last_heard: Time,
-    /// Keep-alive probes sent since then.
+    /// Number of keep-alive probes sent since that time.
     keep_alive_probes: u32,
     /// The last host error, and the number of host errors.
     pub(super) host_error: Option<(HostError, Time)>,

@@ -25,7 +25,7 @@ const PROBE_TIMER: Span = Span::from_secs(16);
 const RAISE_TIMER: Span = Span::from_secs(600);
 /// Number of consecutive timeouts without delivery that indicate a black hole (RFC 8899, section 4.3).
 const BLACK_HOLE_TIMEOUTS: u32 = 2;
-/// The same number at BASE_PLPMTU, which is rarely too large, so repeated losses are more likely to be
+/// Number of such timeouts at BASE_PLPMTU, which is rarely too large, so repeated losses are more likely to be
 /// accidental.
 const BASE_TIMEOUTS: u32 = 3;
 /// MIN_PLPMTU of RFC 8899 as UDP payload in bytes: an IPv4 packet of 576 bytes, which every host has to accept (RFC

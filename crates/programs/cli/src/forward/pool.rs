@@ -36,7 +36,7 @@ const PROBE: Duration = Duration::from_secs(1);
 const PROBED: Duration = Duration::from_secs(300);
 /// Minimum time after which an idle tunnel counts as failed if its probe is not answered.
 const SUSPECT: Duration = Duration::from_secs(3);
-/// The same time in round trips, because queues may be long.
+/// That minimum time in round trips, because queues may be long.
 const SUSPECT_ROUND_TRIPS: u32 = 8;
 /// Interval between checks of whether all connections have ended.
 const CHECK: Duration = Duration::from_millis(50);

@@ -18,8 +18,8 @@ use crate::report::plural;
 use crate::sync::blocking;
 
 impl Receiver {
-    /// Tells the sender of a mirror what it need not send, and deletes what it does not have if that is requested and
-    /// allowed.
+    /// Tells the sender of a mirror which entries it need not send, and deletes entries that only this end has, if that
+    /// is requested and allowed.
     pub(super) async fn mirror(&self, peer: &mut Peer<'_>, request: Request, pace: Pace) -> Result<(), ReceiveError> {
         let staging = self.may_mirror(request)?;
         let mut comparison = Comparison::new(staging, request, self.hidden);

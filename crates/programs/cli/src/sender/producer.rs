@@ -215,7 +215,7 @@ impl Producer {
             resumed += copied;
             match header.size {
                 None if read == 0 => break,
-                // More may come much later.
+                // More data may arrive much later.
                 None => self.flush()?,
                 Some(_) if read == 0 => {
                     return Err(Stop::Unread(io::Error::other("it became shorter while it was sent")));

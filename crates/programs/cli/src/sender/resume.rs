@@ -26,7 +26,7 @@ pub(super) struct Rest {
 }
 
 impl Rest {
-    /// The whole file is sent. The cache is optional: sending works without a log.
+    /// Sends the whole file. The cache is optional: sending works without a log.
     pub(super) fn all(place: Option<&Place>) -> Self {
         Self { log: place.and_then(|place| place.create().ok()), ..Self::default() }
     }

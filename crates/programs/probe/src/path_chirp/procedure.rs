@@ -19,7 +19,7 @@ const NORMAL_95: f64 = 1.96;
 struct Sample {
     /// Rate at which delays start to rise at all.
     early: f64,
-    /// Rate at which they start to rise by more than noise.
+    /// Rate at which delays start to rise by more than noise.
     late: f64,
 }
 

@@ -37,7 +37,7 @@ const OLDEST: Span = Span::from_secs(2);
 const LEAST: usize = 4;
 /// Minimum rise of the queueing delay from hop to hop that counts: more than the median response time of a busy router.
 const RISE: Span = Span::from_millis(1);
-/// The same minimum, as a fraction of the largest queueing delay.
+/// The minimum rise as a fraction of the largest queueing delay.
 const PART: f64 = 0.25;
 
 #[derive(Clone, Debug, Default, PartialEq)]

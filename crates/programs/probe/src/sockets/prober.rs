@@ -17,7 +17,7 @@ use crate::{Arrived, Method, Next, Train, TrainReport, missing_from};
 
 /// Minimum time to wait for answers after the last packet of a train.
 const PATIENCE: Span = Span::from_secs(1);
-/// The same time in round trips.
+/// Minimum time to wait for these answers in round trips.
 const ROUND_TRIPS: u64 = 4;
 /// Shortest time between two polls of a method.
 const BREATH: Span = Span::from_micros(100);

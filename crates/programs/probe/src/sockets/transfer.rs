@@ -62,7 +62,7 @@ pub trait Application {
     /// Returns the bytes with which a transfer begins.
     fn preamble(&self) -> io::Result<Vec<u8>>;
 
-    /// Returns the bytes that follow repeatedly, at least one.
+    /// Returns at least one byte, which is sent repeatedly after the preamble.
     fn body(&self) -> Vec<u8>;
 
     /// Reads the reason why the peer refuses the transfer from `stream`; `first` is the first byte of its answer and

@@ -27,7 +27,7 @@ pub(super) struct AckRequests {
     initial_request: AckFrequency,
     /// Number of segments per ACK requested from the peer; zero for none.
     requested: u8,
-    /// The time of the last request, and the number of data segments sent by then.
+    /// The time of the last request, and the number of data segments sent before it.
     requested_at: Option<Time>,
     requested_after: u64,
     /// Whether the request has to be repeated, because the peer does not appear to honour it.
