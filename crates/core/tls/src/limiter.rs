@@ -31,8 +31,8 @@ pub fn admit(subject: &'static str) -> Option<String> {
     Some(if omitted == 0 { String::new() } else { format!(" ({omitted} more since the last message)") })
 }
 
-/// Logs a failed handshake. If the client does not accept the server's key, this is no warning, because a new client
-/// learns the key in this way. Such failures have a separate limit, so that they do not suppress the failure of the
+/// Logs a failed handshake. If the client does not accept the server's key, this is not a warning, because new clients
+/// learn the key in this way. Such failures have a separate limit, so that they do not suppress the failure of the
 /// client's next attempt.
 pub(crate) fn report(peer: SocketAddr, error: &TlsError) {
     let level = if matches!(error, TlsError::Refused) { Level::INFO } else { Level::WARN };

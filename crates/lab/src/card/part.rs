@@ -19,7 +19,7 @@ pub(crate) const ORDER: [&str; 8] =
 pub(crate) fn choose(text: &str, names: &[String]) -> Result<String> {
     let mut table: Table = text.parse()?;
     if !table.contains_key("card") {
-        bail!("it is no part of the card, because it has no `[[card]]` section");
+        bail!("it is not part of the card, because it has no `[[card]]` section");
     }
     for field in ["tables", "plots", "series"] {
         table.remove(field);

@@ -105,7 +105,7 @@ fn one<'a>(row: &Row, judged: &'a Judged) -> Option<Compared<'a>> {
         ([first, second], _) => {
             let second = positive(*second)?;
             let shift = (first - rule.margins(&ours).first()?) / second;
-            // The margin of an equivalence is no difference.
+            // The margin of an equivalence is not a difference.
             let margin = judged.margins.first().filter(|_| !matches!(rule, Rule::Alike(_)));
             (first / second, margin.map(|margin| margin.map(|end| end / second + shift)))
         }

@@ -210,7 +210,7 @@ mod tests {
         {
             assert_eq!(is_evidence(low, now), expected, "{low}, {now} of 120");
         }
-        // Too small a reduction is no dip.
+        // Too small a reduction is not a dip.
         assert!(!is_evidence(85.0, 120.0) && is_evidence(83.0, 120.0));
         // Nor are there others that have less than nothing.
         assert!(!is_evidence(-5.0, 0.0));

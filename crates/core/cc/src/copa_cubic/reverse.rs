@@ -184,7 +184,7 @@ mod tests {
         assert_eq!(limits(&mut reverse, 1.0, 19), [ALL; 19]);
     }
 
-    /// A delay that did not respond to a trial is no queue, until it falls.
+    /// A delay that did not respond to a trial is not a queue, until it falls.
     #[test]
     fn a_longer_route_is_believed() {
         let mut reverse = Reverse::default();

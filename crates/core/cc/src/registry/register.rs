@@ -13,7 +13,7 @@ static KNOWN: RwLock<Registry> = RwLock::new(BUILT_IN);
 #[non_exhaustive]
 pub enum RegisterError {
     /// The name does not consist of lower-case letters, digits and hyphens.
-    #[error("`{name}` is no name: it has to consist of lower-case letters, digits and hyphens")]
+    #[error("`{name}` is not a name: it has to consist of lower-case letters, digits and hyphens")]
     BadName {
         /// The invalid name.
         name: &'static str,

@@ -240,7 +240,7 @@ impl Members {
             drop(state);
             self.counts.forged.fetch_add(1, Ordering::Relaxed);
             if let Some(more) = limiter::admit("group") {
-                tracing::warn!(target: "longhaul::gateway", "{from} is no member of the group, or has another secret{more}");
+                tracing::warn!(target: "longhaul::gateway", "{from} is not a member of the group, or has another secret{more}");
             }
             return;
         };

@@ -416,7 +416,7 @@ fn request(streams: u32) -> Vec<u8> {
 async fn a_server_survives_its_clients() {
     let server = Server::start(&["--timeout", "1"]);
     let port = server.port.parse().unwrap();
-    // Peers that are no clients: another protocol, a message that is too long, a message that is not a hello, and a
+    // Peers that are not clients: another protocol, a message that is too long, a message that is not a hello, and a
     // stream of no test.
     for bytes in [b"GET / HTTP/1.1\r\n\r\n".to_vec(), vec![255; 2000], message("{}"), hello("7")] {
         assert!(intrude(port, bytes).await.0.is_empty());

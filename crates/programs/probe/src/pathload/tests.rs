@@ -495,7 +495,7 @@ fn the_largest_number_of_fleets_ends_the_session() {
     assert_eq!((trains, method.estimate().converged), (25, false));
 }
 
-/// Missing answers of a path that died are no sign of congestion.
+/// Missing answers of a path that died are not a sign of congestion.
 #[test]
 fn the_estimate_remains_when_the_path_dies() {
     let mut method = Turns::of(Procedure::new(PathloadConfig::default()));

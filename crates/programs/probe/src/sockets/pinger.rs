@@ -1,4 +1,4 @@
-//! Single packets to a reflector, for checks of a path that are no measurements.
+//! Single packets to a reflector, for checks of a path that are not measurements.
 
 use std::io;
 use std::net::SocketAddr;

@@ -9,7 +9,7 @@ use crate::{ConnectionEvent, LossTrigger};
 
 #[expect(clippy::multiple_inherent_impl, reason = "one file per phase")]
 impl Engine<'_> {
-    /// Marks everything in flight lost, because it was sent on a path that is gone. That is no sign of congestion.
+    /// Marks everything in flight lost, because it was sent on a path that is gone. This is not a sign of congestion.
     pub(crate) fn abandon_flight(&mut self, now: Time) {
         if self.loss.in_episode() {
             self.observers.report(now, || ConnectionEvent::RecoveryEnded);

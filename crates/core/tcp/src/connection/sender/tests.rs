@@ -67,7 +67,7 @@ fn the_usable_window_is_what_the_peer_offers_beyond_the_data_sent() {
     assert_eq!((snd.usable_window(), snd.unsent(), snd.flight_size()), (2500, 5000, 0));
     send(&mut snd, 2);
     assert_eq!((snd.usable_window(), snd.unsent(), snd.flight_size()), (500, 3000, 2000));
-    // A closed window is no negative one.
+    // A closed window is not a negative one.
     assert!(snd.update_window(1, 1, 0, 0).shrank);
     assert_eq!((snd.usable_window(), snd.window_edge(), snd.nxt), (0, 1, 2001));
 }

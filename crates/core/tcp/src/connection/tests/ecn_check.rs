@@ -75,7 +75,7 @@ fn an_honest_peer_is_checked_once_and_passes() {
     let cwr: Vec<usize> = (0..seen.data.len()).filter(|k| seen.data[*k].1).collect();
     assert!(cwr.len() == 1 && cwr[0] > at, "{cwr:?}, {at}");
     assert!(seen.echoes.contains(&true) && !seen.echoes.last().unwrap());
-    // The mark is no congestion event: ssthresh is the same as without ECN.
+    // The mark is not a congestion event: ssthresh is the same as without ECN.
     let (last, _) = transfer(0, |before, ecn| SUSPECT(before, ecn).map(|_| Ecn::NotEct), |echo| echo);
     assert_eq!(info.ssthresh, last.ssthresh);
 }

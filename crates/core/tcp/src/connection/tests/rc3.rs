@@ -240,7 +240,7 @@ fn loss_of_all_low_priority_segments_has_no_effect() {
     }
 }
 
-/// SACKs of the low-priority loop are no sign of loss in the primary loop. Retransmissions begin only after SACKs of
+/// SACKs of the low-priority loop are not a sign of loss in the primary loop. Retransmissions begin only after SACKs of
 /// primary segments.
 #[test]
 fn low_priority_sacks_are_no_sign_of_loss() {

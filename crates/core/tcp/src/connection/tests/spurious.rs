@@ -284,14 +284,14 @@ fn a_late_original_is_detected_by_its_timestamp() {
     assert_eq!(script.ack(110, 5, 0, &[]), [Undone(false)]);
     // In flight are segments 5 to 10, and 11 to 13, which were sent when the loss was detected.
     assert_eq!(script.shared.lock().unwrap().in_flight, 9);
-    // The D-SACK that follows is no new information.
+    // The D-SACK that follows is not new information.
     assert_eq!(script.ack(202, 5, 0, &[(1, 2)]), []);
     let info = script.info();
     assert_eq!((info.recovery, info.recoveries, info.spurious_recoveries, info.dsacks), (RecoveryState::Open, 1, 1, 1));
     assert_eq!(script.sent_again(), [(101, 1)]);
 }
 
-/// RFC 3522, section 3.2, step 4: an equal timestamp is no proof.
+/// RFC 3522, section 3.2, step 4: an equal timestamp is not a proof.
 #[test]
 fn the_retransmissions_own_timestamp_proves_nothing() {
     let mut script = Script::new(STAMPED);
