@@ -1,4 +1,4 @@
-//! What cannot run is refused when the transport is configured.
+//! Controllers that cannot run are refused when the transport is configured.
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
 use longhaul_quinn::{ChoiceError, congestion};

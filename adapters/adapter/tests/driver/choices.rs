@@ -1,4 +1,4 @@
-//! What cannot be used is refused before a connection begins.
+//! Controllers that cannot be used are refused before a connection begins.
 
 use longhaul_adapter::{Choice, ChoiceError};
 use longhaul_cc::{BuildParams, Congestion, Controller, ControllerFactory};

@@ -12,7 +12,7 @@ const RTT: Span = Span::from_millis(40);
 /// Time between two packets of the bottleneck: 9.6 Mb/s.
 const GAP: Span = Span::from_millis(1);
 
-/// What an adapter does wrong.
+/// Fault of an adapter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
     None,
@@ -32,7 +32,7 @@ struct Packet {
     arrives: bool,
 }
 
-/// The stack's own sums, with which those that the controller is told have to agree.
+/// The stack's own sums, with which the sums reported to the controller have to agree.
 #[derive(Debug, Default)]
 struct Truth {
     sent: u64,

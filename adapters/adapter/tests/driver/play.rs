@@ -35,7 +35,7 @@ pub(crate) fn any(seed: u64, most: u64) -> u64 {
 pub(crate) enum Dice<'a> {
     /// SplitMix64.
     Seed(u64),
-    /// Bytes, of which each number takes as many as its limit has. Zeros follow.
+    /// Bytes; each number takes as many of them as its limit has. Zeros follow.
     Script(&'a [u8]),
 }
 

@@ -8,7 +8,7 @@ use longhaul_cc::{
 };
 use longhaul_units::{Bytes, Time};
 
-/// What a controller was told.
+/// Call that a controller has received.
 #[derive(Clone, Debug)]
 pub(crate) enum Told {
     Sent(Sent),

@@ -11,7 +11,7 @@ use longhaul_units::{Rate, Span, Time};
 use crate::play::{LISTS, SUMS};
 use crate::recorder::{Told, recorded};
 
-/// Returns what a sender of longhaul-tcp is told over `megabits` Mb/s and 60 ms with losses of 0.2 %, in
+/// Returns the calls to the controller of a longhaul-tcp sender over `megabits` Mb/s and 60 ms with losses of 0.2 %, in
 /// bursts that one system call sends.
 fn trace(congestion: &str, plan: Plan, megabits: u64, secs: u64) -> Vec<Told> {
     let (congestion, log) = recorded(congestion);

@@ -98,10 +98,10 @@ async fn connections_continue_while_their_segments_reach_the_other_listener() {
         for pair in &mut pairs {
             exchange(pair, 300_000).await;
         }
-        // None of twenty goes to the second one once in 2^20 runs.
+        // With probability 2^-20, none of twenty goes to the second one.
         assert!(others[1].strays.load(Ordering::Relaxed) > 0);
         assert_eq!((one.info().resets_sent, two.info().resets_sent), (0, 0));
-        // The listener that ends accepts no more, and what reaches its socket is accepted by the other one.
+        // A listener that is dropped accepts nothing more. SYNs that reach its socket are accepted by the other one.
         drop(one);
         for _ in 0..20 {
             let client = soon(async { tokio::join!(TcpStream::connect(to), two.accept()) }).await;
@@ -115,7 +115,7 @@ async fn connections_continue_while_their_segments_reach_the_other_listener() {
     }
 }
 
-/// A stray that nobody knows is handed over once, and answered with a reset only if it is refused.
+/// A stray of an unknown connection is handed over once, and answered with a reset only if it is refused.
 #[tokio::test]
 async fn what_nobody_knows_is_handed_over_once() {
     let (one, two, others) = two(false);

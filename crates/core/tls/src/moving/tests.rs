@@ -8,7 +8,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::*;
 
-/// The vectors of `docs/wire.md`: a claim, a challenge and an answer without their tags, and what the tags cover besides.
+/// The vectors of `docs/wire.md`: a claim, a challenge and an answer without tags, and what the tags cover in addition.
 #[test]
 fn tags_are_those_of_the_vectors() {
     let mut exported = [0; 40];

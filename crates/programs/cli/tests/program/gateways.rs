@@ -2,8 +2,8 @@
 //! that each change of the group sends a part of the live tunnels to other gateways. Needs root.
 //!
 //! One namespace is the balancer; each gateway and each forwarder has its own. The service address 10.99.0.1 is on the
-//! loopback interface of every gateway. `LONGHAUL_LONG` makes 2,000 tunnels of the 60,
-//! or `LONGHAUL_TUNNELS`.
+//! loopback interface of every gateway. `LONGHAUL_LONG` makes 2,000 tunnels instead of 60, or as many as
+//! `LONGHAUL_TUNNELS` says.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -153,7 +153,7 @@ impl Fleet {
     }
 }
 
-/// What happened to the streams of all tunnels.
+/// Observations of the streams of all tunnels.
 #[derive(Default)]
 struct Seen {
     echoes: AtomicU64,

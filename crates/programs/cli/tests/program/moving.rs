@@ -98,7 +98,7 @@ impl Path {
         Some(path)
     }
 
-    /// Lets the NAT forget all bindings: it does when its outer interface goes down.
+    /// Makes the NAT forget all bindings, which it does when its outer interface goes down.
     fn forget(&self) {
         self.nodes[1].run(|| ["down", "up"].map(|state| ip(&format!("link set out2 {state}")))).unwrap();
     }

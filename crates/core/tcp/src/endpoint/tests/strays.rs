@@ -26,7 +26,7 @@ fn ack_of(answer: &Header) -> Header {
     ack
 }
 
-/// RFC 4987, section 3.6: the cookie has all state, so that any host with its key can accept it. Slots last 64 s.
+/// RFC 4987, section 3.6: the cookie contains all state, so any host with its key can accept it. Slots last 64 s.
 #[test]
 fn a_cookie_is_valid_on_all_hosts_with_the_secret() {
     for (error, is_valid) in [(0, true), (50, true), (200, false), (3_000_000_000, false)] {
@@ -41,7 +41,7 @@ fn a_cookie_is_valid_on_all_hosts_with_the_secret() {
         assert_eq!(two.stray(then, &tuple, &data), Some(Flags::ACK), "the host of the cookie may have the connection");
         deliver(&mut two, then, tuple, &ack, &[]);
         assert_eq!((two.stats().cookies_accepted == 1, two.accept().is_some()), (is_valid, is_valid), "{error}");
-        // The second host has sent no cookie, so that it resets what is none.
+        // The second host has sent no cookie, so it answers an invalid one with a reset.
         let reset = sent(&mut two, then).iter().any(|header| header.flags.contains(Flags::RST));
         assert_eq!(reset, !is_valid, "{error}");
     }

@@ -27,7 +27,7 @@ fn the_owner_gets_what_follows_its_answer_and_confirms_it() {
     let mut at = now();
     let mut flows = Flows::new(at, 7);
     let nonce = ask(&mut flows, at, 0b110, 1);
-    // What follows before the answer goes with the same question.
+    // Datagrams that arrive before the answer are sent with the same question.
     assert_eq!(flows.on_stray(at, 0b110, &stray(1)), Action::Ask(0b110, nonce));
     assert_eq!(flows.on_stranger(at, 0b110, 1, (client(1), None), nonce), None);
     assert_eq!(flows.on_stray(at, 0b110, &stray(1)), Action::Ask(0b100, nonce), "one is left");
@@ -40,7 +40,7 @@ fn the_owner_gets_what_follows_its_answer_and_confirms_it() {
         assert_eq!(flows.on_stray(at, 0b110, &stray(1)), Action::Ask(0b100, nonce));
         flows.on_owner(at, 2, (client(1), None), nonce);
     }
-    // An owner that does not answer is one no more, and neither is one that has died or says so.
+    // A member that does not answer, has died, or denies it is no longer the owner.
     at += 1001 * MS;
     flows.on_stray(at, 0b110, &stray(1));
     assert_eq!(flows.on_stray(at + 499 * MS, 0b110, &stray(1)), Action::Send(2, nonce));
@@ -75,7 +75,7 @@ fn what_nobody_knows_is_refused_once_all_have_said_so_or_are_dead() {
     assert_eq!(flows.on_loss(at, 0b010, 0b010), []);
 }
 
-/// Strays by the thousand, of forged addresses: what they cost is bounded, and known connections are not affected.
+/// Thousands of strays with forged addresses have bounded costs, and do not affect known connections.
 #[test]
 fn a_flood_of_strays_is_bounded_and_keeps_no_connection_from_its_owner() {
     let mut at = now();
@@ -95,7 +95,7 @@ fn a_flood_of_strays_is_bounded_and_keeps_no_connection_from_its_owner() {
     }
     // 8,192 at once and 4,096 per second.
     assert!((12_000..12_400).contains(&asked), "{asked}");
-    // One address has an eighth of it.
+    // A single address gets an eighth of these.
     let mut flows = Flows::new(at, 7);
     let from_one = (0..50_000).filter(|port| flows.on_stray(at, 0b10, &stray(*port)) != Action::Drop).count();
     assert_eq!(from_one, 1024);
@@ -134,8 +134,8 @@ fn drain_socket(socket: &UdpSocket) -> Vec<Vec<u8>> {
     std::iter::from_fn(next).collect()
 }
 
-/// A message that is forged, of somebody else, of the member itself, or of another group changes nothing, and a stray of a
-/// member is never passed on: the listener answers the member that it does not know it.
+/// Messages that are forged, or that come from others, from the member itself or from another group, change nothing. A
+/// stray from a member is never passed on: the answer is that its connection is unknown.
 #[tokio::test]
 async fn forged_messages_change_nothing_and_a_stray_goes_no_further() {
     let (_directory, path) = group(3);
@@ -175,7 +175,7 @@ async fn forged_messages_change_nothing_and_a_stray_goes_no_further() {
     assert_eq!(listener.info().resets_sent, 0);
 }
 
-/// A member whose process has ended is not waited for: its port is closed. One that is silent is, for a second.
+/// A member whose process has ended is not waited for: its port is closed. A silent member is waited for, for a second.
 #[tokio::test]
 async fn a_closed_port_is_noticed_at_once() {
     let (_directory, path) = group(3);
@@ -198,7 +198,7 @@ async fn a_closed_port_is_noticed_at_once() {
     assert_eq!(live(), 0b010);
 }
 
-/// The strays of a member that asks go to all others with one question each, and are refused when all have answered.
+/// A member sends strays to all others, with one question each, and refuses them when all have answered.
 #[tokio::test]
 async fn a_member_asks_all_others_and_then_refuses() {
     let (_directory, path) = group(3);
@@ -219,7 +219,7 @@ async fn a_member_asks_all_others_and_then_refuses() {
         assert_eq!((before, listener.info().resets_sent), (0, u64::from(other.own() == three.own())));
     }
     assert!(!one.hand_over(&stray(1)), "the listener refuses what follows");
-    // A SYN goes to one that accepts.
+    // A SYN goes to a member that accepts connections.
     let mut syn = stray(2);
     syn.is_syn = true;
     let drains = Message { is_draining: true, ..Message::about(Kind::Beat, 0, stray(0)) };

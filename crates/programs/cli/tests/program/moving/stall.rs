@@ -1,4 +1,4 @@
-//! How long a connection pauses when its client moves to another address of both ends, over emulated paths.
+//! Pause of a connection whose client moves to other addresses of both ends, over emulated paths.
 //!
 //! Two relays share a link. One reaches the server by IPv4 and the other by IPv6, so that the server sees another
 //! address after each move. The test prints the times of an echo; with `LONGHAUL_LONG`, of more of them on longer paths.
@@ -54,7 +54,7 @@ async fn measure(round_trip: u64, moves: usize) {
     let (mut still, mut moved): (Vec<_>, Vec<_>) = Default::default();
     for nth in 1..=moves {
         still.push(echo(&mut stream).await);
-        // Moves keep a distance of 100 ms.
+        // Moves are at least 100 ms apart.
         tokio::time::sleep(Duration::from_millis(110)).await;
         stream.tcp().relocate_to(relays[nth % 2]).unwrap();
         moved.push(echo(&mut stream).await);
