@@ -189,7 +189,7 @@ pub(super) struct SendArgs {
     /// Compress contents (Zstandard) if this saves bytes
     #[arg(long)]
     compress: bool,
-    /// Continue interrupted files where they were interrupted, (default)
+    /// Continue interrupted files where they were interrupted (default)
     #[arg(long, overrides_with = "no_resume")]
     resume: bool,
     /// Send files from their beginning

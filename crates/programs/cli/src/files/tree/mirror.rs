@@ -251,7 +251,7 @@ impl Level {
 
 /// Entries that only the receiver has, in the order in which they can be deleted.
 pub(crate) struct SurplusList {
-    /// Frames after their lengths.
+    /// Frames, each after its length.
     spool: SpooledTempFile,
     frame: Vec<u8>,
     digest: blake3::Hasher,
