@@ -77,8 +77,23 @@ impl LocalPath {
         Ok(socket)
     }
 
-    pub(crate) fn reaches(&self, peer: SocketAddr) -> bool {
+    fn reaches(&self, peer: SocketAddr) -> bool {
         self.has_family_of(peer) && self.open(peer).is_ok()
+    }
+
+    /// Returns whether the path leads from `local`, which is still an address of it, to `peer`.
+    pub(crate) fn leads(&self, local: SocketAddr, peer: SocketAddr) -> bool {
+        self.has(local).is_ok() && self.reaches(peer)
+    }
+
+    fn has(&self, mut local: SocketAddr) -> io::Result<()> {
+        local.set_port(0);
+        let socket = socket2::Socket::new(socket2::Domain::for_address(local), socket2::Type::DGRAM, None)?;
+        #[cfg(target_os = "linux")]
+        if let Self::Interface(name) = self {
+            socket.bind_device(Some(name.as_bytes()))?;
+        }
+        socket.bind(&local.into())
     }
 }
 
@@ -131,15 +146,29 @@ impl LocalPaths {
         now - self.heard.1 >= patience
     }
 
-    /// Switches to the next path that reaches `peer`, which may be the current one. Returns whether there is one.
-    pub(crate) fn advance(&mut self, now: Time, peer: SocketAddr) -> bool {
-        let next = self.others().chain([self.current]).find(|index| self.list[*index].reaches(peer));
-        if let Some(next) = next {
-            self.current = next;
-            self.silent = self.silent.saturating_add(1);
-            self.heard.1 = now;
-        }
-        next.is_some()
+    /// Switches to the next path that reaches one of these addresses of the peer, which may be the current one, and
+    /// returns that address.
+    pub(crate) fn advance(&mut self, now: Time, peers: &[SocketAddr]) -> Option<SocketAddr> {
+        let order = self.others().chain([self.current]);
+        let peer = self.switch(order, peers)?;
+        self.silent = self.silent.saturating_add(1);
+        self.heard.1 = now;
+        Some(peer)
+    }
+
+    /// Switches to the first path that reaches the peer, beginning with the current one.
+    pub(crate) fn choose(&mut self, peer: SocketAddr) -> io::Result<()> {
+        let order = [self.current].into_iter().chain(self.others());
+        let text = || format!("none of the local paths leads to {peer}");
+        let found = self.switch(order, &[peer]).map(drop);
+        found.ok_or_else(|| io::Error::new(io::ErrorKind::NetworkUnreachable, text()))
+    }
+
+    fn switch(&mut self, mut order: impl Iterator<Item = usize>, peers: &[SocketAddr]) -> Option<SocketAddr> {
+        let reached = |index: usize| peers.iter().find(|peer| self.list[index].reaches(**peer)).copied();
+        let (index, peer) = order.find_map(|index| Some((index, reached(index)?)))?;
+        self.current = index;
+        Some(peer)
     }
 
     /// Returns the other paths, in the order in which they are tried.
@@ -149,13 +178,14 @@ impl LocalPaths {
     }
 
     /// Sends an empty datagram over the next path if one is due, so that it stays open.
-    pub(crate) fn keep_warm(&mut self, now: Time, peer: SocketAddr) {
+    pub(crate) fn keep_warm(&mut self, now: Time, peers: &[SocketAddr]) {
         if !self.warm || self.warm_at > now {
             return;
         }
         self.warm_at = now + WARM_INTERVAL;
         // A path that is down now is probed again later.
-        let _ = self.others().find_map(|index| self.list[index].open(peer).ok()).map(|socket| socket.send(&[]));
+        let open = |index: usize| peers.iter().find_map(|peer| self.list[index].open(*peer).ok());
+        let _ = self.others().find_map(open).map(|socket| socket.send(&[]));
     }
 }
 
@@ -170,3 +200,6 @@ impl TcpSocket {
         self.setup().paths = LocalPaths { list: paths.to_vec(), warm, ..LocalPaths::default() };
     }
 }
+
+#[cfg(test)]
+mod tests;

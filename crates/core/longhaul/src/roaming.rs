@@ -114,13 +114,14 @@ impl State {
         let Some(roaming) = &mut self.roaming else { return };
         let Some(connection) = roaming.connection.and_then(|id| self.endpoint.connection(id)) else { return };
         let (info, paths) = (connection.info(now), &mut roaming.paths);
-        let is_gone = UdpSocket::bind((roaming.local.ip(), 0)).is_err();
         let is_silent = paths.is_silent(now, &info) && paths.list.len() > 1;
-        let ends = is_gone || is_silent || !paths.current().is_some_and(|path| path.reaches(peer));
+        let ends = is_silent || !paths.current().is_some_and(|path| path.leads(roaming.local, peer));
+        let peers: Vec<_> = [peer].into_iter().chain(roaming.server.iter().copied().filter(|it| *it != peer)).collect();
         roaming.is_doubtful = false;
         roaming.look_at = Some(paths.next_look(now, &info));
-        paths.keep_warm(now, peer);
-        if ends && paths.advance(now, peer) && self.relocate(shared, now, peer).is_err() {
+        paths.keep_warm(now, &peers);
+        let next = if ends { paths.advance(now, &peers) } else { None };
+        if next.is_some_and(|peer| self.relocate(shared, now, peer).is_err()) {
             self.look_soon(now + RETRY_INTERVAL);
         }
     }
@@ -130,16 +131,18 @@ impl State {
         else {
             return Err(cannot_move());
         };
-        let path = roaming.paths.current();
-        if path.is_none() {
+        // The endpoint must not move if the socket cannot.
+        if roaming.paths.list.is_empty() {
             route_to(peer)?;
+        } else {
+            roaming.paths.choose(peer)?;
         }
         if !self.endpoint.relocate(now, id, Shared::client_tuple(peer)) {
             return Err(io::Error::new(io::ErrorKind::WouldBlock, "the connection is over or has moved just now"));
         }
         // A batch that the socket has not accepted belongs to the former path.
         self.stuck = None;
-        shared.io.reconnect(peer, path)?;
+        shared.io.reconnect(peer, roaming.paths.current())?;
         self.client = Some(peer);
         let local = shared.io.options().local_addr()?.as_socket().ok_or(io::ErrorKind::AddrNotAvailable)?;
         roaming.local = canonical(local);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use longhaul::{TcpListener, TcpStream};
+use longhaul::{LocalPath, TcpListener, TcpSocket, TcpStream};
 use longhaul_tls::{
     Fingerprint, HandshakeLimits, Identity, SecureConnector, SecureListener, SecureStream, TlsError, tls_error,
 };
@@ -368,4 +368,36 @@ async fn a_connection_moves_to_the_other_address_family_and_back() {
         assert_eq!(near.is_ipv4(), server.is_ipv4());
     }
     assert_eq!(servers, [v4, v6, v6, v4, v6, v4, v4]);
+}
+
+/// A local path that does not lead to the other address leaves the connection where it is.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_connection_stays_if_its_local_path_has_another_family() {
+    if !needs::ipv6() {
+        return;
+    }
+    let identity = Identity::generate().unwrap();
+    let listener = TcpListener::bind("[::]:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let [v4, v6] = [SocketAddr::from(([127, 0, 0, 1], port)), SocketAddr::from(([0, 0, 0, 0, 0, 0, 0, 1], port))];
+    let mut listener = SecureListener::new(listener, &identity, |_| true).unwrap();
+    let client = Identity::generate().unwrap();
+    let connector = SecureConnector::new(&client, Some(identity.fingerprint())).unwrap();
+    let accepting = tokio::spawn(async move { listener.accept().await.unwrap().0 });
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_local_paths(&[LocalPath::Address(v4.ip())], false);
+    let mut here = connector.connect(socket.connect(v4).await.unwrap()).await.unwrap();
+    let mut there = accepting.await.unwrap();
+    here.write_all(b"to").await.unwrap();
+    here.flush().await.unwrap();
+    there.read_exact(&mut [0; 2]).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(120)).await;
+    assert_eq!(here.tcp().relocate_to(v6).unwrap_err().kind(), std::io::ErrorKind::NetworkUnreachable);
+    for _ in 0..3 {
+        there.write_all(b"back").await.unwrap();
+        there.flush().await.unwrap();
+        here.read_exact(&mut [0; 4]).await.unwrap();
+    }
+    assert_eq!(here.tcp().peer_addr().unwrap(), v4);
 }

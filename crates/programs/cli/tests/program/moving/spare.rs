@@ -68,6 +68,30 @@ fn sockets(path: &Path, address: &str) -> usize {
     listed.lines().filter(|line| line.contains(&format!(" {address}:"))).count()
 }
 
+/// A link-local address is one of its interface only, which a check of the path must not miss.
+#[test]
+fn a_path_between_link_local_addresses_does_not_move() {
+    let Some(path) = Path::with_spare().filter(|_| needs::ipv6()) else { return };
+    let (there, here) = (Machine::new(), Machine::new());
+    let shown = |node: usize, arguments: &'static str| {
+        let show = || Command::new("ip").args(arguments.split(' ')).output().unwrap();
+        String::from_utf8(path.nodes[node].run(show).unwrap().stdout).unwrap()
+    };
+    path.nodes[0].run(|| ip("-6 addr add fe80::97:1/64 dev spare nodad")).unwrap();
+    path.nodes[2].run(|| ip("-6 addr add fe80::97:2/64 dev in3 nodad")).unwrap();
+    let scope = shown(0, "-o link show dev spare").split(':').next().unwrap().to_owned();
+    let listen = || there.receive_at("[::]:7000", &["--allow", &here.key(), "--once"]);
+    let receiver = path.nodes[2].run(listen).unwrap();
+    let (server, file) = (format!("[fe80::97:2%{scope}]:7000"), here.file("file", 3_000_000));
+    let mut command = here.command(&["send", "--accept-new", &server, &file, "--limit", "20M", "--via", "spare"]);
+    command.env("RUST_LOG", "longhaul=debug");
+    let sent = path.nodes[0].run(|| command.output().unwrap()).unwrap();
+    let said = String::from_utf8_lossy(&sent.stderr);
+    assert!(sent.status.success(), "{said}");
+    assert_eq!(said.matches("a connection moves").count(), 0, "{said}");
+    assert_eq!(receiver.end().0, Some(0));
+}
+
 #[test]
 fn a_forwarder_distributes_its_connections_among_paths() {
     let Some(path) = Path::with_spare() else { return };
