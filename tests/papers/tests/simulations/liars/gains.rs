@@ -26,19 +26,7 @@ const RESENT: f64 = 0.05;
 const UNDONE: f64 = 1.0;
 
 /// Profiles with different reactions to ACKs, losses and marks, which are tested without `LONGHAUL_LONG`.
-const FEW: [&str; 11] = [
-    "copa-cubic",
-    "cubic",
-    "new-reno",
-    "reno-classic",
-    "bbr",
-    "copa",
-    "vegas",
-    "ledbat-plus-plus",
-    "udt",
-    "westwood-bbe",
-    "tcp-swift",
-];
+const FEW: [&str; 7] = ["copa-cubic", "cubic", "reno-classic", "bbr", "vegas", "udt", "westwood-bbe"];
 
 /// Returns the profiles to test: [`FEW`], or all with `LONGHAUL_LONG`.
 pub(crate) fn controllers() -> impl Iterator<Item = &'static str> {

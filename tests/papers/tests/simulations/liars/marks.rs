@@ -157,8 +157,8 @@ fn asked() -> impl Iterator<Item = &'static str> {
 #[test]
 fn marks_that_are_concealed_from_pie_beside_another() {
     let (path, honest) = (Path { warm: 20, ..PIE }, Path { warm: 20, ecn: false, ..PIE });
-    // Each takes many runs. A loss-based, a rate-based and a delay-based controller are those without `LONGHAUL_LONG`.
-    let names = asked().filter(|name| long() || ["cubic", "bbr", "copa-cubic"].contains(name));
+    // Each takes many runs. Without `LONGHAUL_LONG`, there are a rate-based controller and the default.
+    let names = asked().filter(|name| long() || ["bbr", "copa-cubic"].contains(name));
     Contest { path, seeds: 8 }.judge_by(honest, names, HONEST, &CONCEALED);
 }
 
