@@ -6,7 +6,7 @@
 //! If no member has the connection, the segment is answered as without a group.
 
 use std::io;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -19,23 +19,23 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 
 mod file;
 mod flows;
+mod links;
 mod message;
 
 pub(crate) use file::GroupFile;
 
 use self::flows::{Action, Flows, Refused, Set};
+use self::links::{Event, Links};
 use self::message::{Key, Kind, Message};
 use crate::progress::{Detail, Screen};
 use crate::sync::lock;
 
-/// Interval between heartbeats, and the silence after which a member counts as dead. A process that has ended is
-/// noticed earlier, because its port is closed; a busy host must not lose its tunnels.
+/// Interval between two signs of life, and the silence after which a member counts as dead. A process that has ended is
+/// noticed earlier, by the end of its connection; a host that is busy must not lose its tunnels.
 const BEAT: Duration = Duration::from_millis(100);
 const SILENCE: Duration = Duration::from_secs(1);
-/// Numbers of heartbeats between two checks of the group's file, and between two heartbeats to dead members: the system
-/// reports closed ports only once per second, and dead members must not use up the reports about others.
+/// Number of beats between two looks at the file of the group.
 const BEATS_PER_LOOK: u32 = 10;
-const BEATS_FOR_THE_DEAD: u32 = 30;
 /// Requested size of the buffers of the socket between members in bytes.
 const BUFFER: usize = 4 << 20;
 /// Maximum number of messages read before the timer of the heartbeats is checked.
@@ -72,6 +72,7 @@ pub(crate) struct Members {
     secret: [u8; 32],
     own: SocketAddr,
     socket: UdpSocket,
+    listener: TcpListener,
     is_draining: AtomicBool,
     pub(crate) counts: StrayCounts,
     state: Mutex<State>,
@@ -89,11 +90,11 @@ struct State {
 struct Member {
     address: SocketAddr,
     is_own: bool,
-    /// Time of its last message; `None` if its port is closed.
+    /// When it was heard last; `None` if its process has ended.
     heard_at: Option<Instant>,
+    /// When its process ended. Messages that it had sent may still arrive.
+    ended_at: Option<Instant>,
     is_draining: bool,
-    /// Socket connected to the member, by which the system reports that its port is closed.
-    knocker: Option<Arc<UdpSocket>>,
 }
 
 #[expect(clippy::disallowed_methods, reason = "liveness and limits are of real time")]
@@ -105,7 +106,7 @@ impl Members {
     /// Joins the group as the first of its members whose address belongs to this machine and is free.
     pub(crate) fn join(path: &Path) -> Result<Arc<Self>> {
         let file = GroupFile::open(path)?;
-        let socket = bind_first(&file.members)
+        let (socket, listener) = bind_first(&file.members)
             .with_context(|| format!("none of the members in {} has a free address of this machine", path.display()))?;
         socket.set_nonblocking(true)?;
         let reference = socket2::SockRef::from(&socket);
@@ -122,6 +123,7 @@ impl Members {
             secret: file.key("longhaul gateway group 1: SYN cookies and sequence numbers"),
             own,
             socket,
+            listener,
             is_draining: AtomicBool::new(false),
             counts: StrayCounts::default(),
             state: Mutex::new(State { members, live: 0, flows, out: Vec::new() }),
@@ -141,7 +143,7 @@ impl Members {
     /// Tells the others that this member accepts no new connections.
     pub(crate) fn drain(&self) {
         self.is_draining.store(true, Ordering::Relaxed);
-        self.beat(false);
+        self.beat();
     }
 
     /// Receives messages from other members, and sends heartbeats. Does not return, unless the socket fails.
@@ -149,24 +151,30 @@ impl Members {
         let socket = tokio::net::UdpSocket::from_std(self.socket.try_clone()?)?;
         let mut ticks = interval(BEAT);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut links = Links::new(self.listener.try_clone()?, self.others())?;
         let (mut buffer, mut beats, mut changed) = (vec![0; 1 << 16], 0, modified(&self.path));
         loop {
             tokio::select! {
                 _ = ticks.tick() => {
                     beats += 1;
-                    self.beat(beats % BEATS_FOR_THE_DEAD == 0);
+                    self.beat();
                     self.look(intake, screen);
                     if beats % BEATS_PER_LOOK == 0 && modified(&self.path) != changed {
                         changed = modified(&self.path);
                         self.reload(screen);
+                        links.connect(self.others());
                     }
+                }
+                (member, event) = links.next() => {
+                    self.on_event(member, event);
+                    self.look(intake, screen);
                 }
                 ready = socket.readable() => {
                     ready?;
                     for _ in 0..MESSAGES {
                         match socket.try_recv_from(&mut buffer) {
                             Ok((len, from)) => self.receive(from, buffer.get(..len).unwrap_or_default(), intake),
-                            // There is nothing left, or the error reports that a member has ended.
+                            // A closed port is reported, or there is nothing left.
                             Err(_) => break,
                         }
                     }
@@ -175,16 +183,26 @@ impl Members {
         }
     }
 
-    /// Sends a heartbeat to the live members, or to all of them.
-    fn beat(&self, all: bool) {
-        let (mut state, now) = (lock(&self.state), now());
-        let live = state.live_at(now);
-        let others = if all { state.set(|member| !member.is_own) } else { live };
+    /// Tells the others that this member lives.
+    fn beat(&self) {
+        let mut state = lock(&self.state);
+        let others = state.set(|member| !member.is_own);
         let about = Message::about(Kind::Beat, 0, Stray::new(self.own, None, &[]));
         self.send(&mut state, others, Message { is_draining: self.is_draining.load(Ordering::Relaxed), ..about });
-        for (nth, member) in state.members.iter_mut().enumerate() {
-            if live >> nth & 1 == 1 {
-                member.knock();
+    }
+
+    fn others(&self) -> Vec<SocketAddr> {
+        let state = lock(&self.state);
+        state.members.iter().filter(|member| !member.is_own).map(|member| member.address).collect()
+    }
+
+    /// Notes that the process of a member accepts connections, or has ended.
+    fn on_event(&self, address: SocketAddr, event: Event) {
+        let (mut state, now) = (lock(&self.state), now());
+        if let Some(member) = state.members.iter_mut().find(|member| member.address == address) {
+            match event {
+                Event::Runs => member.ended_at = None,
+                Event::Ended => (member.heard_at, member.ended_at) = (None, Some(now)),
             }
         }
     }
@@ -194,7 +212,8 @@ impl Members {
         let (mut state, now) = (lock(&self.state), now());
         let (before, live) = (state.live, state.live_at(now));
         state.live = live;
-        let refused = if before & !live == 0 { Vec::new() } else { state.flows.on_loss(now, before, live) };
+        let ended = state.set(|member| member.ended_at.is_some()) & !live;
+        let refused = if before & !live == 0 { Vec::new() } else { state.flows.on_loss(now, before, live, ended) };
         let change = |(nth, member): (usize, &Member)| (before ^ live) >> nth & 1 == 1 && !member.is_own;
         let changed: Vec<_> = state
             .members
@@ -230,9 +249,6 @@ impl Members {
     }
 
     fn receive(&self, from: SocketAddr, datagram: &[u8], intake: &StrayIntake) {
-        if datagram.is_empty() {
-            return;
-        }
         let is_member = |member: &Member| member.address == from && !member.is_own;
         let (mut state, now) = (lock(&self.state), now());
         let known = state.members.iter().position(is_member).zip(Message::decode(&self.key, datagram));
@@ -245,7 +261,9 @@ impl Members {
             return;
         };
         if let Some(member) = state.members.get_mut(sender) {
-            member.heard_at = Some(now);
+            if member.ended_at.is_none_or(|at| now.saturating_duration_since(at) >= SILENCE) {
+                (member.heard_at, member.ended_at) = (Some(now), None);
+            }
             if message.kind == Kind::Beat {
                 member.is_draining = message.is_draining;
             }
@@ -334,33 +352,15 @@ impl State {
 
 impl Member {
     fn new(address: SocketAddr, own: SocketAddr, now: Instant) -> Self {
-        let knocker = if address == own { None } else { connected(own, address).ok().map(Arc::new) };
-        Self { address, is_own: address == own, heard_at: Some(now), is_draining: false, knocker }
-    }
-
-    /// Sends an empty datagram. An error shows that the port was closed when an earlier one arrived.
-    fn knock(&mut self) {
-        let knocked = self.knocker.as_ref().map(|knocker| knocker.send(&[]));
-        if let Some(Err(error)) = knocked
-            && error.kind() == io::ErrorKind::ConnectionRefused
-        {
-            self.heard_at = None;
-        }
+        Self { address, is_own: address == own, heard_at: Some(now), ended_at: None, is_draining: false }
     }
 }
 
-fn connected(own: SocketAddr, member: SocketAddr) -> io::Result<UdpSocket> {
-    let socket = UdpSocket::bind((own.ip(), 0))?;
-    socket.set_nonblocking(true)?;
-    socket.connect(member)?;
-    Ok(socket)
-}
-
-fn bind_first(addresses: &[SocketAddr]) -> io::Result<UdpSocket> {
+fn bind_first(addresses: &[SocketAddr]) -> io::Result<(UdpSocket, TcpListener)> {
     let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
     for address in addresses {
-        match UdpSocket::bind(address) {
-            Ok(socket) => return Ok(socket),
+        match UdpSocket::bind(address).and_then(|socket| Ok((socket, TcpListener::bind(address)?))) {
+            Ok(sockets) => return Ok(sockets),
             Err(error) => last = error,
         }
     }

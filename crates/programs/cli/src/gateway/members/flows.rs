@@ -72,6 +72,8 @@ struct Owner {
     confirmed_at: Instant,
     /// Time at which it was asked for another answer.
     asked_at: Option<Instant>,
+    /// The latest stray, which is answered if the owner ends.
+    kept: Box<Refused>,
 }
 
 #[derive(Debug)]
@@ -110,9 +112,9 @@ impl<V> Recent<V> {
         self.young.insert(flow, value);
     }
 
-    fn remove(&mut self, flow: &Flow) {
-        self.young.remove(flow);
-        self.old.remove(flow);
+    fn remove(&mut self, flow: &Flow) -> Option<V> {
+        let old = self.old.remove(flow);
+        self.young.remove(flow).or(old)
     }
 }
 
@@ -167,6 +169,7 @@ impl Flows {
         let is_live = |member: usize| live >> member & 1 == 1;
         if let Some(owner) = self.owners.get(&flow).filter(|owner| is_live(owner.member)) {
             let (member, nonce) = (owner.member, owner.nonce);
+            *owner.kept = Refused::of(stray);
             let asked = owner.asked_at.filter(|at| *at > owner.confirmed_at);
             match asked {
                 _ if now < owner.confirmed_at + CONFIRMED => return Action::Send(member, nonce),
@@ -219,9 +222,10 @@ impl Flows {
         if let Some(owner) = self.owners.get(&flow).filter(|owner| owner.member == member && owner.nonce == nonce) {
             owner.confirmed_at = now;
         }
-        if self.questions.get(&flow).is_some_and(|question| question.nonce == nonce) {
-            self.questions.remove(&flow);
-            self.owners.insert(flow, Owner { member, nonce, confirmed_at: now, asked_at: None });
+        if self.questions.get(&flow).is_some_and(|question| question.nonce == nonce)
+            && let Some(Question { kept, .. }) = self.questions.remove(&flow)
+        {
+            self.owners.insert(flow, Owner { member, nonce, confirmed_at: now, asked_at: None, kept });
         }
     }
 
@@ -244,11 +248,17 @@ impl Flows {
         question.finish(now, waited, live)
     }
 
-    /// Returns the strays that no member knows, since the members that had not answered have ended. `before` were alive
-    /// at the last call.
-    pub(super) fn on_loss(&mut self, now: Instant, before: Set, live: Set) -> Vec<Refused> {
+    /// Returns the strays that no member knows because those that had not answered are lost, and the latest ones of
+    /// connections whose owners have `ended`. `before` lived at the last call.
+    pub(super) fn on_loss(&mut self, now: Instant, before: Set, live: Set, ended: Set) -> Vec<Refused> {
         let all = self.questions.young.values_mut().chain(self.questions.old.values_mut());
-        all.filter_map(|question| question.finish(now, question.waiting & before, live)).collect()
+        let mut refused: Vec<_> =
+            all.filter_map(|question| question.finish(now, question.waiting & before, live)).collect();
+        for owners in [&mut self.owners.young, &mut self.owners.old] {
+            let lost = owners.extract_if(|_, owner| ended >> owner.member & 1 == 1);
+            refused.extend(lost.map(|(_, owner)| *owner.kept));
+        }
+        refused
     }
 
     fn group(&self, address: IpAddr) -> usize {

@@ -68,11 +68,31 @@ fn what_nobody_knows_is_refused_once_all_have_said_so_or_are_dead() {
     // One answers, and the other one dies.
     let nonce = ask(&mut flows, at, 0b110, 2);
     assert_eq!(flows.on_stranger(at, 0b110, 1, (client(2), None), nonce), None);
-    assert_eq!(flows.on_loss(at, 0b110, 0b110), []);
-    let refused = flows.on_loss(at, 0b110, 0b010);
+    assert_eq!(flows.on_loss(at, 0b110, 0b110, 0), []);
+    let refused = flows.on_loss(at, 0b110, 0b010, 0);
     assert_eq!(refused.iter().map(|refused| refused.flow).collect::<Vec<_>>(), [(client(2), None)]);
     assert_eq!(flows.on_stray(at, 0b010, &stray(2)), Action::Refuse);
-    assert_eq!(flows.on_loss(at, 0b010, 0b010), []);
+    assert_eq!(flows.on_loss(at, 0b010, 0b010, 0), []);
+}
+
+/// The latest stray of each connection of a member that has ended is refused, once.
+#[test]
+fn connections_of_a_member_that_has_ended_are_refused() {
+    let at = now();
+    let mut flows = Flows::new(at, 7);
+    let latest = [0x50, 0x10, 1, 0, 0, 0, 0, 6, 0, 0, 0, 9];
+    for (port, owner) in [(1, 1), (2, 2), (3, 1)] {
+        let nonce = ask(&mut flows, at, 0b110, port);
+        flows.on_owner(at, owner, (client(port), None), nonce);
+        let next = Stray::new(client(port), None, &latest);
+        assert_eq!(flows.on_stray(at, 0b110, &next), Action::Send(owner, nonce));
+    }
+    assert_eq!(flows.on_loss(at, 0b110, 0b100, 0), [], "a silent one may have them");
+    let mut refused = flows.on_loss(at, 0b110, 0b100, 0b010);
+    refused.sort_by_key(|refused| refused.flow);
+    assert_eq!(refused.iter().map(|refused| refused.flow.0).collect::<Vec<_>>(), [client(1), client(3)]);
+    assert!(refused.iter().all(|refused| refused.stray().data == latest));
+    assert_eq!(flows.on_loss(at, 0b110, 0b100, 0b010), []);
 }
 
 /// Thousands of strays with forged addresses have bounded costs, and do not affect known connections.
@@ -175,27 +195,103 @@ async fn forged_messages_change_nothing_and_a_stray_goes_no_further() {
     assert_eq!(listener.info().resets_sent, 0);
 }
 
-/// A member whose process has ended is not waited for: its port is closed. A silent member is waited for, for a second.
-#[tokio::test]
-async fn a_closed_port_is_noticed_at_once() {
-    let (_directory, path) = group(3);
-    let [one, two, three] = [(); 3].map(|()| Members::join(&path).unwrap());
-    let live = || lock(&one.state).live_at(now());
-    one.beat(false);
-    one.beat(false);
-    assert_eq!(live(), 0b110, "{:?} and {:?} are open", two.own(), three.own());
-    drop(three);
-    while live() != 0b010 {
-        one.beat(false);
-        tokio::task::yield_now().await;
-    }
-    assert_eq!(lock(&one.state).live_at(now() + SILENCE), 0);
-    let mut bytes = Vec::new();
-    Message::about(Kind::Beat, 0, stray(0)).encode(&two.key, &mut bytes);
+/// Returns a listener that refuses what the group does not know, and its intake.
+async fn refuser() -> (longhaul::TcpListener, StrayIntake) {
     let socket = longhaul::TcpSocket::new_v4().unwrap();
     socket.bind((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
-    one.receive(two.own(), &bytes, &socket.listen(8).unwrap().intake());
+    let listener = socket.listen(8).unwrap();
+    let intake = listener.intake();
+    (listener, intake)
+}
+
+/// Runs a member until the result is dropped.
+fn run(member: &Arc<Members>, intake: &StrayIntake) -> tokio::task::JoinSet<()> {
+    let (member, intake) = (Arc::clone(member), intake.clone());
+    let mut task = tokio::task::JoinSet::new();
+    task.spawn(async move { member.run(&intake, &Screen::hidden()).await.unwrap() });
+    task
+}
+
+async fn until(mut is_so: impl FnMut() -> bool) {
+    while !is_so() {
+        tokio::time::sleep(MS).await;
+    }
+}
+
+/// A member whose process has ended is not waited for, whatever it has still sent, and one that starts there is heard. The
+/// strays that it had are refused.
+#[tokio::test]
+async fn the_end_of_a_process_is_noticed_at_once() {
+    let (_directory, path) = group(3);
+    let [one, two, three] = [(); 3].map(|()| Members::join(&path).unwrap());
+    let (listener, intake) = refuser().await;
+    let _running = [&one, &two].map(|member| run(member, &intake));
+    let member = |nth: usize| lock(&one.state).members[nth].clone();
+    let live = || lock(&one.state).live_at(now());
+    // A member is alive before it has been heard.
+    assert_eq!(live(), 0b110, "{:?} and {:?}", two.own(), three.own());
+    let third = run(&three, &intake);
+    let heard = member(2).heard_at;
+    until(|| member(2).heard_at > heard).await;
+    let nonce = ask(&mut lock(&one.state).flows, now(), 0b110, 1);
+    let mut bytes = Vec::new();
+    Message::about(Kind::Owner, nonce, stray(1)).encode(&three.key, &mut bytes);
+    one.receive(three.own(), &bytes, &intake);
+    assert_eq!(lock(&one.state).flows.on_stray(now(), 0b110, &stray(1)), Action::Send(2, nonce));
+    assert_eq!(listener.info().resets_sent, 0);
+    drop((third, three));
+    until(|| live() == 0b010).await;
+    until(|| listener.info().resets_sent == 1).await;
+    assert_eq!((member(2).heard_at, member(2).ended_at.is_some()), (None, true), "not by silence");
+    // What was under way changes nothing, for a second or until a process accepts connections there.
+    lock(&one.state).members[2].ended_at = Some(now() + 60 * SILENCE);
+    Message::about(Kind::Beat, 0, stray(0)).encode(&one.key, &mut bytes);
+    one.receive(member(2).address, &bytes, &intake);
     assert_eq!(live(), 0b010);
+    let three = Members::join(&path).unwrap();
+    let _third = run(&three, &intake);
+    until(|| live() == 0b110).await;
+    assert_eq!(lock(&one.state).live_at(now() + SILENCE), 0);
+}
+
+/// Without connections, silence decides. Nobody but members may hold connections, only two each, and nobody may send.
+#[tokio::test]
+async fn connections_of_others_are_reset() {
+    let (_directory, path) = group(3);
+    let [one, two, three] = [(); 3].map(|()| Members::join(&path).unwrap());
+    let intake = refuser().await.1;
+    let _running = run(&one, &intake);
+    let connect = async |host: [u8; 4]| {
+        let socket = tokio::net::TcpSocket::new_v4().unwrap();
+        socket.bind((host, 0).into()).unwrap();
+        socket.connect(one.own()).await.unwrap()
+    };
+    // The system here accepts any loopback address.
+    let mut foreign = connect([127, 0, 0, 2]).await;
+    assert_eq!(end(&mut foreign).await, Err(io::ErrorKind::ConnectionReset));
+    let mut held = Vec::new();
+    for _ in 0..2 * 2 {
+        held.push(connect([127, 0, 0, 1]).await);
+    }
+    assert_eq!(end(&mut connect([127, 0, 0, 1]).await).await, Err(io::ErrorKind::ConnectionReset));
+    let mut talks = held.remove(0);
+    tokio::io::AsyncWriteExt::write_all(&mut talks, b"xx").await.unwrap();
+    assert_eq!(end(&mut talks).await, Err(io::ErrorKind::ConnectionReset));
+    // There is room for another one.
+    let mut next = connect([127, 0, 0, 1]).await;
+    let silence = tokio::time::timeout(50 * MS, end(&mut next)).await;
+    assert!(silence.is_err(), "{silence:?}");
+    // Those that one has opened wait in the queues of listeners that nobody reads, and say nothing.
+    let live = || lock(&one.state).live_at(now());
+    assert_eq!((live(), lock(&one.state).live_at(now() + SILENCE)), (0b110, 0));
+    drop((two, three));
+    tokio::time::sleep(50 * MS).await;
+    assert_eq!(live(), 0b110, "they are reset, which may be because of something else");
+}
+
+/// Returns the result of reading from a connection.
+async fn end(stream: &mut tokio::net::TcpStream) -> Result<usize, io::ErrorKind> {
+    tokio::io::AsyncReadExt::read(stream, &mut [0]).await.map_err(|error| error.kind())
 }
 
 /// A member sends strays to all others, with one question each, and refuses them when all have answered.
@@ -203,10 +299,7 @@ async fn a_closed_port_is_noticed_at_once() {
 async fn a_member_asks_all_others_and_then_refuses() {
     let (_directory, path) = group(3);
     let [one, two, three] = [(); 3].map(|()| Members::join(&path).unwrap());
-    let socket = longhaul::TcpSocket::new_v4().unwrap();
-    socket.bind((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
-    let listener = socket.listen(8).unwrap();
-    let intake = listener.intake();
+    let (listener, intake) = refuser().await;
     assert!(one.hand_over(&stray(1)));
     let mut bytes = Vec::new();
     for other in [&two, &three] {
