@@ -20,9 +20,9 @@ use crate::tunnel::jobs::{Job, Jobs};
 use crate::tunnel::rate::Limits;
 use crate::tunnel::{self, Client, Ended, Owner, Target, Tunnel};
 
-/// Maximum number of tunnels being opened at the same time. A gateway admits few handshakes per address, and each
-/// tunnel being opened makes up to two [attempts](persist) at the same time.
-const BUILDING: usize = 2;
+/// Maximum number of tunnels being opened at the same time: usually, and if as many connections wait. A gateway admits 32
+/// handshakes per address, and each tunnel being opened makes up to two [attempts](persist) at the same time.
+const BUILDING: (usize, usize) = (2, 16);
 /// Minimum time after which an unanswered attempt is joined by a second one.
 const HEDGE: Duration = Duration::from_secs(1);
 /// Number of round trips after which an unanswered attempt is joined by a second one. Opening a tunnel takes three.
@@ -205,7 +205,7 @@ impl Pool {
     /// Returns whether another tunnel is needed, and counts it as being opened if so.
     fn begin_building(&self) -> bool {
         let PoolState { idle, busy, building, waiting } = self.observe();
-        let limit = if lock(&self.outage).is_reported { 1 } else { BUILDING };
+        let limit = if lock(&self.outage).is_reported { 1 } else { waiting.clamp(BUILDING.0, BUILDING.1) };
         let missing = idle + building < self.config.warm + waiting;
         let begin = missing && building < limit && idle + busy + building < self.config.max;
         self.building.fetch_add(begin.into(), Ordering::Relaxed);
@@ -261,7 +261,7 @@ impl Pool {
             match left {
                 Some(stream) => tunnel::close(stream).await,
                 // The other tunnels may also have failed.
-                None => pool.jobs.probe_all(),
+                None => pool.jobs.suspect_all(),
             }
         });
     }

@@ -43,6 +43,8 @@ struct State {
 struct Idle {
     jobs: oneshot::Sender<Job>,
     probe: Arc<Notify>,
+    /// Whether other tunnels have failed since this one was known to work. It gets no connection until it answers.
+    is_suspect: bool,
 }
 
 impl Jobs {
@@ -66,7 +68,8 @@ impl Jobs {
     pub(crate) async fn submit(&self, mut job: Job) -> Option<Job> {
         let number = {
             let mut state = lock(&self.state);
-            while let Some(idle) = state.idle.pop() {
+            while let Some(at) = state.idle.iter().rposition(|idle| !idle.is_suspect) {
+                let idle = state.idle.remove(at);
                 match idle.jobs.send(job) {
                     Ok(()) => {
                         self.changed.notify_one();
@@ -111,7 +114,7 @@ impl Jobs {
             if let Some((_, job)) = state.waiting.pop_front() {
                 return Ok(Some(job));
             }
-            state.idle.push(Idle { jobs, probe: Arc::clone(&probe) });
+            state.idle.push(Idle { jobs, probe: Arc::clone(&probe), is_suspect: false });
         }
         // `late` completes when the answer to a probe is late.
         let (mut leave, mut late, mut probed) = (pin!(leave), pin!(sleep(suspect)), false);
@@ -122,7 +125,10 @@ impl Jobs {
                 () = &mut leave => break Ok(None),
                 frame = tunnel.next() => match frame {
                     Ok(Some(Frame::Ping)) => if let Err(error) = tunnel.send(&Frame::Pong).await { break Err(error.into()) },
-                    Ok(Some(Frame::Pong)) => probed = false,
+                    Ok(Some(Frame::Pong)) => {
+                        probed = false;
+                        if let Some(job) = self.trust(&probe) { return Ok(Some(job)) }
+                    }
                     // A late reset of a stream that has ended.
                     Ok(Some(Frame::Reset { .. })) => {}
                     Ok(Some(Frame::Bye) | None) => break Ok(None),
@@ -157,7 +163,61 @@ impl Jobs {
         lock(&self.state).idle.last().inspect(|idle| idle.probe.notify_one());
     }
 
-    pub(crate) fn probe_all(&self) {
-        lock(&self.state).idle.iter().for_each(|idle| idle.probe.notify_one());
+    /// Probes all idle tunnels, and uses none before it has answered.
+    pub(crate) fn suspect_all(&self) {
+        for idle in &mut lock(&self.state).idle {
+            idle.is_suspect = true;
+            idle.probe.notify_one();
+        }
+    }
+
+    /// Uses an idle tunnel again, which has answered. Returns a connection for it if one waits.
+    fn trust(&self, probe: &Arc<Notify>) -> Option<Job> {
+        let mut state = lock(&self.state);
+        let at = state.idle.iter().position(|idle| Arc::ptr_eq(&idle.probe, probe))?;
+        match state.waiting.pop_front() {
+            Some((_, job)) => {
+                state.idle.remove(at);
+                Some(job)
+            }
+            None => {
+                state.idle.get_mut(at)?.is_suspect = false;
+                None
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::monitor::Role;
+
+    #[tokio::test]
+    async fn idle_tunnels_have_to_answer_after_the_failure_of_another_one() {
+        let jobs = Arc::new(Jobs::new(8, Duration::from_secs(60), &Monitor::new(Role::Gateway)));
+        let (near, far) = tokio::io::duplex(4096);
+        let (near, far) = tokio::join!(Tunnel::start(near), Tunnel::start(far));
+        let (mut near, mut far) = (near.unwrap(), far.unwrap());
+        let mut next = async || {
+            let all = Arc::clone(&jobs);
+            all.next(&mut near, std::future::pending(), Duration::from_secs(60)).await.unwrap().is_some()
+        };
+        let submitting = async {
+            jobs.suspect_all();
+            let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let local = tokio::net::TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+            let target = "host:80".parse().unwrap();
+            let mut submitted = pin!(jobs.submit(Job { local: Box::new(local), target }));
+            let frame = tokio::select! {
+                biased;
+                _ = &mut submitted => panic!("it has to wait"),
+                frame = far.next() => frame.unwrap(),
+            };
+            assert_eq!((frame, jobs.counts()), (Some(Frame::Ping), (1, 1)));
+            far.send(&Frame::Pong).await.unwrap();
+        };
+        let (has_job, ()) = tokio::join!(next(), submitting);
+        assert_eq!((has_job, jobs.counts()), (true, (0, 0)));
     }
 }
