@@ -29,7 +29,7 @@ mod join;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use join::{Bonds, MAGIC, begin};
+pub(crate) use join::{Bonds, Lost, MAGIC, begin};
 
 /// Largest contents of a block.
 const BLOCK: usize = 256 << 10;
@@ -40,7 +40,9 @@ const WINDOW: u64 = 32 << 20;
 const BLOCKS: usize = 4096;
 /// Number of unsent bytes below which a connection takes another block, in addition to those sent until the next check.
 const UNSENT: u64 = 256 << 10;
-/// Interval between checks of connections that have too much unsent data.
+/// Maximum number of connections of a bond, with those that were lost.
+const PATHS: usize = 16;
+/// Interval of looks at connections that have too much unsent data.
 const LOOK: Duration = Duration::from_millis(10);
 /// Number of reads from a connection before others have their turn.
 const READS: usize = 16;
@@ -51,6 +53,8 @@ const READ: u8 = 1;
 const END: u8 = 2;
 
 struct Path<S> {
+    /// The local path of the sender.
+    route: usize,
     stream: S,
     /// The rest of the frame that is being written.
     writing: Bytes,
@@ -67,7 +71,9 @@ struct Path<S> {
 pub(crate) struct Bond<S> {
     /// The connections, at least one, including lost ones.
     paths: Vec<Path<S>>,
-    joining: Option<mpsc::UnboundedReceiver<S>>,
+    joining: mpsc::UnboundedReceiver<(usize, S)>,
+    /// Asks for another connection in place of a lost one.
+    reopen: Option<Box<dyn Fn(usize) + Send>>,
     ticks: Interval,
     /// Data that is not a block yet, and the position of its beginning.
     filling: Vec<u8>,
@@ -103,10 +109,11 @@ fn invalid() -> io::Error {
 }
 
 impl<S: Connection> Bond<S> {
-    fn new(first: S, joining: Option<mpsc::UnboundedReceiver<S>>) -> Self {
-        let mut bond = Self {
+    fn new(joining: mpsc::UnboundedReceiver<(usize, S)>, reopen: Option<Box<dyn Fn(usize) + Send>>) -> Self {
+        Self {
             paths: Vec::new(),
             joining,
+            reopen,
             ticks: tokio::time::interval(LOOK),
             filling: Vec::new(),
             position: 0,
@@ -120,13 +127,12 @@ impl<S: Connection> Bond<S> {
             read_here: 0,
             tells: false,
             end: None,
-        };
-        bond.add(first);
-        bond
+        }
     }
 
-    fn add(&mut self, stream: S) {
+    fn add(&mut self, route: usize, stream: S) {
         self.paths.push(Path {
+            route,
             stream,
             writing: Bytes::new(),
             is_dirty: false,
@@ -138,8 +144,8 @@ impl<S: Connection> Bond<S> {
 
     /// Reads and writes what is possible now. Fails when no connection is left.
     fn drive(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
-        while let Some(Poll::Ready(Some(stream))) = self.joining.as_mut().map(|joining| joining.poll_recv(cx)) {
-            self.add(stream);
+        while let Poll::Ready(Some((route, stream))) = self.joining.poll_recv(cx) {
+            self.add(route, stream);
         }
         let mut failed = None;
         for index in 0..self.paths.len() {
@@ -172,6 +178,10 @@ impl<S: Connection> Bond<S> {
         if let Some(path) = self.paths.get_mut(index) {
             path.is_lost = true;
             path.stream.tcp().abort();
+            let route = path.route;
+            if let Some(reopen) = self.reopen.as_ref().filter(|_| self.paths.len() < PATHS) {
+                reopen(route);
+            }
         }
         let flying = std::mem::take(&mut self.flying);
         let (lost, others): (BTreeMap<_, _>, _) = flying.into_iter().partition(|(_, (taker, _))| *taker == index);

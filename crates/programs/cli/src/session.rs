@@ -95,16 +95,16 @@ async fn finish(mut stream: impl Connection, plot: Option<&mut Plot>) -> std::io
 
 /// Receives the files of one connection and closes it; closing may take `patience`. `greeted` is called when the peer
 /// has sent the protocol's magic bytes, `received` for each file. A connection that joins a bond is served by the first
-/// one of that bond.
-/// Returns [`ReceiveError::LeftOut`] if some files were not received, otherwise the reason why the connection failed.
+/// one of that bond; if it `only_joins`, one without a bond is reset. Returns whether files were received here.
+/// Fails with [`ReceiveError::LeftOut`] if some files were not received, otherwise the reason why the connection failed.
 pub(crate) async fn receive<S: Connection + Send>(
     receiver: &Receiver,
     mut stream: S,
-    bonds: &Bonds<S>,
+    (bonds, only_joins): (&Bonds<S>, bool),
     progress: Progress,
     greeted: impl FnOnce(),
     received: impl FnMut(Result<File, LeftOut>),
-) -> Result<(), ReceiveError> {
+) -> Result<bool, ReceiveError> {
     let greeting = receiver.greeting(&mut stream).await;
     // A bond takes memory for the blocks that overtake others, so its sender must have a key.
     let greeting = match greeting {
@@ -112,18 +112,22 @@ pub(crate) async fn receive<S: Connection + Send>(
         greeting => greeting,
     };
     if !matches!(greeting, Ok(Greeting::Bond)) {
+        if only_joins {
+            stream.tcp().abort();
+            return Ok(false);
+        }
         let result = receiver.serve_after(greeting, &mut stream, progress, greeted, received).await;
-        return end(receiver, stream, result).await;
+        return end(receiver, stream, result).await.map(|()| true);
     }
     let joined = timeout(receiver.patience, bonds.join(stream)).await.map_err(|_| ReceiveError::Silent)?;
     match joined.map_err(ProtocolError::from)? {
         Some(mut bond) => {
             let result = receiver.serve(&mut bond, progress, greeted, received).await;
-            end(receiver, bond, result).await
+            end(receiver, bond, result).await.map(|()| true)
         }
         None => {
             greeted();
-            Ok(())
+            Ok(false)
         }
     }
 }

@@ -17,18 +17,28 @@ async fn connections(count: usize) -> (Vec<TcpStream>, Vec<TcpStream>) {
     (near, far)
 }
 
+/// Bonds connections; returns the bond and what it says of those that are lost.
+async fn begin_all(near: Vec<TcpStream>) -> (Bond<TcpStream>, mpsc::UnboundedReceiver<Lost<TcpStream>>) {
+    let (notices, lost) = mpsc::unbounded_channel();
+    (begin(near.into_iter().map(Some).collect(), notices).await.unwrap(), lost)
+}
+
 /// Joins connections as a receiver does.
 async fn joined(far: Vec<TcpStream>) -> Bond<TcpStream> {
-    let (bonds, mut bond) = (Bonds::default(), None);
+    join(&Bonds::default(), far).await.unwrap()
+}
+
+async fn join(bonds: &Bonds<TcpStream>, far: Vec<TcpStream>) -> Option<Bond<TcpStream>> {
+    let mut bond = None;
     for mut stream in far {
         let mut magic = [0; 8];
         stream.read_exact(&mut magic).await.unwrap();
         assert_eq!(magic, MAGIC);
         let first = bonds.join(stream).await.unwrap();
-        assert_eq!(first.is_some(), bond.is_none(), "only the first connection begins a bond");
+        assert!(first.is_none() || bond.is_none(), "only the first connection begins a bond");
         bond = bond.or(first);
     }
-    bond.unwrap()
+    bond
 }
 
 fn contents(len: u32) -> Vec<u8> {
@@ -38,7 +48,7 @@ fn contents(len: u32) -> Vec<u8> {
 /// Sends data there and an answer back. `lost` connections are aborted in the middle, at this or the other end.
 async fn exchange(lost: &[(usize, bool)]) {
     let (near, far) = connections(3).await;
-    let mut here = begin(near).await.unwrap();
+    let mut here = begin_all(near).await.0;
     let mut there = joined(far).await;
     let (data, answer) = (contents(8_000_000), contents(700_000));
     let (first, second) = data.split_at(data.len() / 2);
@@ -83,10 +93,44 @@ async fn the_others_carry_what_lost_connections_had_taken() {
     exchange(&[(1, false), (2, true)]).await;
 }
 
+/// A path that works again carries the stream after the others have failed. One that has no connection at first is asked for.
+#[tokio::test]
+async fn lost_connections_are_replaced() {
+    let (mut near, mut far) = connections(3).await;
+    let (notices, mut lost) = mpsc::unbounded_channel();
+    let bonds = Bonds::default();
+    let mut here = begin(vec![Some(near.remove(0)), None], notices).await.unwrap();
+    let mut there = join(&bonds, vec![far.remove(0)]).await.unwrap();
+    for route in [1, 0] {
+        let replaced: Lost<_> = lost.recv().await.unwrap();
+        assert_eq!((replaced.route, replaced.is_over()), (route, false));
+        replaced.replace(near.remove(0)).await.unwrap();
+        assert!(join(&bonds, vec![far.remove(0)]).await.is_none());
+        // The other end learns of the new connection first.
+        there.write_all(b"joined").await.unwrap();
+        there.flush().await.unwrap();
+        let mut words = [0; 6];
+        here.read_exact(&mut words).await.unwrap();
+        let open: Vec<_> = here.paths.iter().filter(|path| !path.is_lost).map(|path| path.route).collect();
+        assert_eq!((&words, open), (b"joined", if route == 1 { vec![0, 1] } else { vec![1, 0] }));
+        here.write_all(b"through").await.unwrap();
+        here.flush().await.unwrap();
+        here.paths[usize::from(route == 0)].stream.abort();
+        here.write_all(b" again").await.unwrap();
+        here.flush().await.unwrap();
+        let mut words = [0; 13];
+        there.read_exact(&mut words).await.unwrap();
+        assert_eq!(&words, b"through again");
+    }
+    drop(here);
+    assert_eq!(lost.recv().await.unwrap().route, 1);
+    assert!(lost.recv().await.is_none());
+}
+
 #[tokio::test]
 async fn a_bond_fails_with_its_last_connection() {
     let (near, far) = connections(2).await;
-    let mut here = begin(near).await.unwrap();
+    let mut here = begin_all(near).await.0;
     drop(joined(far).await);
     assert!(here.read(&mut [0]).await.is_err());
 }
@@ -95,7 +139,7 @@ async fn a_bond_fails_with_its_last_connection() {
 #[tokio::test]
 async fn a_bond_of_small_blocks_waits_for_its_reader() {
     let (near, far) = connections(2).await;
-    let mut here = begin(near).await.unwrap();
+    let mut here = begin_all(near).await.0;
     let mut there = joined(far).await;
     let data = contents(3 * BLOCKS as u32);
     let writing = async {

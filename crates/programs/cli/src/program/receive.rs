@@ -76,10 +76,12 @@ pub(super) async fn run(args: &ReceiveArgs, screen: &Screen) -> Result<()> {
             };
             // The code decides, not the key.
             let listener = SecureListener::new(listener, &identity, |_| true)?;
-            serve(SecureDoor { listener, access: None, desk: Some(desk), introductions }, &server, Until::First).await
+            serve(SecureDoor { listener, access: None, desk: Some(desk), introductions }, &server, Until::Only).await
         }
         None => {
             screen.warn("warning: --plaintext: nothing is encrypted, and anyone who reaches the port can send files");
+            // Bonds need keys.
+            let until = if until == Until::First { Until::Only } else { until };
             serve(PlainDoor { listener }, &server, until).await
         }
         Some((identity, access, hangups)) => {
@@ -148,7 +150,8 @@ async fn pull(args: &ReceiveArgs, screen: &Screen) -> Result<()> {
         let stream = route.connect(&identity, &args.transport.wide()).await?;
         let peer = stream.tcp().peer_addr()?;
         let ticket = Admission::new(LIMITS).admit(peer.ip(), None).context("there is no place")?;
-        Ok(server.serve(stream, &Bonds::default(), peer, &host, &ticket).await?)
+        server.serve(stream, (&Bonds::default(), false), peer, &host, &ticket).await?;
+        Ok(())
     });
     let received = received.await;
     if !received.as_ref().err().is_none_or(is_complete) {
@@ -251,7 +254,9 @@ impl Door for SecureDoor {
 enum Until {
     /// The receiver ends when it is stopped.
     Stopped,
-    /// After the first connection.
+    /// The receiver ends after the first connection.
+    Only,
+    /// The receiver ends after the first connection, or the first ones, if they carry the same stream.
     First,
     /// The receiver ends after the first connection that has not failed, or after some time without connections.
     Complete,
@@ -267,11 +272,17 @@ async fn serve(mut door: impl Door, server: &Arc<Server>, until: Until) -> Resul
     let (admission, places, bonds) = (Admission::new(LIMITS), Places::new(PER_KEY), Arc::new(Bonds::default()));
     let screen = &server.screen;
     let mut connections = JoinSet::new();
+    let (mut only, mut failed) = (None, None);
     loop {
         tokio::select! {
             accepted = door.accept() => {
                 let (stream, peer, name) = accepted?;
                 let key = stream.peer_key();
+                let only_joins = only.is_some();
+                if only_joins && only != key {
+                    stream.tcp().abort();
+                    continue;
+                }
                 let place = key.map(|key| places.take(key, || ()));
                 let ticket = admission.admit(peer.ip(), rtt(stream.tcp()));
                 let Some(ticket) = ticket.filter(|_| !matches!(place, Some(None))) else {
@@ -287,29 +298,39 @@ async fn serve(mut door: impl Door, server: &Arc<Server>, until: Until) -> Resul
                 let allowed = async move {
                     let _place = place;
                     tokio::select! {
-                        served = server.serve(stream, &bonds, peer, &from, &ticket) => served.context(from),
+                        served = server.serve(stream, (&bonds, only_joins), peer, &from, &ticket) => served.context(from),
                         () = revoked => Err(anyhow!("the key is not allowed any more")).context(from),
                     }
                 };
-                if until == Until::First {
+                if until == Until::Only {
                     // Refuses further connections at once, instead of letting them wait.
                     drop(door);
-                    return allowed.await;
+                    return allowed.await.map(drop);
                 }
-                let screen = screen.clone();
-                connections.spawn(async move {
-                    let Err(error) = allowed.await else { return true };
-                    // Limits messages about connections without a key, because anyone can cause them.
-                    let more = if key.is_some() { Some(String::new()) } else { limiter::admit("plaintext") };
-                    if let Some(more) = more {
-                        screen.warn(&format!("{error:#}{more}"));
-                    }
-                    is_complete(&error)
-                });
+                if until == Until::First {
+                    only = key;
+                }
+                connections.spawn(async move { (key, allowed.await) });
             }
-            Some(is_complete) = connections.join_next() => {
-                if until == Until::Complete && is_complete.is_ok_and(|is_complete| is_complete) {
-                    return Ok(());
+            Some(ended) = connections.join_next() => {
+                let Ok((key, served)) = ended else { continue };
+                match served {
+                    Ok(true) if until != Until::Stopped => return Ok(()),
+                    Ok(_) => {}
+                    Err(error) if until == Until::Complete && is_complete(&error) => return Ok(()),
+                    Err(error) if until == Until::First && is_complete(&error) => return Err(error),
+                    Err(error) if until == Until::First => failed = Some(error),
+                    Err(error) => {
+                        // Limits messages about connections without a key, because anyone can cause them.
+                        let more = if key.is_some() { Some(String::new()) } else { limiter::admit("plaintext") };
+                        if let Some(more) = more {
+                            screen.warn(&format!("{error:#}{more}"));
+                        }
+                    }
+                }
+                // One that carries the same stream may not have failed.
+                if connections.is_empty() && let Some(failed) = failed.take() {
+                    return Err(failed);
                 }
             }
             () = sleep(UNUSED), if until == Until::Complete && connections.is_empty() => bail!("nobody has connected"),
@@ -387,15 +408,15 @@ impl Server {
     }
 
     /// Receives the files of a connection. The connection may be evicted until it has shown that it is a sender of
-    /// files.
+    /// files. For `bonds` and the result, see [`session::receive`].
     async fn serve<S: Connection + Send>(
         &self,
         stream: S,
-        bonds: &Bonds<S>,
+        bonds: (&Bonds<S>, bool),
         peer: SocketAddr,
         from: &str,
         ticket: &Ticket,
-    ) -> Result<(), ReceiveError> {
+    ) -> Result<bool, ReceiveError> {
         let mut sum = Received { watch: Stopwatch::start(), files: 0, bytes: 0, resumed: 0, missing: 0 };
         let received = |file: Result<File, LeftOut>| match file {
             Ok(file) => {
@@ -417,6 +438,9 @@ impl Server {
             result = session::receive(&self.receiver, stream, bonds, progress, || ticket.is_known(), received) => result,
             () = ticket.evicted() => Err(ReceiveError::Silent),
         };
+        if matches!(result, Ok(false)) {
+            return result;
+        }
         if self.json {
             self.screen.print(&report::json_line(&sum.summary(peer)));
         } else if sum.files > 0 {

@@ -6,8 +6,11 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
 use longhaul_tls::{Fingerprint, SecureListener, TlsError, tls_error};
-use tokio::time::timeout;
+use tokio::sync::mpsc;
+use tokio::time::{sleep, timeout};
 
 use super::args::{MEET_PORT, PORT, SendArgs};
 use super::code::CodeArg;
@@ -17,7 +20,7 @@ use super::mirror::Mirror;
 use super::ssh::{Place, Session, UNUSED};
 use super::tally::Tally;
 use super::{Reported, Screen, WrongUse};
-use crate::bond::{self, Bond};
+use crate::bond::{self, Bond, Lost};
 use crate::names::{self, Name};
 use crate::plot::Plot;
 use crate::progress::{Detail, Progress};
@@ -200,7 +203,7 @@ impl<'a> Delivery<'a> {
     }
 
     /// Sends the files like [`run`](Self::run), over connections for all local paths if that is requested.
-    async fn over<S: Connection + Send>(
+    async fn over<S: Connection + Send + 'static>(
         &mut self,
         stream: S,
         watch: Stopwatch,
@@ -210,10 +213,15 @@ impl<'a> Delivery<'a> {
             return self.run(stream, watch, again).await;
         }
         let (transport, screen) = (self.transport, self.screen);
-        let stream = bonded(stream, transport, screen, &again).await?;
-        let again =
-            async |transport: TransportArgs| bonded(again(transport.clone()).await?, &transport, screen, &again).await;
-        self.run(stream, watch, again).await
+        let (notices, lost) = mpsc::unbounded_channel();
+        let stream = bonded(stream, transport, screen, &again, &notices).await?;
+        let anew = async |transport: TransportArgs| {
+            bonded(again(transport.clone()).await?, &transport, screen, &again, &notices).await
+        };
+        tokio::select! {
+            sent = self.run(stream, watch, anew) => sent,
+            never = reopen(lost, transport, &again) => never,
+        }
     }
 
     /// Sends the files over `stream`, whose opening began at `watch`. After an outage, continues over connections that
@@ -288,7 +296,7 @@ impl<'a> Delivery<'a> {
             }
             screen.warn(&format!("{error}; connecting again"));
             stream = loop {
-                tokio::time::sleep(pause).await;
+                sleep(pause).await;
                 pause = (pause * 2).min(MAX_PAUSE);
                 watch = Stopwatch::start();
                 connections += 1;
@@ -306,21 +314,47 @@ impl<'a> Delivery<'a> {
     }
 }
 
-/// Bonds the connection over the first local path with one for each of the others that work.
-async fn bonded<S: Connection>(
+/// Bonds the connection over the first local path with one for each of the others that work. `lost` learns of others.
+async fn bonded<S: Connection + Send + 'static>(
     first: S,
     transport: &TransportArgs,
     screen: &Screen,
     again: &impl AsyncFn(TransportArgs) -> Result<S>,
+    lost: &mpsc::UnboundedSender<Lost<S>>,
 ) -> Result<Bond<S>> {
-    let mut streams = vec![first];
+    let mut streams = vec![Some(first)];
     for index in 1..transport.path_count() {
-        match again(transport.for_connection(index)).await {
-            Ok(stream) => streams.push(stream),
-            Err(error) => screen.warn(&format!("{error:#}; sending without this path")),
+        let stream = again(transport.for_connection(index)).await;
+        if let Err(error) = &stream {
+            screen.warn(&format!("{error:#}; sending without this path"));
+        }
+        streams.push(stream.ok());
+    }
+    Ok(bond::begin(streams, lost.clone()).await?)
+}
+
+/// Opens connections over the paths that bonds have lost, until each works again. Does not return.
+async fn reopen<S: Connection, T>(
+    mut lost: mpsc::UnboundedReceiver<Lost<S>>,
+    transport: &TransportArgs,
+    again: &impl AsyncFn(TransportArgs) -> Result<S>,
+) -> T {
+    let mut attempts = FuturesUnordered::new();
+    loop {
+        tokio::select! {
+            Some(lost) = lost.recv() => attempts.push(async move {
+                while !lost.is_over() {
+                    sleep(MAX_PAUSE).await;
+                    let stream = again(transport.for_connection(lost.route)).await;
+                    if let Ok(stream) = stream && lost.replace(stream).await.is_ok() {
+                        break;
+                    }
+                }
+            }),
+            Some(()) = attempts.next() => {}
+            else => std::future::pending().await,
         }
     }
-    Ok(bond::begin(streams).await?)
 }
 
 impl Delivery<'_> {

@@ -381,3 +381,13 @@ fn the_programs_of_openssh_do_it() {
         }
     }
 }
+
+/// The receiver must not end when one of several connections has joined the others.
+#[test]
+fn a_bonded_transfer_arrives() {
+    let pair = Pair::new();
+    let file = pair.here.file("file", 3_000_000);
+    let sent = pair.run(&["send", "host:", &file, "--via", "127.0.0.1,127.0.0.1", "--bond"]);
+    assert!(sent.status.success() && !String::from_utf8_lossy(&sent.stderr).contains("without this path"), "{sent:?}");
+    assert!(fs::read(pair.home("file")).unwrap() == fs::read(&file).unwrap());
+}

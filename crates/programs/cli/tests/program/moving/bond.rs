@@ -55,8 +55,8 @@ impl Paths {
 fn send_over(links: [&str; 2], bytes: usize, change: impl FnOnce(&Paths)) {
     let Some(paths) = Paths::new(links) else { return };
     let (there, here) = (Machine::new(), Machine::new());
-    let receive = || there.receive_at("0.0.0.0:7000", &["--allow", &here.key()]);
-    let _receiver = paths.server.run(receive).unwrap();
+    let receive = || there.receive_at("0.0.0.0:7000", &["--allow", &here.key(), "--once"]);
+    let receiver = paths.server.run(receive).unwrap();
     let file = here.file("file", bytes);
     let mut command = here.command(&["send", "--accept-new", RELAY, &file, "--json", "--retry", "0s"]);
     command.args(["--via", "path0,path1", "--bond"]).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -64,6 +64,7 @@ fn send_over(links: [&str; 2], bytes: usize, change: impl FnOnce(&Paths)) {
     change(&paths);
     let seconds = has_arrived(sender, &file, &there.path("out/file"));
     eprintln!("{links:?}: {bytes} bytes in {seconds:.1} s, {:.1} Mb/s", bytes as f64 * 8e-6 / seconds);
+    assert_eq!(receiver.end().0, Some(0));
     for (relay, _) in paths.relays {
         assert!(relay.stop().unwrap().1.clients > 0);
     }
@@ -90,6 +91,18 @@ fn a_bonded_transfer_survives_the_end_of_a_path() {
         sleep(Duration::from_secs_f64(bytes as f64 * 8.0 / 60e6 / 2.0));
         paths.client.run(|| ip("link set path0 down")).unwrap();
     });
+}
+
+#[test]
+fn a_receiver_of_one_transfer_takes_all_connections_of_a_bond() {
+    let (there, here) = (Machine::new(), Machine::new());
+    let file = here.file("file", 3_000_000);
+    let receiver = there.receive(&["--once", "--allow", &here.key()]);
+    let sent = here.send(&receiver, &["--via", "127.0.0.1,127.0.0.1", "--bond", &file]);
+    let said = String::from_utf8_lossy(&sent.stderr);
+    assert!(sent.status.success() && !said.contains("without this path"), "{said}");
+    assert_eq!(receiver.end().0, Some(0));
+    assert!(std::fs::read(there.path("out/file")).unwrap() == std::fs::read(&file).unwrap());
 }
 
 #[test]
