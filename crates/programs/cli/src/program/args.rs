@@ -175,7 +175,7 @@ pub(super) struct SendArgs {
     #[arg(long, requires = "code")]
     pub(super) remember: bool,
     /// Find the receiver with the code through this rendezvous (`longhaul meet`), HOST[:PORT]; no RECEIVER is given then
-    #[arg(long, value_name = "HOST", requires = "code", conflicts_with_all = ["to", "remember"])]
+    #[arg(long, value_name = "HOST", requires = "code", conflicts_with_all = ["to", "remember", "via"])]
     pub(super) meet: Option<OsString>,
     /// Do not encrypt, and do not check who receives
     #[arg(long)]

@@ -38,6 +38,7 @@ fn wrong_use_ends_with_2_and_a_failure_with_1() {
         &["send", "192.0.2.7"],
         &["send", "host:99999", &file],
         &["send", "192.0.2.7", &file, "--plaintext", "--accept-new"],
+        &["send", "--code=4821-harbor-violet", "--meet", "127.0.0.1:9", &file, "--via", "127.0.0.1"],
         &["receive", "--allow", "SHA256:x"],
         &["receive", "--overwrite", "--skip"],
         &["receive", "--out", "-", "--json"],
