@@ -10,9 +10,11 @@
 //! A connection takes the next block when little of its data is unsent, so that each gets as many as its path carries. A
 //! block is kept until the peer has read it. If a connection fails, the others send its blocks.
 
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -52,10 +54,14 @@ const DATA: u8 = 0;
 const READ: u8 = 1;
 const END: u8 = 2;
 
+/// What is kept as long as a connection, such as its place within limits.
+pub(crate) type Held = Arc<dyn Any + Send + Sync>;
+
 struct Path<S> {
     /// The local path of the sender.
     route: usize,
     stream: S,
+    held: Option<Held>,
     /// The rest of the frame that is being written.
     writing: Bytes,
     /// Whether written data may be in the buffers of the stream.
@@ -67,11 +73,18 @@ struct Path<S> {
     is_lost: bool,
 }
 
+impl<S> Path<S> {
+    fn new(route: usize, stream: S, held: Option<Held>) -> Self {
+        let (writing, arriving) = (Bytes::new(), BytesMut::new());
+        Self { route, stream, held, writing, is_dirty: false, arriving, has_ended: false, is_lost: false }
+    }
+}
+
 /// A stream over several connections.
 pub(crate) struct Bond<S> {
     /// The connections, at least one, including lost ones.
     paths: Vec<Path<S>>,
-    joining: mpsc::UnboundedReceiver<(usize, S)>,
+    joining: mpsc::UnboundedReceiver<Path<S>>,
     /// Asks for another connection in place of a lost one.
     reopen: Option<Box<dyn Fn(usize) + Send>>,
     ticks: Interval,
@@ -109,7 +122,7 @@ fn invalid() -> io::Error {
 }
 
 impl<S: Connection> Bond<S> {
-    fn new(joining: mpsc::UnboundedReceiver<(usize, S)>, reopen: Option<Box<dyn Fn(usize) + Send>>) -> Self {
+    fn new(joining: mpsc::UnboundedReceiver<Path<S>>, reopen: Option<Box<dyn Fn(usize) + Send>>) -> Self {
         Self {
             paths: Vec::new(),
             joining,
@@ -130,22 +143,14 @@ impl<S: Connection> Bond<S> {
         }
     }
 
-    fn add(&mut self, route: usize, stream: S) {
-        self.paths.push(Path {
-            route,
-            stream,
-            writing: Bytes::new(),
-            is_dirty: false,
-            arriving: BytesMut::new(),
-            has_ended: false,
-            is_lost: false,
-        });
+    fn add(&mut self, path: Path<S>) {
+        self.paths.push(path);
     }
 
     /// Reads and writes what is possible now. Fails when no connection is left.
     fn drive(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
-        while let Poll::Ready(Some((route, stream))) = self.joining.poll_recv(cx) {
-            self.add(route, stream);
+        while let Poll::Ready(Some(path)) = self.joining.poll_recv(cx) {
+            self.add(path);
         }
         let mut failed = None;
         for index in 0..self.paths.len() {
@@ -178,6 +183,7 @@ impl<S: Connection> Bond<S> {
         if let Some(path) = self.paths.get_mut(index) {
             path.is_lost = true;
             path.stream.tcp().abort();
+            drop(path.held.take());
             let route = path.route;
             if let Some(reopen) = self.reopen.as_ref().filter(|_| self.paths.len() < PATHS) {
                 reopen(route);
@@ -401,6 +407,8 @@ impl<S: Connection + Send> Connection for Bond<S> {
     }
 
     async fn close(mut self) -> io::Result<()> {
+        // Other connections would be too late.
+        self.joining.close();
         std::future::poll_fn(|cx| Pin::new(&mut self).poll_shutdown(cx)).await?;
         for path in self.paths.into_iter().filter(|path| !path.is_lost) {
             // Both ends have all data; a failed close has no consequence.

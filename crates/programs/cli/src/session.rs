@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-use crate::bond::Bonds;
+use crate::bond::{Bonds, Held};
 use crate::names::Name;
 use crate::plot::Plot;
 use crate::progress::Progress;
@@ -95,12 +95,15 @@ async fn finish(mut stream: impl Connection, plot: Option<&mut Plot>) -> std::io
 
 /// Receives the files of one connection and closes it; closing may take `patience`. `greeted` is called when the peer
 /// has sent the protocol's magic bytes, `received` for each file. A connection that joins a bond is served by the first
-/// one of that bond; if it `only_joins`, one without a bond is reset. Returns whether files were received here.
-/// Fails with [`ReceiveError::LeftOut`] if some files were not received, otherwise the reason why the connection failed.
+/// one of that bond, and keeps `held`; if it `only_joins`, one without a bond is reset.
+/// Returns whether files were received here.
+/// Fails with [`ReceiveError::LeftOut`] if some files were not received, otherwise with the reason why the connection
+/// failed.
 pub(crate) async fn receive<S: Connection + Send>(
     receiver: &Receiver,
     mut stream: S,
     (bonds, only_joins): (&Bonds<S>, bool),
+    held: Held,
     progress: Progress,
     greeted: impl FnOnce(),
     received: impl FnMut(Result<File, LeftOut>),
@@ -119,7 +122,7 @@ pub(crate) async fn receive<S: Connection + Send>(
         let result = receiver.serve_after(greeting, &mut stream, progress, greeted, received).await;
         return end(receiver, stream, result).await.map(|()| true);
     }
-    let joined = timeout(receiver.patience, bonds.join(stream)).await.map_err(|_| ReceiveError::Silent)?;
+    let joined = timeout(receiver.patience, bonds.join(stream, held)).await.map_err(|_| ReceiveError::Silent)?;
     match joined.map_err(ProtocolError::from)? {
         Some(mut bond) => {
             let result = receiver.serve(&mut bond, progress, greeted, received).await;

@@ -66,6 +66,9 @@ pub(crate) struct TransportArgs {
     /// Local paths, for programs with an option for them, and whether the next one is kept open.
     #[arg(skip)]
     via: (Vec<LocalPath>, bool),
+    /// Whether connections are opened over the first local path only.
+    #[arg(skip)]
+    is_bonded: bool,
     /// Whether buffers may grow to [`WIDE`].
     #[arg(skip)]
     is_wide: bool,
@@ -157,6 +160,12 @@ impl TransportArgs {
         Self { via: (paths.to_vec(), warm), ..self.clone() }
     }
 
+    /// Returns the options for connections over all local paths at the same time if `is_bonded`: each is opened over its
+    /// first path only, and may move to the others later.
+    pub(crate) fn bonded(&self, is_bonded: bool) -> Self {
+        Self { is_bonded, ..self.clone() }
+    }
+
     pub(crate) fn path_count(&self) -> usize {
         self.via.0.len()
     }
@@ -201,11 +210,11 @@ impl TransportArgs {
 
     /// Opens a connection to the first of `addresses` that answers (Happy Eyeballs, [`longhaul::race`]).
     /// Returns the error of the address that failed last, or if a capture or log file cannot be created. If there are
-    /// several local paths, they are tried in turn.
+    /// several local paths, they are tried in turn, unless the others have connections of their own.
     pub(crate) async fn connect(&self, addresses: &[SocketAddr]) -> Result<TcpStream> {
         let mut connected = self.connect_over_first(addresses).await;
         for more in 1..self.via.0.len() {
-            if connected.is_ok() {
+            if connected.is_ok() || self.is_bonded {
                 break;
             }
             let mut options = self.clone();
@@ -221,7 +230,11 @@ impl TransportArgs {
         let first = self.socket(addresses.first().copied().unwrap_or(unspecified))?;
         let others = Self { pcap: None, ..self.clone() };
         let (first, others) = (&first, &others);
-        let attempt = |address| async move {
+        let attempt = |address: SocketAddr| async move {
+            let path = others.via.0.first().filter(|_| others.is_bonded);
+            if matches!(path, Some(LocalPath::Address(ip)) if ip.is_ipv4() != address.is_ipv4()) {
+                return Err(io::Error::from(io::ErrorKind::AddrNotAvailable).into());
+            }
             let socket = others.socket(address)?;
             socket.share_pcap(first);
             socket.set_server_addrs(addresses);

@@ -1,6 +1,5 @@
 //! Start of bonds: which connections belong together.
 
-use std::collections::HashMap;
 use std::io;
 use std::sync::Mutex;
 
@@ -8,19 +7,27 @@ use longhaul_tls::Fingerprint;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::mpsc;
 
-use super::{Bond, PATHS};
+use super::{Bond, Held, PATHS, Path};
 use crate::sync::lock;
 use crate::transport::Connection;
 
 /// First bytes of a connection that belongs to a bond.
 pub(crate) const MAGIC: [u8; 8] = *b"longbnd\x01";
+/// Maximum number of bonds of a sender. Each keeps blocks that have overtaken others.
+pub(super) const PER_KEY: usize = 8;
+/// Number of bonds that are known, if as many have ended.
+pub(super) const KNOWN: usize = 64;
 
-type Name = (Option<Fingerprint>, [u8; 16]);
-/// Connections with their local paths, for a bond.
-type Joining<S> = mpsc::UnboundedSender<(usize, S)>;
+/// Bonds of a receiver, oldest first, with the last ones that have ended: their connections may be late.
+pub(crate) struct Bonds<S>(Mutex<Vec<Begun<S>>>);
 
-/// Bonds of a receiver, by the key of the sender and the number that it has chosen.
-pub(crate) struct Bonds<S>(Mutex<HashMap<Name, (Joining<S>, usize)>>);
+struct Begun<S> {
+    /// The key of the sender and the number that it has chosen.
+    name: (Option<Fingerprint>, [u8; 16]),
+    others: mpsc::UnboundedSender<Path<S>>,
+    /// Number of connections so far.
+    count: usize,
+}
 
 impl<S> Default for Bonds<S> {
     fn default() -> Self {
@@ -30,35 +37,54 @@ impl<S> Default for Bonds<S> {
 
 impl<S: Connection> Bonds<S> {
     /// Reads the number of a bond from a connection whose magic bytes have been read. Returns the bond if this is its
-    /// first connection; otherwise, the connection joins the others.
+    /// first connection. Otherwise, the connection joins the others and keeps `held`, or is dropped if the bond has
+    /// ended.
     ///
-    /// Fails if the connection fails, or if the bond has too many connections.
-    pub(crate) async fn join(&self, mut stream: S) -> io::Result<Option<Bond<S>>> {
+    /// Fails if the connection fails, if the bond has too many connections, or if the sender has too many bonds.
+    pub(crate) async fn join(&self, mut stream: S, held: Held) -> io::Result<Option<Bond<S>>> {
         let mut number = [0; 16];
         stream.read_exact(&mut number).await?;
         let name = (stream.peer_key(), number);
         let mut all = lock(&self.0);
-        all.retain(|_, (others, _)| !others.is_closed());
-        if let Some((others, count)) = all.get_mut(&name) {
-            *count += 1;
-            if *count > PATHS || others.send((0, stream)).is_err() {
+        if let Some(bond) = all.iter_mut().find(|bond| bond.name == name) {
+            bond.count = bond.count.saturating_add(1);
+            if bond.count > PATHS && !bond.others.is_closed() {
                 return Err(io::ErrorKind::ConnectionRefused.into());
             }
+            // A failure drops the connection.
+            let _ = bond.others.send(Path::new(0, stream, Some(held)));
             return Ok(None);
         }
+        if all.iter().filter(|bond| bond.name.0 == name.0 && !bond.others.is_closed()).count() >= PER_KEY {
+            return Err(io::ErrorKind::ConnectionRefused.into());
+        }
+        if all.len() >= KNOWN
+            && let Some(oldest) = all.iter().position(|bond| bond.others.is_closed())
+        {
+            all.remove(oldest);
+        }
         let (others, joining) = mpsc::unbounded_channel();
-        all.insert(name, (others, 1));
+        all.push(Begun { name, others, count: 1 });
         let mut bond = Bond::new(joining, None);
-        bond.add(0, stream);
+        bond.add(Path::new(0, stream, Some(held)));
         Ok(Some(bond))
     }
 }
 
-/// A local path whose connection a bond has lost, or could not open.
+#[cfg(test)]
+impl<S> Bonds<S> {
+    pub(super) fn len(&self) -> usize {
+        lock(&self.0).len()
+    }
+}
+
+/// A local path over which a bond has no connection.
 pub(crate) struct Lost<S> {
     pub(crate) route: usize,
+    /// Whether the bond has never had a connection over the path.
+    pub(crate) is_new: bool,
     number: [u8; 16],
-    others: Joining<S>,
+    others: mpsc::UnboundedSender<Path<S>>,
 }
 
 impl<S: Connection> Lost<S> {
@@ -69,7 +95,7 @@ impl<S: Connection> Lost<S> {
     /// Adds a connection over the path to the bond.
     pub(crate) async fn replace(&self, mut stream: S) -> io::Result<()> {
         introduce(&mut stream, self.number).await?;
-        self.others.send((self.route, stream)).map_err(|_| io::ErrorKind::NotConnected.into())
+        self.others.send(Path::new(self.route, stream, None)).map_err(|_| io::ErrorKind::NotConnected.into())
     }
 }
 
@@ -78,28 +104,23 @@ async fn introduce(stream: &mut impl Connection, number: [u8; 16]) -> io::Result
     stream.flush().await
 }
 
-/// Bonds connections over local paths to the same peer; paths without a connection are `lost` from the beginning.
+/// Begins a bond with the connection over one of `routes` local paths; the others are `lost` from the beginning.
 pub(crate) async fn begin<S: Connection + Send + 'static>(
-    streams: Vec<Option<S>>,
+    (route, mut stream): (usize, S),
+    routes: usize,
     lost: mpsc::UnboundedSender<Lost<S>>,
 ) -> io::Result<Bond<S>> {
     let mut number = [0; 16];
     getrandom::fill(&mut number).map_err(io::Error::other)?;
     let (others, joining) = mpsc::unbounded_channel();
-    let reopen = move |route| {
+    let reopen = move |route, is_new| {
         // Nobody may want to open connections.
-        let _ = lost.send(Lost { route, number, others: others.clone() });
+        let _ = lost.send(Lost { route, is_new, number, others: others.clone() });
     };
-    let mut bond = Bond::new(joining, None);
-    for (route, stream) in streams.into_iter().enumerate() {
-        match stream {
-            Some(mut stream) => {
-                introduce(&mut stream, number).await?;
-                bond.add(route, stream);
-            }
-            None => reopen(route),
-        }
-    }
-    bond.reopen = Some(Box::new(reopen));
+    // The bond finds out about a failure, too.
+    let _ = introduce(&mut stream, number).await;
+    (0..routes).filter(|other| *other != route).for_each(|other| reopen(other, true));
+    let mut bond = Bond::new(joining, Some(Box::new(move |route| reopen(route, false))));
+    bond.add(Path::new(route, stream, None));
     Ok(bond)
 }

@@ -19,8 +19,15 @@ async fn connections(count: usize) -> (Vec<TcpStream>, Vec<TcpStream>) {
 
 /// Bonds connections; returns the bond and what it says of those that are lost.
 async fn begin_all(near: Vec<TcpStream>) -> (Bond<TcpStream>, mpsc::UnboundedReceiver<Lost<TcpStream>>) {
-    let (notices, lost) = mpsc::unbounded_channel();
-    (begin(near.into_iter().map(Some).collect(), notices).await.unwrap(), lost)
+    let (notices, mut lost) = mpsc::unbounded_channel();
+    let (routes, mut near) = (near.len(), near.into_iter());
+    let bond = begin((0, near.next().unwrap()), routes, notices).await.unwrap();
+    for stream in near {
+        let path: Lost<_> = lost.recv().await.unwrap();
+        assert!(path.is_new);
+        path.replace(stream).await.unwrap();
+    }
+    (bond, lost)
 }
 
 /// Joins connections as a receiver does.
@@ -34,7 +41,7 @@ async fn join(bonds: &Bonds<TcpStream>, far: Vec<TcpStream>) -> Option<Bond<TcpS
         let mut magic = [0; 8];
         stream.read_exact(&mut magic).await.unwrap();
         assert_eq!(magic, MAGIC);
-        let first = bonds.join(stream).await.unwrap();
+        let first = bonds.join(stream, Arc::new(())).await.unwrap();
         assert!(first.is_none() || bond.is_none(), "only the first connection begins a bond");
         bond = bond.or(first);
     }
@@ -99,11 +106,11 @@ async fn lost_connections_are_replaced() {
     let (mut near, mut far) = connections(3).await;
     let (notices, mut lost) = mpsc::unbounded_channel();
     let bonds = Bonds::default();
-    let mut here = begin(vec![Some(near.remove(0)), None], notices).await.unwrap();
+    let mut here = begin((0, near.remove(0)), 2, notices).await.unwrap();
     let mut there = join(&bonds, vec![far.remove(0)]).await.unwrap();
     for route in [1, 0] {
         let replaced: Lost<_> = lost.recv().await.unwrap();
-        assert_eq!((replaced.route, replaced.is_over()), (route, false));
+        assert_eq!((replaced.route, replaced.is_new, replaced.is_over()), (route, route == 1, false));
         replaced.replace(near.remove(0)).await.unwrap();
         assert!(join(&bonds, vec![far.remove(0)]).await.is_none());
         // The other end learns of the new connection first.
@@ -157,6 +164,69 @@ async fn a_bond_of_small_blocks_waits_for_its_reader() {
     };
     let ((), received) = tokio::join!(writing, reading);
     assert!(received == data);
+}
+
+/// Connections count as long as the bond has them.
+#[tokio::test]
+async fn a_connection_keeps_its_place_until_it_is_lost() {
+    let (mut near, far) = connections(3).await;
+    let (bonds, place): (_, Held) = (Bonds::default(), Arc::new(()));
+    let mut bond = None;
+    for (nth, stream) in far.into_iter().enumerate() {
+        near[nth].write_all(&[7; 16]).await.unwrap();
+        if nth == 2 {
+            near[2].write_all(&frame(DATA, 0, b"word")).await.unwrap();
+        }
+        bond = bonds.join(stream, Arc::clone(&place)).await.unwrap().or(bond);
+    }
+    let mut bond = bond.unwrap();
+    assert_eq!(Arc::strong_count(&place), 4);
+    bond.read_exact(&mut [0; 4]).await.unwrap();
+    near.remove(1).abort();
+    for _ in 0..2_000 {
+        std::future::poll_fn(|cx| Poll::Ready(bond.drive(cx))).await.unwrap();
+        if Arc::strong_count(&place) < 4 {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    assert_eq!(Arc::strong_count(&place), 3);
+    drop(bond);
+    assert_eq!(Arc::strong_count(&place), 1);
+}
+
+/// Returns the outcome of a connection that joins the bond with this number.
+async fn join_number(bonds: &Bonds<TcpStream>, number: u8) -> (TcpStream, io::Result<Option<Bond<TcpStream>>>) {
+    let (mut near, mut far) = connections(1).await;
+    near[0].write_all(&[number; 16]).await.unwrap();
+    let joined = bonds.join(far.remove(0), Arc::new(())).await;
+    (near.remove(0), joined)
+}
+
+#[tokio::test]
+async fn connections_that_join_after_the_end_are_closed() {
+    let bonds = Bonds::default();
+    for number in 0..join::KNOWN as u8 + 2 {
+        drop(join_number(&bonds, number).await.1.unwrap().unwrap());
+    }
+    let (mut near, late) = join_number(&bonds, 2).await;
+    assert!(late.unwrap().is_none());
+    assert!(!near.read(&mut [0]).await.is_ok_and(|len| len > 0));
+    // The oldest ones are forgotten.
+    assert!(join_number(&bonds, 0).await.1.unwrap().is_some());
+    assert_eq!(bonds.len(), join::KNOWN);
+}
+
+#[tokio::test]
+async fn a_sender_has_a_limited_number_of_bonds() {
+    let bonds = Bonds::default();
+    let mut open = Vec::new();
+    for number in 0..join::PER_KEY as u8 {
+        open.push(join_number(&bonds, number).await.1.unwrap().unwrap());
+    }
+    assert!(join_number(&bonds, 99).await.1.is_err());
+    open.pop();
+    assert!(join_number(&bonds, 99).await.1.unwrap().is_some());
 }
 
 /// Blocks of all lengths at positions that overlap would need memory for each, and so would many small ones.

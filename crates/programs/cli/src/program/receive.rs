@@ -20,9 +20,9 @@ use super::code::{CodeDesk, known};
 use super::home::Home;
 use super::lists::Permission;
 use super::meet::{Introductions, introduced};
-use super::places::Places;
+use super::places::{Place, Places};
 use super::signals::Hangups;
-use super::ssh::{Place, Session, UNUSED};
+use super::ssh::{self, Session, UNUSED};
 use super::{Reported, Screen, WrongUse};
 use crate::address;
 use crate::bond::Bonds;
@@ -130,7 +130,7 @@ fn check_output(args: &ReceiveArgs) -> Result<(), WrongUse> {
 async fn pull(args: &ReceiveArgs, screen: &Screen) -> Result<()> {
     let mut places = Vec::new();
     for word in &args.from {
-        let place = Place::parse(word).filter(|place| !place.path.is_empty());
+        let place = ssh::Place::parse(word).filter(|place| !place.path.is_empty());
         places.push(place.ok_or_else(|| WrongUse(format!("{word:?} is not of the form [USER@]HOST:PATH")))?);
     }
     let host = places.first().map(|place| place.host.clone()).unwrap_or_default();
@@ -143,14 +143,14 @@ async fn pull(args: &ReceiveArgs, screen: &Screen) -> Result<()> {
     let mut arguments = vec!["send".to_owned(), format!("--to={host}")];
     arguments.extend(args.transport.words());
     arguments.push("--".to_owned());
-    arguments.extend(places.iter().map(Place::word));
+    arguments.extend(places.iter().map(ssh::Place::word));
     let started = Session::start(&args.ssh, &host, identity.fingerprint(), arguments);
     let (mut session, route) = started.await?;
     let received = session.during(async {
         let stream = route.connect(&identity, &args.transport.wide()).await?;
         let peer = stream.tcp().peer_addr()?;
         let ticket = Admission::new(LIMITS).admit(peer.ip(), None).context("there is no place")?;
-        server.serve(stream, (&Bonds::default(), false), peer, &host, &ticket).await?;
+        server.serve(stream, (&Bonds::default(), false), peer, &host, Arc::new((ticket, None))).await?;
         Ok(())
     });
     let received = received.await;
@@ -295,10 +295,10 @@ async fn serve(mut door: impl Door, server: &Arc<Server>, until: Until) -> Resul
                 let from = name.map_or_else(|| peer.to_string(), |name| format!("{peer} ({name})"));
                 let revoked = door.revoked(&stream);
                 let (server, bonds) = (Arc::clone(server), Arc::clone(&bonds));
+                let held = Arc::new((ticket, place.flatten()));
                 let allowed = async move {
-                    let _place = place;
                     tokio::select! {
-                        served = server.serve(stream, (&bonds, only_joins), peer, &from, &ticket) => served.context(from),
+                        served = server.serve(stream, (&bonds, only_joins), peer, &from, held) => served.context(from),
                         () = revoked => Err(anyhow!("the key is not allowed any more")).context(from),
                     }
                 };
@@ -415,7 +415,7 @@ impl Server {
         bonds: (&Bonds<S>, bool),
         peer: SocketAddr,
         from: &str,
-        ticket: &Ticket,
+        held: Arc<(Ticket, Option<Place<()>>)>,
     ) -> Result<bool, ReceiveError> {
         let mut sum = Received { watch: Stopwatch::start(), files: 0, bytes: 0, resumed: 0, missing: 0 };
         let received = |file: Result<File, LeftOut>| match file {
@@ -434,8 +434,10 @@ impl Server {
             }
         };
         let progress = self.screen.begin(None, from);
+        let (ticket, kept) = (&held.0, Arc::clone(&held));
+        let receiving = session::receive(&self.receiver, stream, bonds, kept, progress, || ticket.is_known(), received);
         let result = tokio::select! {
-            result = session::receive(&self.receiver, stream, bonds, progress, || ticket.is_known(), received) => result,
+            result = receiving => result,
             () = ticket.evicted() => Err(ReceiveError::Silent),
         };
         if matches!(result, Ok(false)) {

@@ -20,7 +20,7 @@ use super::mirror::Mirror;
 use super::ssh::{Place, Session, UNUSED};
 use super::tally::Tally;
 use super::{Reported, Screen, WrongUse};
-use crate::bond::{self, Bond, Lost};
+use crate::bond::{self, Lost};
 use crate::names::{self, Name};
 use crate::plot::Plot;
 use crate::progress::{Detail, Progress};
@@ -56,17 +56,18 @@ pub(super) async fn run(args: &SendArgs, screen: &Screen) -> Result<()> {
     if matches!(args.code, Some(CodeArg::Ask)) && paths.iter().any(|path| path == "-") {
         return Err(WrongUse("--code without a value and the file - both read standard input".to_owned()).into());
     }
-    let transport = &args.transport.limited(args.limit).over(args.via.paths(args.plaintext)?, args.via.warm).wide();
+    let transport = &transport(args)?;
     let mut delivery = Delivery::new(args, transport, target.to_string(), screen)?;
     let watch = Stopwatch::start();
     if args.plaintext {
         screen.warn("warning: --plaintext: nothing is encrypted, and anyone may be the receiver");
         let stream = transport.connect(&target.lookup().await?).await?;
-        let again = async |transport: TransportArgs| transport.connect(&target.lookup().await?).await;
+        let again = async |nth| transport.for_connection(nth).connect(&target.lookup().await?).await;
         return delivery.run(stream, watch, again).await;
     }
     let (identity, home) = Home::open(args.code.is_some(), screen)?;
-    let dialer = Dialer {
+    let starts = starts(args, transport);
+    let mut dialer = Dialer {
         transport,
         target: &target,
         name: target.to_string(),
@@ -78,27 +79,64 @@ pub(super) async fn run(args: &SendArgs, screen: &Screen) -> Result<()> {
         authority: dial::authority(args.ca.as_deref(), &target)?,
     };
     delivery.key = Some(dialer.identity.fingerprint());
-    let stream = match &args.code {
+    let first = match &args.code {
         Some(code) => {
             // The code cannot be used again.
             delivery.retry = Duration::ZERO;
             let code = code.get().await?;
-            match args.meet {
+            let stream = match args.meet {
                 Some(_) => dialer.connect_by_meeting(&code, screen).await?,
                 None => {
                     let connected = dialer.connect_by_code(&code, args.remember, screen).await;
                     connected.map_err(|error| advised(error, &target))?
                 }
-            }
+            };
+            (0, stream)
         }
-        None => dialer.connect(screen).await.map_err(|error| advised(error, &target))?,
+        None => {
+            let connect = async |transport| {
+                dialer.transport = transport;
+                dialer.connect(screen).await
+            };
+            first(&starts, screen, connect).await.map_err(|error| advised(error, &target))?
+        }
     };
     // Later connections go to the same receiver, even if the lists change in the meantime.
-    let receiver = stream.peer();
-    let again = async |transport: TransportArgs| {
-        dialer.attempt(Some(receiver), &transport).await?.with_context(|| dialer.failed())
+    let receiver = first.1.peer();
+    let again = async |nth| {
+        dialer.attempt(Some(receiver), &transport.for_connection(nth)).await?.with_context(|| dialer.failed())
     };
-    delivery.over(stream, watch, again).await
+    delivery.over(first, watch, again).await
+}
+
+/// Returns the options of connections.
+fn transport(args: &SendArgs) -> Result<TransportArgs> {
+    let paths = args.via.paths(args.plaintext)?;
+    Ok(args.transport.limited(args.limit).over(paths, args.via.warm).bonded(args.bond).wide())
+}
+
+/// Returns the options for attempts to open the first connection: of a bond, for each of its paths.
+fn starts(args: &SendArgs, transport: &TransportArgs) -> Vec<TransportArgs> {
+    let count = if args.bond { transport.path_count() } else { 1 };
+    (0..count).map(|nth| transport.for_connection(nth)).collect()
+}
+
+/// Opens the first connection by the first of `starts` with which that is possible. Returns its number.
+async fn first<'a, S>(
+    starts: &'a [TransportArgs],
+    screen: &Screen,
+    mut connect: impl AsyncFnMut(&'a TransportArgs) -> Result<S>,
+) -> Result<(usize, S)> {
+    let mut all = starts.iter().enumerate().peekable();
+    while let Some((nth, transport)) = all.next() {
+        match connect(transport).await {
+            Err(error) if is_outage(&error) && all.peek().is_some() => {
+                screen.warn(&format!("{error:#}; trying the next path"));
+            }
+            connected => return connected.map(|stream| (nth, stream)),
+        }
+    }
+    Err(io::Error::from(io::ErrorKind::NotConnected).into())
 }
 
 /// Adds advice if nothing answers at `target`.
@@ -119,7 +157,7 @@ async fn push(args: &SendArgs, place: &Place, target: &str, screen: &Screen) -> 
         let what = format!("{target} is reached by ssh, where --code and --plaintext have no use");
         return Err(WrongUse(what).into());
     }
-    let transport = &args.transport.limited(args.limit).over(args.via.paths(false)?, args.via.warm).wide();
+    let transport = &transport(args)?;
     let mut delivery = Delivery::new(args, transport, target.to_owned(), screen)?;
     // Unfinished files belong to the key of this machine.
     let (identity, _) = Home::open(true, screen)?;
@@ -139,8 +177,10 @@ async fn push(args: &SendArgs, place: &Place, target: &str, screen: &Screen) -> 
     delivery.tally.watch = Stopwatch::start();
     let sent = session.during(async {
         let watch = Stopwatch::start();
-        let stream = route.connect(&identity, transport).await?;
-        delivery.over(stream, watch, async |transport| route.connect(&identity, &transport).await).await
+        let starts = starts(args, transport);
+        let first = first(&starts, screen, async |transport| route.connect(&identity, transport).await).await?;
+        let again = async |nth| route.connect(&identity, &transport.for_connection(nth)).await;
+        delivery.over(first, watch, again).await
     });
     sent.await?;
     session.end().await;
@@ -202,35 +242,36 @@ impl<'a> Delivery<'a> {
         Ok(Self { args, transport, screen, plan, mirror, plot, key: None, retry: args.retry, tally })
     }
 
-    /// Sends the files like [`run`](Self::run), over connections for all local paths if that is requested.
+    /// Sends the files like [`run`](Self::run), over connections for all local paths if that is requested. The first
+    /// connection begins at the path with this number.
     async fn over<S: Connection + Send + 'static>(
         &mut self,
-        stream: S,
+        (path, stream): (usize, S),
         watch: Stopwatch,
-        again: impl AsyncFn(TransportArgs) -> Result<S>,
+        again: impl AsyncFn(usize) -> Result<S>,
     ) -> Result<()> {
         if !self.args.bond {
             return self.run(stream, watch, again).await;
         }
-        let (transport, screen) = (self.transport, self.screen);
+        let (paths, screen) = (self.transport.path_count(), self.screen);
         let (notices, lost) = mpsc::unbounded_channel();
-        let stream = bonded(stream, transport, screen, &again, &notices).await?;
-        let anew = async |transport: TransportArgs| {
-            bonded(again(transport.clone()).await?, &transport, screen, &again, &notices).await
+        let begin = async |nth: usize, stream| {
+            Ok(bond::begin((nth.checked_rem(paths).unwrap_or(0), stream), paths, notices.clone()).await?)
         };
+        let stream = begin(path, stream).await?;
         tokio::select! {
-            sent = self.run(stream, watch, anew) => sent,
-            never = reopen(lost, transport, &again) => never,
+            sent = self.run(stream, watch, async |nth| begin(nth, again(nth).await?).await) => sent,
+            never = reopen(lost, screen, &again) => never,
         }
     }
 
     /// Sends the files over `stream`, whose opening began at `watch`. After an outage, continues over connections that
-    /// `again` opens.
+    /// `again` opens, by their numbers.
     async fn run<S: Connection + Send>(
         &mut self,
         stream: S,
         watch: Stopwatch,
-        again: impl AsyncFn(TransportArgs) -> Result<S>,
+        again: impl AsyncFn(usize) -> Result<S>,
     ) -> Result<()> {
         let sent = self.send(stream, watch, again).await;
         if sent.as_ref().is_err_and(|error| !error.is::<Reported>()) {
@@ -250,7 +291,7 @@ impl<'a> Delivery<'a> {
         &mut self,
         mut stream: S,
         mut watch: Stopwatch,
-        again: impl AsyncFn(TransportArgs) -> Result<S>,
+        again: impl AsyncFn(usize) -> Result<S>,
     ) -> Result<()> {
         let (args, screen) = (self.args, self.screen);
         screen.say(&self.tally.beginning(self.mirror.is_some()));
@@ -300,7 +341,7 @@ impl<'a> Delivery<'a> {
                 pause = (pause * 2).min(MAX_PAUSE);
                 watch = Stopwatch::start();
                 connections += 1;
-                match again(self.transport.for_connection(connections)).await {
+                match again(connections).await {
                     Ok(stream) => break stream,
                     Err(error) if !is_outage(&error) => return Err(error),
                     Err(error) if since.elapsed() >= self.retry => {
@@ -314,41 +355,33 @@ impl<'a> Delivery<'a> {
     }
 }
 
-/// Bonds the connection over the first local path with one for each of the others that work. `lost` learns of others.
-async fn bonded<S: Connection + Send + 'static>(
-    first: S,
-    transport: &TransportArgs,
-    screen: &Screen,
-    again: &impl AsyncFn(TransportArgs) -> Result<S>,
-    lost: &mpsc::UnboundedSender<Lost<S>>,
-) -> Result<Bond<S>> {
-    let mut streams = vec![Some(first)];
-    for index in 1..transport.path_count() {
-        let stream = again(transport.for_connection(index)).await;
-        if let Err(error) = &stream {
-            screen.warn(&format!("{error:#}; sending without this path"));
-        }
-        streams.push(stream.ok());
-    }
-    Ok(bond::begin(streams, lost.clone()).await?)
-}
-
-/// Opens connections over the paths that bonds have lost, until each works again. Does not return.
+/// Opens connections over the paths that bonds have lost, or could not open before, until each works. Does not return.
 async fn reopen<S: Connection, T>(
     mut lost: mpsc::UnboundedReceiver<Lost<S>>,
-    transport: &TransportArgs,
-    again: &impl AsyncFn(TransportArgs) -> Result<S>,
+    screen: &Screen,
+    again: &impl AsyncFn(usize) -> Result<S>,
 ) -> T {
     let mut attempts = FuturesUnordered::new();
     loop {
         tokio::select! {
             Some(lost) = lost.recv() => attempts.push(async move {
-                while !lost.is_over() {
-                    sleep(MAX_PAUSE).await;
-                    let stream = again(transport.for_connection(lost.route)).await;
-                    if let Ok(stream) = stream && lost.replace(stream).await.is_ok() {
+                let mut is_new = lost.is_new;
+                loop {
+                    if !is_new {
+                        sleep(MAX_PAUSE).await;
+                    }
+                    if lost.is_over() {
                         break;
                     }
+                    let opened = async { anyhow::Ok(lost.replace(again(lost.route).await?).await?) };
+                    match opened.await {
+                        Err(error) if is_new && !lost.is_over() => {
+                            screen.warn(&format!("{error:#}; sending without this path"));
+                        }
+                        Err(_) => {}
+                        Ok(()) => break,
+                    }
+                    is_new = false;
                 }
             }),
             Some(()) = attempts.next() => {}

@@ -56,10 +56,24 @@ async fn serve(listener: TcpListener, identity: Identity, hash: blake3::Hash) {
     std::future::pending::<()>().await;
 }
 
-/// A key uses all its places from several addresses.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_key_cannot_take_all_places_of_a_receiver() {
+    take_places(|_| protocol::MAGIC.to_vec()).await;
+}
+
+/// Each connection of a bond has a place. The first ones begin with a block for the protocol of files.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_key_cannot_take_all_places_of_a_receiver_with_bonds() {
+    let block = [&[0; 12][..], &[protocol::MAGIC.len() as u8], &protocol::MAGIC].concat();
+    let beginning = |number| [b"longbnd\x01", &[number / 16; 16][..]].concat();
+    take_places(|number| [beginning(number), if number % 16 == 0 { block.clone() } else { Vec::new() }].concat()).await;
+}
+
+/// A key uses all its places from several addresses. Each connection begins with what `greeting` returns.
+#[cfg(target_os = "linux")]
+async fn take_places(greeting: impl Fn(u8) -> Vec<u8>) {
     let (there, here, other) = (Machine::new(), Machine::new(), Machine::new());
     let mut receiver = there.receive(&["--allow", &here.key(), "--allow", &other.key()]);
     let connector = SecureConnector::new(&other.identity(), Some(there.key().parse().unwrap())).unwrap();
@@ -69,7 +83,7 @@ async fn a_key_cannot_take_all_places_of_a_receiver() {
         socket.bind(format!("127.0.0.{}:0", 2 + number % 3).parse().unwrap()).unwrap();
         let stream: TcpStream = socket.connect(receiver.address.parse().unwrap()).await.unwrap();
         let mut stream = connector.connect(stream).await.unwrap();
-        stream.write_all(&protocol::MAGIC).await.unwrap();
+        stream.write_all(&greeting(number)).await.unwrap();
         stream.flush().await.unwrap();
         held.push(stream);
     }

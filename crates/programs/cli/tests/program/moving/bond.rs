@@ -11,8 +11,8 @@ use std::time::Duration;
 use longhaul_linkem::relay::{Options, Running};
 use longhaul_netns::{NetNs, veth};
 
-use super::{has_arrived, ip, is_long};
-use crate::machine::{Machine, failed};
+use super::{has_arrived, ip, is_long, run};
+use crate::machine::{Machine, failed, json_lines};
 use crate::relay;
 
 const RELAY: &str = "10.98.9.9:7000";
@@ -103,6 +103,46 @@ fn a_receiver_of_one_transfer_takes_all_connections_of_a_bond() {
     assert!(sent.status.success() && !said.contains("without this path"), "{said}");
     assert_eq!(receiver.end().0, Some(0));
     assert!(std::fs::read(there.path("out/file")).unwrap() == std::fs::read(&file).unwrap());
+}
+
+/// The other path begins at once, so that its receiver does not wait in vain, and the user learns of the silent one.
+#[test]
+fn a_path_that_swallows_everything_is_left_out() {
+    for (silent, expected) in [(1, "sending without this path"), (0, "trying the next path")] {
+        if !needs::programs(&["nft"]) {
+            return;
+        }
+        let Some(paths) = Paths::new(links().0) else { return };
+        let hole = "table inet hole { chain in { type filter hook input priority 0; drop; }; }";
+        paths.relays[silent].1.run(|| run("nft", &[hole])).unwrap();
+        let (there, here) = (Machine::new(), Machine::new());
+        let receive = || there.receive_at("0.0.0.0:7000", &["--allow", &here.key(), "--timeout", "5"]);
+        let _receiver = paths.server.run(receive).unwrap();
+        let file = here.file("file", 8_000_000);
+        let mut command = here.command(&["send", "--accept-new", RELAY, &file, "--timeout", "6", "--limit", "8M"]);
+        command.args(["--via", "path0,path1", "--bond", "--retry", "0s"]);
+        let sent = paths.client.run(|| command.output().unwrap()).unwrap();
+        let said = String::from_utf8_lossy(&sent.stderr);
+        assert!(sent.status.success() && said.contains(expected), "{silent}: {said}");
+        assert!(std::fs::read(there.path("out/file")).unwrap() == std::fs::read(&file).unwrap());
+    }
+}
+
+/// Connections that join a bond, or are too late for it, have no results of their own.
+#[test]
+fn the_receiver_says_once_what_has_come_over_several_connections() {
+    let (there, here) = (Machine::new(), Machine::new());
+    let receiver = there.receive(&["--json", "--allow", &here.key()]);
+    for len in [1, 3_000_000, 2, 3] {
+        let file = here.file(&format!("file{len}"), len);
+        let sent =
+            here.run(&["send", "--accept-new", &receiver.address, &file, "--via", "127.0.0.1,127.0.0.1", "--bond"]);
+        assert!(sent.status.success(), "{sent:?}");
+    }
+    receiver.signal("-TERM");
+    let (_, said, output) = receiver.end();
+    let files: Vec<_> = json_lines(&output).iter().filter_map(|line| line["files"].as_u64()).collect();
+    assert_eq!(files, [1; 4], "{said}");
 }
 
 #[test]
