@@ -70,13 +70,15 @@ struct Path<S> {
     arriving: BytesMut,
     /// Whether the end of the stream has been written.
     has_ended: bool,
+    /// Whether the peer has to be told up to where blocks have been read. What one path carries may be lost with it.
+    tells: bool,
     is_lost: bool,
 }
 
 impl<S> Path<S> {
     fn new(route: usize, stream: S, held: Option<Held>) -> Self {
         let (writing, arriving) = (Bytes::new(), BytesMut::new());
-        Self { route, stream, held, writing, is_dirty: false, arriving, has_ended: false, is_lost: false }
+        Self { route, stream, held, writing, is_dirty: false, arriving, has_ended: false, tells: false, is_lost: false }
     }
 }
 
@@ -102,9 +104,8 @@ pub(crate) struct Bond<S> {
     /// Total length of these blocks.
     held: u64,
     current: Bytes,
-    /// Position up to which blocks have been read, and whether the peer has to be told.
+    /// Position up to which blocks have been read.
     read_here: u64,
-    tells: bool,
     end: Option<u64>,
 }
 
@@ -138,13 +139,17 @@ impl<S: Connection> Bond<S> {
             held: 0,
             current: Bytes::new(),
             read_here: 0,
-            tells: false,
             end: None,
         }
     }
 
     fn add(&mut self, path: Path<S>) {
-        self.paths.push(path);
+        self.paths.push(Path { tells: self.read_here > 0, ..path });
+    }
+
+    /// Tells the peer up to where blocks have been read.
+    fn tell(&mut self) {
+        self.paths.iter_mut().for_each(|path| path.tells = true);
     }
 
     /// Reads and writes what is possible now. Fails when no connection is left.
@@ -245,7 +250,7 @@ impl<S: Connection> Bond<S> {
                     return Err(invalid());
                 }
             }
-            DATA => self.tells = true,
+            DATA => self.tell(),
             READ if position > self.position => return Err(invalid()),
             READ => {
                 self.read_there = self.read_there.max(position);
@@ -283,10 +288,10 @@ impl<S: Connection> Bond<S> {
 
     /// Returns what a connection sends next.
     fn next_frame(&mut self, index: usize) -> Option<Bytes> {
-        if std::mem::take(&mut self.tells) {
+        let path = self.paths.get_mut(index)?;
+        if std::mem::take(&mut path.tells) {
             return Some(frame(READ, self.read_here, &[]));
         }
-        let path = self.paths.get_mut(index)?;
         if !self.waiting.is_empty() && has_room(path.stream.tcp()) {
             let (position, block) = self.waiting.pop_first()?;
             let frame = frame(DATA, position, &block);
@@ -309,8 +314,8 @@ impl<S: Connection> Bond<S> {
 
     /// Returns whether everything has been written to the connections.
     fn is_flushed(&self) -> bool {
-        let written = |path: &Path<S>| path.is_lost || (path.writing.is_empty() && !path.is_dirty);
-        self.filling.is_empty() && self.waiting.is_empty() && !self.tells && self.paths.iter().all(written)
+        let written = |path: &Path<S>| path.is_lost || (path.writing.is_empty() && !path.is_dirty && !path.tells);
+        self.filling.is_empty() && self.waiting.is_empty() && self.paths.iter().all(written)
     }
 }
 
@@ -332,8 +337,9 @@ impl<S: Connection> AsyncRead for Bond<S> {
         {
             bond.read_here += block.len() as u64;
             bond.held -= block.len() as u64;
-            (bond.current, bond.tells) = (block, true);
-            // Tells the peer at once.
+            bond.current = block;
+            // The peer learns of it at once.
+            bond.tell();
             bond.drive(cx)?;
         }
         if bond.current.is_empty() {

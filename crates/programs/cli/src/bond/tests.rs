@@ -166,6 +166,29 @@ async fn a_bond_of_small_blocks_waits_for_its_reader() {
     assert!(received == data);
 }
 
+/// The peer learns of what has been read on each path, and on those that are opened later.
+#[tokio::test]
+async fn what_has_been_read_is_told_on_all_paths() {
+    let (mut near, mut far) = connections(3).await;
+    let bonds = Bonds::default();
+    for stream in &mut near {
+        stream.write_all(&[&MAGIC[..], &[7; 16]].concat()).await.unwrap();
+    }
+    let late = far.split_off(2);
+    let mut there = join(&bonds, far).await.unwrap();
+    near[1].write_all(&frame(DATA, 0, b"word")).await.unwrap();
+    there.read_exact(&mut [0; 4]).await.unwrap();
+    assert!(join(&bonds, late).await.is_none());
+    there.shutdown().await.unwrap();
+    for stream in &mut near {
+        for expected in [frame(READ, 4, &[]), frame(END, 0, &[])] {
+            let mut frame = [0; HEADER];
+            stream.read_exact(&mut frame).await.unwrap();
+            assert_eq!(frame[..], expected);
+        }
+    }
+}
+
 /// Connections count as long as the bond has them.
 #[tokio::test]
 async fn a_connection_keeps_its_place_until_it_is_lost() {
