@@ -174,11 +174,12 @@ impl Application for EndlessFile {
 /// Runs the requested measurements, and prints the results. Fails if the address is unknown, no part of the measurement
 /// succeeded, or no rate was found.
 pub(crate) fn run(options: &Options, screen: &Screen) -> Result<()> {
+    let line = screen.line();
+    line.show(&[format!("Connecting to {}", options.address)]);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
     let address = runtime.block_on(options.resolve())?;
     // Probes to addresses that have not answered yet are still in progress.
     runtime.shutdown_background();
-    let line = screen.line();
     let progress = |note: Note, text: &str| match note {
         Note::Progress if screen.shows(Detail::Files) => screen.say(text),
         Note::Progress => line.show(&[text.to_owned()]),

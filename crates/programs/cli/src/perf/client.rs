@@ -20,7 +20,7 @@ use super::session;
 use super::timing::Timing;
 use super::{tcp, udp};
 use crate::address;
-use crate::transport::{self, TransportArgs};
+use crate::transport::{self, Interrupted, TransportArgs};
 
 const TCP_PATIENCE: Duration = Duration::from_secs(1);
 
@@ -35,7 +35,14 @@ pub(crate) async fn run(
 ) -> Result<(Results, Results)> {
     let addresses = resolve(options, host).await?;
     report.connecting(host, options.port);
-    let control = match connect_control(options, &addresses).await {
+    // If the reader of the report has exited, the test is still begun, and ends in order.
+    let is_unread = *stop.borrow();
+    let connected = tokio::select! {
+        biased;
+        () = stopped(stop.clone()), if !is_unread => return Err(Interrupted.into()),
+        connected = connect_control(options, &addresses) => connected,
+    };
+    let control = match connected {
         Ok(control) => control,
         Err(error) => {
             let error = error.context("unable to connect to server");
@@ -61,6 +68,13 @@ pub(crate) async fn run(
         test.control.abort();
     }
     outcome
+}
+
+/// Waits until the test is to stop.
+async fn stopped(mut stop: watch::Receiver<bool>) {
+    if stop.wait_for(|stops| *stops).await.is_err() {
+        std::future::pending().await
+    }
 }
 
 async fn finish(mut control: TcpStream) -> std::io::Result<()> {

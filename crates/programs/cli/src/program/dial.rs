@@ -3,6 +3,7 @@
 use std::io::{self, IsTerminal as _, Write as _};
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
+use std::sync::Mutex;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -13,6 +14,8 @@ use super::lists::{KnownPeers, ListError};
 use super::{Screen, WrongUse};
 use crate::address;
 use crate::output;
+use crate::progress::Line;
+use crate::sync::lock;
 use crate::transport::TransportArgs;
 
 /// Maximum number of attempts if the peer resets connections before both ends are authenticated.
@@ -85,9 +88,22 @@ pub(super) struct Dialer<'a> {
     pub(super) attempts: u32,
     /// Authority for the certificates of peers, and the name that the certificate must have.
     pub(super) authority: Option<(Authority, String)>,
+    /// Line that is shown until the peer answers.
+    pub(super) waiting: Mutex<Option<Line>>,
 }
 
 impl Dialer<'_> {
+    /// Shows the peer's name on a terminal until [`answered`](Self::answered).
+    pub(super) fn wait(&self, screen: &Screen) {
+        let line = screen.line();
+        line.show(&[format!("Connecting to {}", self.name)]);
+        *lock(&self.waiting) = Some(line);
+    }
+
+    pub(super) fn answered(&self) {
+        lock(&self.waiting).take();
+    }
+
     pub(super) async fn connect(&self, screen: &Screen) -> Result<SecureStream> {
         if let Some(peer) = self.known.find(&self.name) {
             return match self.attempt(Some(peer.key), self.transport).await? {
@@ -205,6 +221,7 @@ impl Dialer<'_> {
     }
 
     async fn ask(&self, key: Fingerprint) -> Result<()> {
+        self.answered();
         let (name, role) = (&self.name, self.role);
         if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
             bail!(

@@ -37,6 +37,7 @@ pub(super) async fn run(args: &DoctorArgs, screen: &Screen) -> Result<()> {
     let line = screen.line();
     if let Some(host) = &args.host {
         let target = dial::Target::parse(host, PORT)?;
+        line.show(&[format!("Connecting to {target}")]);
         let peer = first_that_answers(target.lookup().await?).await;
         line.show(&[format!("checking the path to {peer}")]);
         let max_rate = bandwidth.unwrap_or(MAX_RATE).clamp(1, LIMIT);

@@ -1,6 +1,7 @@
 //! Tunnels that are opened to a gateway.
 
 use std::io;
+use std::sync::Mutex;
 
 use anyhow::{Context, Result, anyhow};
 use longhaul_tls::{Fingerprint, SecureStream, TlsError, tls_error};
@@ -32,6 +33,7 @@ pub(super) fn dialer<'a>(
         accept_new: access.accept_new,
         attempts: dial::ATTEMPTS,
         authority: dial::authority(access.ca.as_deref(), gateway)?,
+        waiting: Mutex::default(),
     })
 }
 

@@ -15,6 +15,7 @@ use crate::perf::options::Options;
 use crate::perf::protocol::Params;
 use crate::perf::reporter::Reporter;
 use crate::perf::{client, server};
+use crate::transport::Interrupted;
 
 /// Environment variable that is set for a server in the background.
 const IN_BACKGROUND: &str = "LONGHAUL_PERF_IN_BACKGROUND";
@@ -47,7 +48,11 @@ pub(super) fn run(options: &Options, screen: &Screen) -> Result<()> {
     }
     let work = || work(options, &params, (stop.clone(), stopped), &reported);
     let result = super::transfer(&mut runtime, &options.transport, screen, ends, work);
-    if reported.get() { Err(Reported.into()) } else { result }
+    match result {
+        Err(error) if error.is::<Interrupted>() => Err(error),
+        _ if reported.get() => Err(Reported.into()),
+        result => result,
+    }
 }
 
 /// Returns the number of threads for a client's streams. `None` stands for one per processor, as on a server, which
@@ -71,7 +76,11 @@ async fn work(
     report.stop = Some(stop);
     let outcome = client::run(options, host, params, stopped, &mut report).await;
     report.end(&outcome);
-    reported.set(outcome.is_err());
+    match outcome {
+        // It is reported already.
+        Err(error) if error.is::<Interrupted>() => return Err(error.context(Reported)),
+        outcome => reported.set(outcome.is_err()),
+    }
     report.check()
 }
 

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::io;
 use std::path::Path;
+use std::sync::Mutex;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
@@ -77,6 +78,7 @@ pub(super) async fn run(args: &SendArgs, screen: &Screen) -> Result<()> {
         accept_new: args.accept_new,
         attempts: if args.retry.is_zero() { 1 } else { dial::ATTEMPTS },
         authority: dial::authority(args.ca.as_deref(), &target)?,
+        waiting: Mutex::default(),
     };
     delivery.key = Some(dialer.identity.fingerprint());
     let first = match &args.code {
@@ -84,7 +86,8 @@ pub(super) async fn run(args: &SendArgs, screen: &Screen) -> Result<()> {
             // The code cannot be used again.
             delivery.retry = Duration::ZERO;
             let code = code.get().await?;
-            let stream = match args.meet {
+            dialer.wait(screen);
+            match args.meet {
                 Some(_) => dialer.connect_by_meeting(&code, screen).await?,
                 None => {
                     let connected = dialer.connect_by_code(&code, args.remember, screen).await;
@@ -100,7 +103,12 @@ pub(super) async fn run(args: &SendArgs, screen: &Screen) -> Result<()> {
             };
             first(&starts, screen, connect).await.map_err(|error| advised(error, &target))?
         }
+        None => {
+            dialer.wait(screen);
+            dialer.connect(screen).await.map_err(|error| advised(error, &target))?
+        }
     };
+    dialer.answered();
     // Later connections go to the same receiver, even if the lists change in the meantime.
     let receiver = first.1.peer();
     let again = async |nth| {

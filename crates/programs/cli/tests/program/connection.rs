@@ -8,6 +8,7 @@ use std::time::Duration;
 use crate::machine::{Machine, Receiver};
 use crate::process::complaint;
 use crate::relay::relay as link_to;
+use crate::terminal::Terminal;
 
 fn receive(there: &Machine, options: &[&str]) -> Receiver {
     there.receive(&[&["--plaintext", "--once"], options].concat())
@@ -128,6 +129,34 @@ fn an_interrupted_program_tells_its_peer() {
         assert!(peer.0 == Some(1) && peer.1.ends_with("connection reset by peer"), "{peer:?}");
         assert!(there.names().is_empty());
         relay.unwrap().stop().unwrap();
+    }
+}
+
+/// Until the other end answers, a terminal shows whom the program waits for, and an interruption ends the wait.
+#[test]
+fn a_wait_for_an_answer_is_shown_and_can_be_interrupted() {
+    let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = silent.local_addr().unwrap();
+    let (machine, port) = (Machine::new(), address.port().to_string());
+    let file = machine.file("file", 1);
+    let address = address.to_string();
+    let waits = format!("Connecting to {address}");
+    let perf = ["perf", "-c", "127.0.0.1", "-p", &port];
+    let code = ["send", "--code", "4821-harbor-violet", "--meet", &address, &file];
+    for (command, shown) in [
+        (&["send", &address, &file][..], waits.as_str()),
+        (&code, &waits),
+        (&["probe", &address], &waits),
+        (&["doctor", &address], &address),
+        (&perf, "Connecting to host 127.0.0.1"),
+    ] {
+        let mut terminal = Terminal::start(&mut machine.command(command), 80);
+        terminal.until(shown);
+        let signalled = Command::new("kill").args(["-INT", &terminal.child.id().to_string()]).status().unwrap();
+        assert!(signalled.success());
+        // A wait would end by itself after 15 s, with another message.
+        let shown = terminal.end();
+        assert!(!shown.contains("timed out") && !shown.contains("does not answer"), "{shown}");
     }
 }
 
