@@ -78,6 +78,8 @@ pub(crate) struct Pool {
     tunnels: AtomicUsize,
     building: AtomicUsize,
     outage: Mutex<Outage>,
+    /// Number of connections that have waited in vain since the last report, and the reason.
+    late: Mutex<(u64, String)>,
     is_over: AtomicBool,
     /// Number of consecutive tunnels, up to the latest, that ended soon and carried nothing.
     useless: AtomicU32,
@@ -100,6 +102,7 @@ impl Pool {
             tunnels: AtomicUsize::new(0),
             building: AtomicUsize::new(0),
             outage: Mutex::default(),
+            late: Mutex::default(),
             is_over: AtomicBool::new(false),
             useless: AtomicU32::new(0),
             rtt: AtomicU64::new(0),
@@ -118,7 +121,36 @@ impl Pool {
     pub(crate) async fn forward(&self, local: Client, target: Target) {
         *lock(&self.used) = Stopwatch::start();
         if let Some(Job { local, target }) = self.jobs.submit(Job { local, target }).await {
-            self.tell(&target, local.owner(), Err("no tunnel was ready in time".to_owned())).await;
+            let reason = self.why_late();
+            match local.owner() {
+                owner @ Some(_) => self.tell(&target, owner, Err(reason)).await,
+                // Those of one second are reported together.
+                None => {
+                    let mut late = lock(&self.late);
+                    *late = (late.0 + 1, reason);
+                }
+            }
+        }
+    }
+
+    /// Returns why a connection has waited in vain.
+    fn why_late(&self) -> String {
+        let PoolState { idle, busy, building, .. } = self.observe();
+        let (max, patience) = (self.config.max, duration(self.config.patience.as_secs_f64()));
+        match idle + busy + building >= max {
+            true => {
+                format!("{max} are forwarded at a time, and none of these ended within {patience} (--max-connections)")
+            }
+            false => format!("no tunnel to {} was ready within {patience}", self.config.gateway),
+        }
+    }
+
+    /// Reports connections that have waited in vain.
+    fn report_late(&self) {
+        let (count, reason) = std::mem::take(&mut *lock(&self.late));
+        if count > 0 {
+            let reset = plural(count, "connection was reset", "connections were reset");
+            self.screen.event(Detail::Usual, &format!("{reset}, because {reason}"));
         }
     }
 
@@ -170,6 +202,7 @@ impl Pool {
                 _ = ticks.tick() => {
                     self.probe_next();
                     self.report_cut();
+                    self.report_late();
                 }
                 Some(_) = building.join_next() => {}
             }

@@ -64,7 +64,8 @@ impl Jobs {
         *lock(&self.state) = State { is_closed: true, ..State::default() };
     }
 
-    /// Assigns a connection to an idle tunnel, or queues it. If none becomes free in time, the connection is returned.
+    /// Assigns a connection to an idle tunnel, or queues it. If none becomes free in time or too many wait already, the
+    /// connection is returned.
     pub(crate) async fn submit(&self, mut job: Job) -> Option<Job> {
         let number = {
             let mut state = lock(&self.state);
@@ -80,9 +81,10 @@ impl Jobs {
                 }
             }
             if state.waiting.len() >= self.most || state.is_closed {
+                let is_closed = state.is_closed;
                 drop(state);
                 self.monitor.refuse(Reason::Crowded);
-                return None;
+                return (!is_closed).then_some(job);
             }
             state.latest += 1;
             let number = state.latest;

@@ -490,9 +490,29 @@ fn the_number_of_connections_is_limited_by_the_gateway_too() {
     let clients: Vec<_> = (0..3).map(|_| TcpStream::connect(&forward.address).unwrap()).collect();
     let _servers = [(); 2].map(|()| listener.accept().unwrap());
     // One connection gets no place in time.
-    let ended = clients.into_iter().filter(|mut client| {
+    assert_eq!(resets(&clients), 1);
+}
+
+/// Waits for resets; returns the number of connections that were reset.
+fn resets(clients: &[TcpStream]) -> usize {
+    let is_reset = |mut client: &TcpStream| {
         client.set_read_timeout(Some(Duration::from_secs(3))).unwrap();
         matches!(client.read(&mut [0]), Err(error) if error.kind() == ErrorKind::ConnectionReset)
-    });
-    assert_eq!(ended.count(), 1);
+    };
+    clients.iter().filter(|client| is_reset(client)).count()
+}
+
+/// Connections that find no place are reported together, with the option that limits them.
+#[test]
+fn connections_beyond_the_limit_are_told_why_they_end() {
+    let (listener, target) = listen();
+    let (there, here) = (Machine::new(), Machine::new());
+    let gateway = there.gateway(&["--allow", &here.key(), "--permit", &target.to_string()]);
+    let options = ["-L", &format!("0:{target}"), "--timeout", "1", "--max-connections", "2"];
+    let mut forward = here.forward(&gateway.address, &options);
+    let clients: Vec<_> = (0..6).map(|_| TcpStream::connect(&forward.address).unwrap()).collect();
+    let _servers = [(); 2].map(|()| listener.accept().unwrap());
+    assert_eq!(resets(&clients), 4);
+    let said = forward.wait_for(" reset, because ");
+    assert!(said.contains("2 are forwarded at a time") && said.contains("--max-connections"), "{said}");
 }
