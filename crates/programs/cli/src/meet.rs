@@ -42,7 +42,11 @@ const GREETING: &str = "longmeet 1";
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum MeetError {
-    #[error("the connection to the rendezvous failed: {0}")]
+    #[error(
+        "the rendezvous is not reached ({0}). Does `longhaul meet` run there, and does a firewall pass its UDP port?"
+    )]
+    Unreachable(io::Error),
+    #[error("the connection to the rendezvous failed")]
     Connection(#[from] io::Error),
     #[error("the rendezvous refuses: {0}")]
     Refused(String),
@@ -86,7 +90,7 @@ impl Meeting {
         role: Role,
         name: &str,
     ) -> Result<Self, MeetError> {
-        let mut stream = connector.connect(rendezvous).await?;
+        let mut stream = connector.connect(rendezvous).await.map_err(MeetError::Unreachable)?;
         let line = format!("{GREETING} {} {name} {}\n", role.word(), stream.local_addr()?);
         stream.write_all(line.as_bytes()).await?;
         Ok(Self { stream })

@@ -110,7 +110,8 @@ impl Dialer<'_> {
         let listener = self.transport.listen(any)?;
         let connector = Arc::new(listener.connector());
         let secure = SecureConnector::accepting_any(&self.identity)?;
-        let meeting = Meeting::open(&connector, &rendezvous, Role::Send, code.number()).await?;
+        let meeting = Meeting::open(&connector, &rendezvous, Role::Send, code.number()).await;
+        let meeting = meeting.with_context(|| format!("cannot ask {}", self.target))?;
         let time = meeting.time();
         let (News::Peer(addresses), Some(mut meeting)) = answer(time, meeting.news()).await? else {
             return Err(MeetError::NotUnderstood.into());

@@ -242,6 +242,17 @@ fn a_rendezvous_refuses_with_a_reason() {
     let target = there.receive(&["--allow", &here.key()]);
     let said = failed(&here.run(&["send", "--code", &code, "--meet", &target.address, "--timeout", "3", &file]), 1);
     assert!(said.contains("the connection to the rendezvous failed"), "{said}");
+    assert!(said.matches("timed out").count() <= 1, "{said}");
+    let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let silent = silent.local_addr().unwrap().to_string();
+    let options = ["--meet", &silent, "--timeout", "1", "--code"];
+    let out = here.path("out").into_os_string().into_string().unwrap();
+    for command in [&["send", &file][..], &["receive", "--listen", "127.0.0.1:0", "--out", &out]] {
+        let code = if command[0] == "send" { &[code.as_str()][..] } else { &[] };
+        let said = failed(&here.run(&[command, &options, code].concat()), 1);
+        assert!(said.contains(&silent) && said.contains("Does `longhaul meet` run there"), "{said}");
+        assert_eq!(said.matches("timed out").count(), 1, "{said}");
+    }
 }
 
 #[test]
