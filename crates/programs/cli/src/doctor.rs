@@ -83,7 +83,7 @@ pub(crate) fn summary(findings: &[Finding], all: bool, columns: usize) -> String
     others.sort_by_key(|finding| finding.verdict != Verdict::Wrong);
     let mut text = String::new();
     for (number, finding) in (1..).zip(&others) {
-        let sentence = format!("{}: {}.{}", finding.check, finding.found, finding.advice());
+        let sentence = format!("{}: {}{}", finding.check, sentence(&finding.found), finding.advice());
         text += &wrapped(&format!("{number}. "), &sentence, columns);
         // The command is not wrapped, so that it can be copied.
         text.extend(finding.command.as_ref().map(|command| format!("     {command}\n")));
@@ -101,6 +101,12 @@ pub(crate) fn summary(findings: &[Finding], all: bool, columns: usize) -> String
         1 => text + &format!("1 {more}check is fine (-v).\n"),
         fine => text + &format!("{fine} {more}checks are fine (-v).\n"),
     }
+}
+
+/// Returns a finding with the point that ends it, unless it ends with a question.
+fn sentence(found: &str) -> String {
+    let end = if found.ends_with('?') { "" } else { "." };
+    format!("{found}{end}")
 }
 
 /// Breaks a text into lines. The first one begins with `mark`, and the other lines are indented by its width.
@@ -165,6 +171,7 @@ mod tests {
             Finding::wrong("timer-slack", "timers may be late by 5000 us").mend("echo 50000 > /proc/x/timerslack_ns"),
             Finding::ok("gro", "works"),
         ];
+        assert_eq!(summary(&[Finding::wrong("udp", "is it there?")], false, 30), "1. udp: is it there?\n\n");
         assert_eq!(
             summary(&findings, false, 30),
             "1. timer-slack: timers may be\n   late by 5000 us.\n     echo 50000 > /proc/x/timerslack_ns\n\

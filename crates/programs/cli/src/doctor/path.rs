@@ -52,8 +52,14 @@ pub(crate) fn check(peer: SocketAddr, max_rate: u64) -> Result<Path> {
     match Prober::connect(peer, &|_, _| {}) {
         Ok(_) => {}
         Err(error @ (Error::Refused(_) | Error::NoReflector(_) | Error::Silent(_))) => {
-            let finding = Finding::wrong(CHECK, error.to_string());
-            let command = format!("longhaul receive --reflect --listen {peer}");
+            let found = match error {
+                // The command below says what to start.
+                Error::Refused(_) => format!("{peer} refuses: no program there has that UDP port"),
+                error => error.to_string(),
+            };
+            let finding = Finding::wrong(CHECK, found);
+            // --code, because a receiver that allows nobody ends.
+            let command = format!("longhaul receive --reflect --code --listen {peer}");
             return Ok(Path { findings: vec![finding.mend(command)], ..Path::default() });
         }
         Err(error) => return Err(error.into()),

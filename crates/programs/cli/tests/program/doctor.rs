@@ -7,7 +7,7 @@ use longhaul_linkem::relay::{Options, Running};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::machine::json_lines;
+use crate::machine::{Machine, json_lines};
 use crate::process::{Process, listening, program, receive};
 
 /// A reflector behind a link.
@@ -147,6 +147,10 @@ fn a_receiver_that_does_not_reflect_is_told_from_a_closed_port() {
     drop(process);
     let findings = Findings::of(&doctor(address.parse().unwrap(), ""));
     assert!(findings.of_check("udp").1.contains("refuses"));
+    // A receiver that is started as advised does not end.
+    let advised = findings.0.iter().find_map(|finding| finding["command"].as_str()).unwrap();
+    let words = advised.split(' ').skip(1).chain(["--out", out.path().to_str().unwrap()]);
+    assert_eq!(Machine::new().start(&words.collect::<Vec<_>>()).listening().address, address);
 }
 
 #[test]

@@ -244,7 +244,7 @@ fn a_host_where_nobody_listens_is_said_to_refuse() {
     assert_eq!(
         said,
         format!(
-            "longhaul probe: {address} refuses: no program has that UDP port (start `longhaul receive --reflect --listen {address}` there)"
+            "longhaul probe: {address} refuses: no program has that UDP port (start `longhaul receive --reflect --code --listen {address}` there)"
         )
     );
 }

@@ -16,7 +16,7 @@ pub enum Error {
         source: io::Error,
     },
     /// The host has no program with that UDP port.
-    #[error("{0} refuses: no program has that UDP port (start `longhaul receive --reflect --listen {0}` there)")]
+    #[error("{0} refuses: no program has that UDP port (start `longhaul receive --reflect --code --listen {0}` there)")]
     Refused(SocketAddr),
     /// The host runs longhaul, but does not reflect probes.
     #[error("{0} speaks longhaul, but does not answer probes: it has to be started as `longhaul receive --reflect`")]
