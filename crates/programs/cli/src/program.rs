@@ -5,7 +5,6 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use clap::CommandFactory;
 use clap::error::ErrorKind;
 use longhaul::Congestion;
 use tokio::runtime::Builder;
@@ -40,7 +39,7 @@ mod stdio;
 mod tally;
 mod units;
 
-use args::{Cli, Command, IdentityArgs, PlotArgs};
+use args::{Command, IdentityArgs, PlotArgs};
 use home::Home;
 
 const WRONG_USE: u8 = 2;
@@ -90,7 +89,7 @@ pub fn main() -> ExitCode {
         Command::Send(args) => {
             if !args.transport.wants_list() && args.target_and_paths().is_none() {
                 let what = "a receiver and at least one file are needed: longhaul send RECEIVER FILE...";
-                Cli::command().error(ErrorKind::MissingRequiredArgument, what).exit();
+                help::of("send").error(ErrorKind::MissingRequiredArgument, what).exit();
             }
             ("send", transfer(&mut runtime, &args.transport, &screen, signals::ended(), || send::run(&args, &screen)))
         }

@@ -102,7 +102,7 @@ pub(super) enum Command {
         subcommand,
         after_help = "Examples:
   longhaul link relay --listen 127.0.0.1:7001 --to 127.0.0.1:7000 --scenario geo
-  sudo longhaul link shell --rate 20mbit --rtt 600ms --queue 1bdp -- curl http://intranet.example/
+  sudo longhaul link shell --scenario geo -- ping 198.18.0.1
   longhaul link list                               The scenarios"
     )]
     Link(Box<longhaul_linkem::args::Command>),
@@ -210,16 +210,17 @@ pub(super) struct SendArgs {
     #[command(flatten)]
     pub(super) transport: TransportArgs,
     #[command(flatten)]
-    pub(super) ssh: SshArgs,
-    #[command(flatten)]
-    pub(super) existing: ExistingArgs,
-    #[command(flatten)]
     pub(super) mirror: MirrorArgs,
     #[command(flatten)]
     pub(super) via: ViaArgs,
     /// Send over all --via at the same time, over a connection for each
     #[arg(long, requires = "via", conflicts_with = "code")]
     pub(super) bond: bool,
+    // Its heading is also that of the options that follow.
+    #[command(flatten)]
+    pub(super) ssh: SshArgs,
+    #[command(flatten)]
+    pub(super) existing: ExistingArgs,
 }
 
 impl SendArgs {
@@ -461,7 +462,7 @@ pub(super) struct IdentityArgs {
 #[command(after_help = "Examples:
   longhaul doctor                                  This machine only
   longhaul doctor --bandwidth 100M --rtt 600ms     Its buffers, for such a path
-  longhaul doctor 192.0.2.7                        Also the path to `longhaul receive --reflect`
+  longhaul doctor 192.0.2.7                        Also the path to a receiver
   longhaul doctor 192.0.2.7 --nat 2m               Also the lifetime of a NAT's binding, which takes two minutes")]
 pub(super) struct DoctorArgs {
     /// Reflector; the default port is 7000

@@ -109,6 +109,13 @@ pub(super) fn command(grouped: bool) -> Command {
     })
 }
 
+/// Returns the command line of the sub-command `name`.
+pub(super) fn of(name: &str) -> Command {
+    let mut program = command(false);
+    program.build();
+    program.find_subcommand(name).cloned().unwrap_or(program)
+}
+
 fn in_group(arg: Arg) -> Arg {
     let group = GROUPS.iter().find(|(_, all)| all.contains(&arg.get_id().as_str()));
     match group {
@@ -159,6 +166,20 @@ mod tests {
         let all: Vec<_> = command.get_subcommands().chain([&command]).flat_map(Command::get_arguments).collect();
         for id in GROUPS.iter().flat_map(|(_, ids)| *ids) {
             assert!(all.iter().any(|arg| arg.get_id() == id), "{id}");
+        }
+    }
+
+    /// A command of an example that is broken into two lines cannot be copied.
+    #[test]
+    fn examples_fit_into_80_columns() {
+        for command in Cli::command().get_subcommands() {
+            let Some(text) = command.get_after_help().map(ToString::to_string) else { continue };
+            for (number, line) in text.lines().enumerate().filter(|(_, line)| line.starts_with("  ")) {
+                let words = line.trim_start();
+                // Only in long help, the explanation may be in the next line.
+                let words = if number > EXAMPLES { words.split("  ").next().unwrap() } else { words };
+                assert!(2 + words.chars().count() <= 80, "{}: {line}", command.get_name());
+            }
         }
     }
 

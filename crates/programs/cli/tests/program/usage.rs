@@ -48,6 +48,8 @@ fn wrong_use_ends_with_2_and_a_failure_with_1() {
         let output = machine.run(wrong);
         assert!(output.stdout.is_empty() && !failed(&output, 2).is_empty(), "{wrong:?}");
     }
+    let used = failed(&machine.run(&["send", &file]), 2);
+    assert!(used.contains("\nUsage: longhaul send "), "{used}");
     let missing = failed(&machine.run(&["send", "127.0.0.1:9", "/nonexistent/file"]), 1);
     assert!(missing.starts_with("longhaul send: cannot open /nonexistent/file: "), "{missing}");
     let refused = failed(&machine.run(&["send", "127.0.0.1:9", &file]), 1);

@@ -113,8 +113,8 @@ pub(in crate::program) struct AccessArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   ssh -o ProxyCommand='longhaul stdio 192.0.2.7 %h:%p' intranet.example
-  git -c core.sshCommand=\"ssh -o ProxyCommand='longhaul stdio 192.0.2.7 %h:%p'\" pull
-  RSYNC_CONNECT_PROG='longhaul stdio 192.0.2.7 %H:873' rsync -a photos rsync://intranet.example/photos
+  scp -o ProxyCommand='longhaul stdio 192.0.2.7 %h:%p' a intranet.example:
+  RSYNC_CONNECT_PROG='longhaul stdio 192.0.2.7 %H:873' rsync rsync://a.example
 
 In ~/.ssh/config, for ssh, scp, sftp, git and rsync:
   Host *.example
