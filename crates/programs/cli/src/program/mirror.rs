@@ -95,7 +95,8 @@ impl Mirror {
         let may = self.found.surplus > 0 && !self.found.dry_run && (!self.asks || confirm(&listed).await);
         let (deleted, kept) = sender.delete(Some(&listed).filter(|_| may)).await?;
         self.found.deleted = deleted;
-        self.found.kept = kept.into_iter().map(|(name, reason)| (name.to_string(), reason)).collect();
+        self.found.kept =
+            kept.into_iter().map(|(name, reason)| (name.to_string(), format!("not deleted: {reason}"))).collect();
         Ok(())
     }
 

@@ -146,10 +146,16 @@ impl ReceiveError {
     }
 }
 
+/// Returns what the peer may know about an error: neither paths of this machine nor numbers of the system's errors.
 pub(super) fn sentence(error: &io::Error) -> String {
+    let text = error.to_string();
+    // The error of a temporary file ends with its path.
+    let (text, is_of_system) = match text.split_once(" at path \"") {
+        Some((text, _)) => (text, true),
+        None => (text.as_str(), error.get_ref().is_none()),
+    };
     let known = match error.kind() {
-        // An error with its own text was not returned by the system.
-        _ if error.get_ref().is_some() => return error.to_string(),
+        _ if !is_of_system => text,
         ErrorKind::StorageFull => "there is no space for it",
         ErrorKind::QuotaExceeded => "the disk quota is exceeded",
         ErrorKind::ReadOnlyFilesystem => "the file system is read-only",
@@ -157,7 +163,33 @@ pub(super) fn sentence(error: &io::Error) -> String {
         ErrorKind::InvalidFilename => "its name is too long for the file system",
         ErrorKind::CrossesDevices => "its directory is on another file system than --out",
         ErrorKind::NotADirectory => "a part of its path is not a directory",
-        _ => return error.to_string(),
+        ErrorKind::IsADirectory => "a directory has its name",
+        ErrorKind::DirectoryNotEmpty => "it is not empty",
+        ErrorKind::ResourceBusy => "it is in use, as a mounted directory is",
+        _ => text.split(" (os error ").next().unwrap_or_default(),
     };
     known.to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::io::Errno;
+
+    use super::*;
+
+    #[test]
+    fn a_peer_learns_neither_paths_nor_numbers() {
+        let directory = tempfile::tempdir().unwrap();
+        let error = tempfile::NamedTempFile::new_in(directory.path().join("gone")).unwrap_err();
+        assert!(error.to_string().contains("gone"));
+        assert_eq!(sentence(&error), "No such file or directory");
+        for (error, said) in [
+            (Errno::NOTEMPTY, "it is not empty"),
+            (Errno::MFILE, "Too many open files"),
+            (Errno::NOSPC, "there is no space for it"),
+        ] {
+            assert_eq!(sentence(&error.into()), said);
+        }
+        assert_eq!(sentence(&io::Error::other("it needs 1 TB")), "it needs 1 TB");
+    }
 }

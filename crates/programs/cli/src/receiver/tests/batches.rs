@@ -17,9 +17,7 @@ async fn replies_follow_the_order_of_the_files() {
     for number in 0..2500 {
         let (directory, reply) = (number % 3, Reply::Confirmed);
         let (message, reply) = match number {
-            100 => {
-                (whole("1/directory", b"x"), Reply::Declined("cannot write it: Is a directory (os error 21)".into()))
-            }
+            100 => (whole("1/directory", b"x"), Reply::Declined("cannot write it: a directory has its name".into())),
             200 => (whole("0/.hidden", b"x"), Reply::Declined("\".hidden\" begins with a dot or a dash".into())),
             300 => (whole("2/large", &vec![7; MAX_CHUNK]), reply),
             400 => ([&protocol::MAGIC[..], &header(Kind::Directory, "3/empty", 0o755)].concat(), reply),
