@@ -30,6 +30,8 @@ pub(crate) struct Comparison {
     /// The directories on the path of the latest entry, from the outermost one.
     levels: Vec<Level>,
     surplus: SurplusList,
+    /// Whether two directories of the sender may be the same one here, whose files would each be surplus in the other.
+    is_mixed: bool,
 }
 
 /// A directory whose entries are compared.
@@ -52,7 +54,7 @@ struct Level {
 impl Comparison {
     pub(crate) fn new(staging: &Arc<Staging>, request: Request, hidden: bool) -> Self {
         let (staging, surplus) = (Arc::clone(staging), SurplusList::new(staging));
-        Self { staging, request, hidden, levels: Vec::new(), surplus }
+        Self { staging, request, hidden, levels: Vec::new(), surplus, is_mixed: false }
     }
 
     /// Returns the answer to a frame: the states of the entries, and the block hashes of small files that have changed.
@@ -85,7 +87,7 @@ impl Comparison {
     }
 
     pub(crate) fn finish(self) -> SurplusList {
-        self.surplus
+        if self.is_mixed { SurplusList::new(&self.staging) } else { self.surplus }
     }
 
     fn entry(&mut self, header: &FileHeader, hash: Option<blake3::Hash>, stop: &Stop) -> io::Result<State> {
@@ -125,7 +127,11 @@ impl Comparison {
         self.levels.truncate(shared);
         for name in path.into_iter().skip(shared) {
             let directory = match self.levels.last_mut() {
-                Some(above) => above.enter(name),
+                Some(above) => {
+                    let (directory, is_other) = above.enter(name).unzip();
+                    self.is_mixed |= is_other == Some(false);
+                    directory
+                }
                 None => open_below(&self.staging.out, name).ok(),
             };
             let unnamed = directory.as_ref().and_then(|directory| entries(directory).ok()).unwrap_or_default();
@@ -156,6 +162,10 @@ impl Comparison {
     /// Lists the entries of a directory that the sender has not named. Returns whether there are any.
     fn add_surplus(&mut self, path: &Name, directory: &File, level: &Level) -> io::Result<bool> {
         let mut any = false;
+        if !level.has_inodes() {
+            // Any of them may be an entry that the sender has under another spelling.
+            return Ok(false);
+        }
         for name in &level.unnamed {
             let Ok(stat) = rustix::fs::statat(directory, name.as_slice(), AtFlags::SYMLINK_NOFOLLOW) else { continue };
             // The sender has the entry under another spelling.
@@ -196,11 +206,21 @@ impl Comparison {
 }
 
 impl Level {
-    /// Opens a subdirectory that the sender also has.
-    fn enter(&mut self, name: &[u8]) -> Option<File> {
+    /// Opens a subdirectory that the sender also has. Also returns whether it is certain to be another one than those
+    /// opened before.
+    fn enter(&mut self, name: &[u8]) -> Option<(File, bool)> {
         let directory = open_below(self.directory.as_ref()?, name).ok()?;
-        self.mark(name, rustix::fs::fstat(&directory).ok()?.st_ino);
-        Some(directory)
+        let is_other = self.mark(name, rustix::fs::fstat(&directory).ok()?.st_ino) && self.has_inodes();
+        Some((directory, is_other))
+    }
+
+    /// Returns whether every entry that the sender has under another spelling has the inode of a name in the directory.
+    /// Otherwise, inodes do not identify files, as on file systems in user space that number paths.
+    fn has_inodes(&self) -> bool {
+        let Some(directory) = self.directory.as_ref().filter(|_| !self.aliased.is_empty()) else { return true };
+        let inode = |name: &Vec<u8>| rustix::fs::statat(directory, name.as_slice(), AtFlags::SYMLINK_NOFOLLOW);
+        let unnamed: HashSet<_> = self.unnamed.iter().filter_map(|name| Some(inode(name).ok()?.st_ino)).collect();
+        self.aliased.iter().all(|inode| self.named.contains(inode) || unnamed.contains(inode))
     }
 
     /// Records that the sender has an entry with this inode. Returns false if another of its entries has the same

@@ -83,6 +83,38 @@ fn spellings_of_one_name_are_known() {
     assert_eq!(names(&mut comparison.finish()), ["d/B"]);
 }
 
+/// A file that is not in the list of names and has an inode of its own is what a file system shows that ignores case and
+/// numbers paths.
+#[test]
+fn nothing_is_surplus_where_spellings_have_other_inodes() {
+    let (out, staging) = scene(&["d/A", "d/B", "e/x"]);
+    let mut comparison = Comparison::new(&staging, SURPLUS, false);
+    comparison.descend(b"d");
+    fs::write(out.path().join("d/a"), "d/A").unwrap();
+    states(&mut comparison, &[file("d/a", 3), directory("d"), directory("e")]);
+    assert_eq!(names(&mut comparison.finish()), ["e/x"]);
+}
+
+/// Directories with two spellings, of which the file system shows one. Each has the other's files.
+#[test]
+fn nothing_is_surplus_in_directories_that_are_one() {
+    for (below, surplus) in [(&["d/A/x", "d/a/y"][..], &[][..]), (&["d/A/x"], &["d/A/y"])] {
+        let (out, staging) = scene(&["d/A/x", "d/A/y"]);
+        let mut comparison = Comparison::new(&staging, SURPLUS, false);
+        comparison.descend(b"d");
+        if below.len() > 1 {
+            // Another directory with an inode of its own, as above.
+            fs::create_dir(out.path().join("d/a")).unwrap();
+            fs::write(out.path().join("d/a/y"), "y").unwrap();
+        }
+        for name in below {
+            states(&mut comparison, &[file(name, 5), directory(name.rsplit_once('/').unwrap().0)]);
+        }
+        states(&mut comparison, &[directory("d")]);
+        assert_eq!(names(&mut comparison.finish()), surplus);
+    }
+}
+
 #[test]
 fn senders_learn_nothing_about_names_that_are_not_accepted() {
     for (hidden, surplus, state) in [(false, &[][..], State::New), (true, &[".h/sub/x", ".h/sub"], State::Same)] {
