@@ -1,8 +1,9 @@
 //! Goodput of QUIC stacks under their own controllers and longhaul's over real sockets, through the emulated links of the
 //! experiment `quic`.
 //!
-//! `quic-sockets [LINK...]` prints a table in Markdown, for the links whose names contain one of these texts. Each
-//! value is from one run. Runs are sequential, because they are in real time.
+//! `quic-sockets [LINK...] [STACK/...]` prints a table in Markdown, for the links whose names contain one of these texts,
+//! and the senders that contain one of the words with a slash, such as `s2n-quic/own` or `/copa-cubic`. Each value is one
+//! run. Runs follow each other, because they are in real time.
 
 mod longhauls;
 mod noqs;
@@ -159,13 +160,16 @@ fn cell(sender: Sender, options: &str, seconds: u64, identity: &Identity) -> Res
 }
 
 fn main() -> Result<()> {
-    let only: Vec<String> = std::env::args().skip(1).collect();
-    let is_asked = |name: &str| only.is_empty() || only.iter().any(|text| name.contains(text.as_str()));
-    let links: Vec<_> = LINKS.into_iter().filter(|(name, ..)| is_asked(name)).collect();
+    let (only, asked): (Vec<String>, _) = std::env::args().skip(1).partition(|text| text.contains('/') && !text.contains(' '));
+    let is_asked = |texts: &[String], name: &str| texts.is_empty() || texts.iter().any(|text| name.contains(text));
+    let links: Vec<_> = LINKS.into_iter().filter(|(name, ..)| is_asked(&asked, name)).collect();
     let identity = Identity::new()?;
     println!("|  | {} |", links.iter().map(|(name, ..)| *name).collect::<Vec<_>>().join(" | "));
     println!("|---|{}", "--:|".repeat(links.len()));
     for sender in senders() {
+        if !is_asked(&only, &format!("{}/{}", sender.stack, sender.congestion)) {
+            continue;
+        }
         let whose = match sender.congestion.strip_prefix(OWN) {
             Some(own) => format!("its `{own}`"),
             None => format!("`{}`", sender.congestion),

@@ -1,6 +1,7 @@
-//! A stack that calls in the order that quinn and noq document, over a path that loses packets, and adapters with faults.
+//! A stack that calls in the order that noq, quinn or s2n-quic document, over a path that loses packets, and adapters
+//! with faults.
 
-use longhaul_adapter::{Acked, Choice, Driver, Lost, Stack};
+use longhaul_adapter::{Acked, Choice, Driver, Kept, Lost, Stack};
 use longhaul_cc::{Episode, PathEvent};
 use longhaul_units::{Span, Time};
 
@@ -12,7 +13,41 @@ const RTT: Span = Span::from_millis(40);
 /// Time between two packets of the bottleneck: 9.6 Mb/s.
 const GAP: Span = Span::from_millis(1);
 
-/// Fault of an adapter.
+/// Which calls an adapter makes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Calls {
+    /// Those of noq, with packet numbers.
+    Listed,
+    /// Those of quinn, without.
+    Summed,
+    /// Those of s2n-quic, which keeps the state of packets.
+    Kept,
+}
+
+impl Calls {
+    const fn stack(self) -> Stack {
+        if matches!(self, Self::Listed) { LISTS } else { SUMS }
+    }
+
+    /// Reports a packet as sent.
+    fn send(self, driver: &mut Driver, now: Time, number: u64) -> Option<Kept> {
+        let bytes = u64::from(MTU);
+        if self == Self::Kept {
+            let kept = driver.on_sent_kept(now, bytes, false);
+            // An ACK without data follows: the newest packet that an ACK covers does not count as in flight.
+            let is_followed = number % 7 == 3 && !is_lost(number);
+            return Some(if is_followed { driver.on_sent_kept(now, 0, false) } else { kept });
+        }
+        driver.on_sent(now, self.number(number), bytes);
+        None
+    }
+
+    fn number(self, number: u64) -> Option<u64> {
+        (self == Self::Listed).then_some(number)
+    }
+}
+
+/// What an adapter does wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
     None,
@@ -23,6 +58,11 @@ enum Fault {
     ForgetsTheEnd,
 }
 
+/// Returns whether the network loses a packet.
+const fn is_lost(number: u64) -> bool {
+    number % 50 == 49
+}
+
 /// A packet in the network.
 #[derive(Clone, Copy, Debug)]
 struct Packet {
@@ -30,6 +70,7 @@ struct Packet {
     sent_at: Time,
     back_at: Time,
     arrives: bool,
+    kept: Option<Kept>,
 }
 
 /// The stack's own sums, with which the sums reported to the controller have to agree.
@@ -43,20 +84,23 @@ struct Truth {
 
 /// Sends `count` packets, every 50th of which is lost, after a handshake in packet number spaces of their own that are
 /// discarded with a packet in flight.
-fn run(stack: Stack, fault: Fault, count: u64) -> (Truth, Vec<Told>, Driver) {
+fn run(calls: Calls, fault: Fault, count: u64) -> (Truth, Vec<Told>, Driver) {
     let (congestion, log) = recorded("cubic");
-    let choice = Choice::controlled(congestion, stack).unwrap();
+    let choice = Choice::controlled(congestion, calls.stack()).unwrap();
     let mut now = Time::ZERO + Span::from_secs(1);
     let mut driver = Driver::new(&choice, now, MTU);
-    let number = |number| stack.lists_packets.then_some(number);
     let bytes = u64::from(MTU);
     // The handshake: numbers 0 and 1 of another space, of which one is acknowledged, and the other one is discarded.
-    driver.on_sent(now, number(0), bytes);
-    driver.on_sent(now + GAP, number(1), bytes);
-    let first = now;
+    let kept = calls.send(&mut driver, now, 0);
+    calls.send(&mut driver, now + GAP, 1);
+    let first = Packet { number: 0, sent_at: now, back_at: now + RTT, arrives: true, kept };
     now += RTT;
-    driver.on_acked(now, Acked { sent_at: first, number: number(0), bytes, app_limited: true });
-    driver.on_end_acks(now, bytes);
+    acknowledge(&mut driver, calls, now, &[first]);
+    if calls == Calls::Kept {
+        driver.on_discarded(bytes);
+    } else {
+        driver.on_end_acks(now, bytes);
+    }
     let mut truth = Truth::default();
     let (mut flight, mut next, mut free): (Vec<Packet>, u64, Time) = (Vec::new(), 0, now);
     let mut acked = Vec::new();
@@ -64,13 +108,14 @@ fn run(stack: Stack, fault: Fault, count: u64) -> (Truth, Vec<Told>, Driver) {
         let window = driver.window();
         if truth.in_flight + bytes <= window && next < count {
             free = free.max(now) + GAP;
-            flight.push(Packet { number: next, sent_at: now, back_at: free + RTT, arrives: next % 50 != 49 });
-            driver.on_sent(now, number(next), bytes);
+            let (kept, arrives) = (calls.send(&mut driver, now, next), !is_lost(next));
+            flight.push(Packet { number: next, sent_at: now, back_at: free + RTT, arrives, kept });
             next += 1;
             truth.sent += bytes;
             truth.in_flight += bytes;
             // A packet of a batch leaves at the same time for stacks that tell no numbers.
-            now += if stack.lists_packets { Span::from_nanos(1) } else { Span::from_micros(u64::from(next % 8 == 0)) };
+            now +=
+                if calls == Calls::Summed { Span::from_micros(u64::from(next % 8 == 0)) } else { Span::from_nanos(1) };
             continue;
         }
         now = flight.iter().filter(|one| one.arrives).map(|one| one.back_at).min().unwrap_or(now + RTT).max(now);
@@ -79,15 +124,13 @@ fn run(stack: Stack, fault: Fault, count: u64) -> (Truth, Vec<Told>, Driver) {
         flight.retain(|one| !(one.arrives && one.back_at <= now));
         let largest = acked.last().map_or(0, |last| last.number);
         let drops = fault == Fault::DropsAnAck && largest % 20 == 7;
-        for one in acked.drain(..) {
-            truth.delivered += bytes;
-            truth.in_flight -= bytes;
-            if !drops {
-                let (sent_at, number) = (one.sent_at, number(one.number));
-                driver.on_acked(now, Acked { sent_at, number, bytes, app_limited: false });
-            }
+        truth.delivered += bytes * acked.len() as u64;
+        truth.in_flight -= bytes * acked.len() as u64;
+        if !drops {
+            acknowledge(&mut driver, calls, now, &acked);
         }
-        if fault != Fault::ForgetsTheEnd {
+        acked.clear();
+        if fault != Fault::ForgetsTheEnd && calls != Calls::Kept {
             driver.on_end_acks(now, truth.in_flight);
         }
         let is_end = next == count && flight.iter().all(|one| !one.arrives);
@@ -99,27 +142,43 @@ fn run(stack: Stack, fault: Fault, count: u64) -> (Truth, Vec<Told>, Driver) {
         truth.lost += event.bytes;
         truth.in_flight -= event.bytes;
         for _ in 0..if fault == Fault::TellsALossTwice { 2 } else { 1 } {
-            tell(&mut driver, stack, fault, now, &lost, event);
+            tell(&mut driver, calls, fault, now, &lost, event);
         }
     }
     let told = std::mem::take(&mut *log.lock().unwrap());
     (truth, told, driver)
 }
 
-fn tell(driver: &mut Driver, stack: Stack, fault: Fault, now: Time, lost: &[Packet], event: Lost) {
+/// Reports packets that an ACK covers.
+fn acknowledge(driver: &mut Driver, calls: Calls, now: Time, acked: &[Packet]) {
+    let bytes = u64::from(MTU);
+    if calls == Calls::Kept {
+        let newest = acked.last().and_then(|last| last.kept);
+        driver.on_sum_acked(now, &newest.unwrap(), bytes * acked.len() as u64);
+        return;
+    }
+    for one in acked {
+        let (sent_at, number) = (one.sent_at, calls.number(one.number));
+        driver.on_acked(now, Acked { sent_at, number, bytes, app_limited: false });
+    }
+}
+
+fn tell(driver: &mut Driver, calls: Calls, fault: Fault, now: Time, lost: &[Packet], event: Lost) {
     let bytes = u64::from(MTU);
     if fault == Fault::ReportsLossesAsDelivered {
-        for one in lost {
-            let number = stack.lists_packets.then_some(one.number);
-            driver.on_acked(now, Acked { sent_at: one.sent_at, number, bytes, app_limited: false });
+        acknowledge(driver, calls, now, lost);
+        return;
+    }
+    match calls {
+        Calls::Listed => {
+            lost.iter().for_each(|one| driver.on_packet_lost(one.number, bytes));
+            driver.on_losses(now, event);
         }
-    } else if stack.lists_packets {
-        lost.iter().for_each(|one| driver.on_packet_lost(one.number, bytes));
-        driver.on_losses(now, event);
-    } else if fault == Fault::CountsALossTwice {
-        driver.on_unlisted_losses(now, Lost { sent_at: now, bytes: event.bytes * 2, ..event });
-    } else {
-        driver.on_unlisted_losses(now, event);
+        Calls::Summed if fault == Fault::CountsALossTwice => {
+            driver.on_unlisted_losses(now, Lost { sent_at: now, bytes: event.bytes * 2, ..event });
+        }
+        Calls::Summed => driver.on_unlisted_losses(now, event),
+        Calls::Kept => lost.iter().for_each(|one| driver.on_kept_lost(now, &one.kept.unwrap(), bytes, false)),
     }
 }
 
@@ -155,29 +214,32 @@ fn disagreement(truth: &Truth, told: &[Told]) -> Option<String> {
 
 #[test]
 fn what_a_controller_is_told_agrees_with_the_stack() {
-    for stack in [LISTS, SUMS] {
-        let (truth, told, driver) = run(stack, Fault::None, 3000);
-        assert_eq!(disagreement(&truth, &told), None, "{}", stack.name);
+    for calls in [Calls::Listed, Calls::Summed, Calls::Kept] {
+        let (truth, told, driver) = run(calls, Fault::None, 3000);
+        assert_eq!(disagreement(&truth, &told), None, "{calls:?}");
         assert!(truth.lost == 60 * u64::from(MTU) && driver.ssthresh().is_some());
     }
 }
 
 #[test]
 fn faults_of_adapters_are_found() {
-    for (stack, fault) in [
-        (LISTS, Fault::DropsAnAck),
-        (SUMS, Fault::DropsAnAck),
-        (SUMS, Fault::CountsALossTwice),
-        (LISTS, Fault::ReportsLossesAsDelivered),
-        (SUMS, Fault::ReportsLossesAsDelivered),
-        (LISTS, Fault::ForgetsTheEnd),
+    for (calls, fault) in [
+        (Calls::Listed, Fault::DropsAnAck),
+        (Calls::Summed, Fault::DropsAnAck),
+        (Calls::Kept, Fault::DropsAnAck),
+        (Calls::Summed, Fault::CountsALossTwice),
+        (Calls::Kept, Fault::TellsALossTwice),
+        (Calls::Listed, Fault::ReportsLossesAsDelivered),
+        (Calls::Summed, Fault::ReportsLossesAsDelivered),
+        (Calls::Kept, Fault::ReportsLossesAsDelivered),
+        (Calls::Listed, Fault::ForgetsTheEnd),
     ] {
-        let (truth, told, _) = run(stack, fault, 1000);
-        assert!(disagreement(&truth, &told).is_some(), "{} {fault:?}", stack.name);
+        let (truth, told, _) = run(calls, fault, 1000);
+        assert!(disagreement(&truth, &told).is_some(), "{calls:?} {fault:?}");
     }
     // The same loss is not taken twice: the driver does not know the packet any more, and everything older was acknowledged.
-    for stack in [LISTS, SUMS] {
-        let (truth, told, _) = run(stack, Fault::TellsALossTwice, 1000);
+    for calls in [Calls::Listed, Calls::Summed] {
+        let (truth, told, _) = run(calls, Fault::TellsALossTwice, 1000);
         assert_eq!(disagreement(&truth, &told), None);
     }
 }

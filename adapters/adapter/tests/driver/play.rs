@@ -1,7 +1,7 @@
 //! Calls in any order and with any values: nothing panics, the window has at least one datagram, and the pace is finite.
 //! The random tests, the fuzz target and the replay of its corpus share these checks.
 
-use longhaul_adapter::{Acked, Choice, Driver, Lost, Stack};
+use longhaul_adapter::{Acked, Choice, Driver, Kept, Lost, Stack};
 use longhaul_units::{Span, Time};
 
 pub(crate) const LISTS: Stack = Stack { name: "lists", paces: true, lists_packets: true };
@@ -93,6 +93,7 @@ pub(crate) fn play(dice: &mut Dice<'_>, calls: u64, stack: Stack, controller: &s
     let mut driver = Driver::new(&choice, now, mtu);
     let mut flight = Flight::default();
     let mut next = 0;
+    let mut kept: Vec<(Kept, u64)> = Vec::new();
     let stuck_clock = dice.one_in(8);
     for call in 0..calls {
         if dice.is_over() {
@@ -130,10 +131,34 @@ pub(crate) fn play(dice: &mut Dice<'_>, calls: u64, stack: Stack, controller: &s
                 3 => driver.on_spurious(),
                 4 => now += Span::from_millis(dice.below(10_000)),
                 5 => driver.on_mark(at, at - Span::from_nanos(dice.below(1 << 27))),
+                // A stack that keeps the state of packets.
+                6..=19 => keep(dice, &mut driver, &mut kept, at, broken),
                 _ => driver.on_cwnd_limited(),
             },
         }
         check(&driver, mtu, call);
+    }
+}
+
+fn keep(dice: &mut Dice<'_>, driver: &mut Driver, kept: &mut Vec<(Kept, u64)>, at: Time, broken: bool) {
+    let bytes = if broken && dice.one_in(20) { dice.roll() } else { dice.below(1500) };
+    match dice.below(6) {
+        0..=2 if kept.len() < 64 => kept.push((driver.on_sent_kept(at, bytes, dice.one_in(10)), bytes)),
+        3 => driver.on_discarded(bytes),
+        call => {
+            let count = usize::try_from(dice.below(4)).unwrap().min(kept.len());
+            let taken: Vec<_> = kept.drain(..count).collect();
+            let Some((newest, _)) = taken.last() else { return };
+            if call == 4 {
+                taken.iter().for_each(|(one, bytes)| driver.on_kept_lost(at, one, *bytes, dice.one_in(30)));
+            } else {
+                let sum = taken.iter().fold(0_u64, |sum, (_, bytes)| sum.saturating_add(*bytes));
+                driver.on_sum_acked(at, newest, sum);
+            }
+            if broken && dice.one_in(10) {
+                kept.extend(taken);
+            }
+        }
     }
 }
 
