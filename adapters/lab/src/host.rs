@@ -1,7 +1,10 @@
 //! Agents of the simulator for connections of noq-proto and quinn-proto, whose interfaces are nearly the same.
 
+use std::fs::File;
+use std::io::{BufWriter, Write};
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
@@ -39,6 +42,8 @@ pub struct Plan {
     /// Time from which the datagrams of the end that opens the connection come from another port, as after a NAT
     /// rebinding.
     pub moves_at: Option<Time>,
+    /// File for the qlog of the end that opens the connection.
+    pub qlog: Option<PathBuf>,
 }
 
 impl Plan {
@@ -46,7 +51,7 @@ impl Plan {
     #[must_use]
     pub const fn new(addresses: [SocketAddr; 2]) -> Self {
         let (start, bytes, seed) = (Time::ZERO, u64::MAX, 1);
-        Self { addresses, start, bytes, seed, ordered: false, server_sends: false, moves_at: None }
+        Self { addresses, start, bytes, seed, ordered: false, server_sends: false, moves_at: None, qlog: None }
     }
 }
 
@@ -70,10 +75,31 @@ impl Clock {
     }
 }
 
+/// Output of a qlog.
+type Out = Box<dyn Write + Send + Sync>;
+
+/// Output of the qlog of noq's next connection, and the time at which it begins.
+struct NextLog(Mutex<Option<(Out, Instant)>>);
+
+impl noq_proto::QlogFactory for NextLog {
+    fn for_connection(
+        &self,
+        _: noq_proto::Side,
+        _: SocketAddr,
+        _: noq_proto::ConnectionId,
+        _: Instant,
+    ) -> Option<noq_proto::QlogConfig> {
+        let (out, start) = self.0.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+        let mut config = noq_proto::QlogConfig::new(out);
+        config.start_time(start);
+        Some(config)
+    }
+}
+
 macro_rules! hosts {
     (
         $module:ident of $proto:ident, endpoint $endpoint:expr, handle $handle:expr, batch $batch:expr,
-        sent $sent:expr
+        sent $sent:expr, log $log:expr
     ) => {
         /// Ends of connections of this stack.
         pub mod $module {
@@ -113,18 +139,25 @@ macro_rules! hosts {
 
             /// Returns the two ends of a connection, first the one that opens it, with the settings of `choose`.
             pub fn pair(identity: &Identity, plan: &Plan, choose: &dyn Fn(&mut TransportConfig)) -> [Host; 2] {
-                let mut transport = TransportConfig::default();
-                transport.stream_receive_window(VarInt::from_u32(ROOM)).receive_window(VarInt::from_u32(ROOM));
-                transport.send_window(u64::from(ROOM));
-                choose(&mut transport);
-                let transport = Arc::new(transport);
+                let clock = Clock::new();
+                let configure = |log: Option<Out>| {
+                    let mut transport = TransportConfig::default();
+                    transport.stream_receive_window(VarInt::from_u32(ROOM)).receive_window(VarInt::from_u32(ROOM));
+                    transport.send_window(u64::from(ROOM));
+                    choose(&mut transport);
+                    if let Some(out) = log {
+                        $log(&mut transport, out, clock.0);
+                    }
+                    Arc::new(transport)
+                };
+                let log = plan.qlog.as_ref().map(|path| File::create(path).expect("the log can be created"));
+                let log = log.map(|file| -> Out { Box::new(BufWriter::new(file)) });
                 let roots = identity.roots().expect("the certificate is valid");
                 let mut client = ClientConfig::with_root_certificates(roots).expect("the default settings are valid");
-                client.transport_config(Arc::clone(&transport));
+                client.transport_config(configure(log));
                 let server = ServerConfig::with_single_cert(vec![identity.certificate()], identity.key());
                 let mut server = server.expect("the certificate is valid");
-                server.transport_config(transport);
-                let clock = Clock::new();
+                server.transport_config(configure(None));
                 let host = |opens: Option<ClientConfig>, server: Option<ServerConfig>, seed| {
                     let mut config = EndpointConfig::default();
                     config.rng_seed(Some([seed; 32]));
@@ -300,6 +333,9 @@ hosts!(
     sent |connection: &mut Connection| {
         let stats = connection.stats();
         (stats.udp_tx.datagrams, stats.lost_packets)
+    },
+    log |transport: &mut TransportConfig, out, start| {
+        transport.qlog_factory(Arc::new(NextLog(Mutex::new(Some((out, start))))));
     }
 );
 hosts!(
@@ -312,5 +348,10 @@ hosts!(
     sent |connection: &mut Connection| {
         let path = connection.stats().path;
         (path.sent_packets, path.lost_packets)
+    },
+    log |transport: &mut TransportConfig, out, start| {
+        let mut config = quinn_proto::QlogConfig::default();
+        config.writer(out).start_time(start);
+        transport.qlog_stream(config.into_stream());
     }
 );

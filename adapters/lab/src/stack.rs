@@ -1,5 +1,6 @@
 //! noq and quinn as stacks of the laboratory.
 
+use std::path::Path;
 use std::sync::{Arc, LazyLock};
 
 use longhaul_lab::stack::{Stack, Transfer};
@@ -29,6 +30,7 @@ fn plan(transfer: &Transfer<'_>) -> Plan {
     // The low bits of the seed differ between runs, the high ones between flows.
     plan.seed = (transfer.seed ^ transfer.seed >> 32) as u8;
     (plan.start, plan.bytes) = (transfer.start, transfer.bytes);
+    plan.qlog = transfer.qlog.map(Path::to_owned);
     plan
 }
 

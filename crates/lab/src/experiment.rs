@@ -15,6 +15,7 @@ use longhaul_tcp::Config;
 use longhaul_units::Span;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::card::Card;
@@ -65,6 +66,8 @@ pub(crate) struct CellSetup {
     pub(crate) real_time: bool,
     pub(crate) metrics: Vec<Expression>,
     pub(crate) series: Vec<SeriesSetup>,
+    /// Folder for captures of all flows.
+    pub(crate) captures: Option<PathBuf>,
 }
 
 impl CellSetup {

@@ -126,7 +126,7 @@ fn one(setup: &CellSetup, cell: usize, seed: u64) -> Result<Record> {
         return real::record(setup, cell, seed);
     }
     let begun = Stopwatch::start();
-    let record = world::run(setup, cell, seed).map_err(|error| anyhow!("{error}"))?;
+    let record = world::run(setup, cell, seed)?;
     Ok(Record { took: begun.seconds(), ..record }.finite())
 }
 

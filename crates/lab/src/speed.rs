@@ -3,7 +3,6 @@
 use std::thread;
 
 use anyhow::{Result, anyhow};
-use longhaul_sim::SetupError;
 use serde::Serialize;
 
 use crate::experiment::{CellSetup, Experiment};
@@ -69,7 +68,7 @@ fn time(setup: &CellSetup, at_a_time: usize) -> Result<(f64, f64)> {
         let processor = ProcessorTime::start();
         world::run(setup, 0, seed).map(|_| processor.seconds())
     };
-    let all: Vec<Option<Result<f64, SetupError>>> = thread::scope(|scope| {
+    let all: Vec<Option<Result<f64>>> = thread::scope(|scope| {
         let threads: Vec<_> = (1..=at_a_time as u64).map(|seed| scope.spawn(move || run(seed))).collect();
         threads.into_iter().map(|thread| thread.join().ok()).collect()
     });

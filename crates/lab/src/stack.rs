@@ -3,6 +3,7 @@
 
 use std::fmt::Debug;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::OnceLock;
 
 use longhaul_sim::Agent;
@@ -38,11 +39,13 @@ pub struct Transfer<'a> {
     pub bytes: u64,
     /// Seed for random numbers.
     pub seed: u64,
+    /// File for the sender's qlog, if it is wanted and the stack can write one.
+    pub qlog: Option<&'a Path>,
 }
 
 impl<'a> Transfer<'a> {
     pub(crate) const fn new(congestion: &'a str, addresses: [SocketAddr; 2], start: Time) -> Self {
-        Self { congestion, addresses, start, bytes: u64::MAX, seed: 1 }
+        Self { congestion, addresses, start, bytes: u64::MAX, seed: 1, qlog: None }
     }
 }
 

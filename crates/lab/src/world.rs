@@ -1,6 +1,7 @@
 //! One run of a cell in virtual time.
 
 pub(crate) mod build;
+mod capture;
 mod follow;
 mod outcome;
 mod packets;
@@ -11,7 +12,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::rc::Rc;
 
-use longhaul_sim::{PopulationId, Progress, SessionId, SetupError, Sim};
+use anyhow::{Context, Result};
+use longhaul_sim::{PopulationId, Progress, SessionId, Sim};
 use longhaul_tcp::{Connection, Info};
 use longhaul_units::{Span, Time};
 
@@ -19,14 +21,15 @@ use crate::experiment::{CellSetup, Foreign};
 use crate::measure::{self, Asked, Watch};
 use crate::record::Record;
 use crate::watching::Watcher;
+use capture::Captures;
 pub(crate) use follow::Stay;
 use follow::{Followed, Goal, Starts, WindowGoal};
 pub(crate) use outcome::{FlowSample, FlowState, LinkSample, Outcome, Sample};
 use packets::Drops;
 use record::Recorder;
 
-pub(crate) fn run(setup: &CellSetup, cell: usize, seed: u64) -> Result<Record, SetupError> {
-    let mut world = World::new(setup, seed)?;
+pub(crate) fn run(setup: &CellSetup, cell: usize, seed: u64) -> Result<Record> {
+    let mut world = World::new(setup, cell, seed)?;
     let counted = times(setup);
     let sampled = record::times(&world.recorders, setup.duration);
     let mut samples = BTreeMap::new();
@@ -37,6 +40,9 @@ pub(crate) fn run(setup: &CellSetup, cell: usize, seed: u64) -> Result<Record, S
             samples.insert(*time, world.sample());
         }
         world.record(*time);
+    }
+    if let Some(captures) = world.captures.take() {
+        captures.finish().with_context(|| format!("captures of cell {cell}, seed {seed}"))?;
     }
     let (outcome, series) = world.end(setup, samples, build::probes(setup, seed)?);
     let values = setup.metrics.iter().map(|metric| metric.value(&|call| measure::value(call, &outcome))).collect();
@@ -79,6 +85,7 @@ struct World {
     awaits_drop: bool,
     windows_at_drop: Vec<Option<f64>>,
     recorders: Vec<Recorder>,
+    captures: Option<Captures>,
 }
 
 /// A flow, with the last known state of its sender.

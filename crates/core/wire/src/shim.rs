@@ -1,4 +1,4 @@
-//! Conversion of datagrams to TCP segments in IP packets, and back.
+//! Conversion of datagrams to TCP segments in IP packets, and back, and to UDP datagrams in IP packets.
 //!
 //! Both formats have the same 16-bit words in a different order; the ports move between the UDP and the TCP header.
 //! With this conversion, a kernel's TCP behind a TUN device can be a peer of longhaul, and captures show ordinary TCP.
@@ -82,15 +82,18 @@ pub enum ShimError {
 }
 
 const TCP: u8 = 6;
+const UDP: u8 = 17;
 const IPV4_LEN: usize = 20;
 const IPV6_LEN: usize = 40;
 const TCP_LEN: usize = 20;
+const UDP_LEN: usize = 8;
 /// Length of the fields of a TCP header that a datagram lacks: ports, checksum and urgent pointer.
 const EXTRA_LEN: usize = TCP_LEN - FIXED_LEN;
 /// Mask of URG in the second byte of the flags word.
 const URG: u8 = 0x20;
 
-/// Largest number of bytes that [`tcp_from_udp`] adds to a datagram: IPv6 header, ports, checksum and urgent pointer.
+/// Largest number of bytes that [`tcp_from_udp`] and [`udp_packet`] add to a datagram: IPv6 header, ports, checksum, and
+/// urgent pointer or length.
 pub const MAX_GROWTH: usize = IPV6_LEN + EXTRA_LEN;
 
 /// Converts the UDP payload `datagram` to a TCP segment in an IP packet. Returns the length of the packet in bytes.
@@ -106,31 +109,66 @@ pub fn tcp_from_udp(
     out: &mut [u8],
 ) -> Result<usize, ShimError> {
     let (fixed, rest) = split_segment(datagram).ok_or(ShimError::NotASegment)?;
-    let segment_len = datagram.len().saturating_add(EXTRA_LEN);
+    let mut header = tcp_header(fixed, source.port(), destination.port());
+    put_packet(TCP, [source.ip(), destination.ip()], ip, (&mut header, 16), rest, out)
+}
+
+/// Puts the UDP payload `datagram` into a UDP datagram in an IP packet, for captures of other protocols over UDP. Returns
+/// the length of the packet in bytes.
+///
+/// # Errors
+/// Returns an error if the datagram is too long, if the addresses have different IP versions, or if the buffer is too
+/// small.
+pub fn udp_packet(
+    datagram: &[u8],
+    source: SocketAddr,
+    destination: SocketAddr,
+    ip: IpFields,
+    out: &mut [u8],
+) -> Result<usize, ShimError> {
+    let ([p0, p1], [p2, p3]) = (source.port().to_be_bytes(), destination.port().to_be_bytes());
+    // A length with more bits is an error below.
+    let [l0, l1] = (datagram.len().wrapping_add(UDP_LEN) as u16).to_be_bytes();
+    let mut header: [u8; UDP_LEN] = [p0, p1, p2, p3, l0, l1, 0, 0];
+    put_packet(UDP, [source.ip(), destination.ip()], ip, (&mut header, 6), datagram, out)
+}
+
+/// Writes an IP packet with a transport header, whose checksum field begins at the given byte and is zero, and the data
+/// that follows the header.
+fn put_packet(
+    protocol: u8,
+    [source, destination]: [IpAddr; 2],
+    ip: IpFields,
+    (header, checksum_at): (&mut [u8], usize),
+    rest: &[u8],
+    out: &mut [u8],
+) -> Result<usize, ShimError> {
+    let segment_len = rest.len().saturating_add(header.len());
     let segment_len = u16::try_from(segment_len).map_err(|_| ShimError::TooLong { len: segment_len })?;
 
     // IP header.
     let available = out.len();
-    let (head_len, out) = match (source.ip(), destination.ip()) {
+    let (head_len, out) = match (source, destination) {
         (IpAddr::V4(from), IpAddr::V4(to)) => {
-            let head = ipv4_header(from, to, ip, segment_len)?;
+            let head = ipv4_header(from, to, ip, protocol, segment_len)?;
             (IPV4_LEN, put(out, &head))
         }
-        (IpAddr::V6(from), IpAddr::V6(to)) => (IPV6_LEN, put(out, &ipv6_header(from, to, ip, segment_len))),
+        (IpAddr::V6(from), IpAddr::V6(to)) => (IPV6_LEN, put(out, &ipv6_header(from, to, ip, protocol, segment_len))),
         _ => return Err(ShimError::MixedAddresses),
     };
     let needed = usize::from(segment_len).saturating_add(head_len);
     let too_small = ShimError::BufferTooSmall { needed, available };
 
-    // TCP header, with the checksum of pseudo-header, header, options and data.
-    let mut header = tcp_header(fixed, source.port(), destination.port());
-    let mut sum = Sum::pseudo_header(source.ip(), destination.ip(), TCP, segment_len);
-    sum.add(&header);
+    // Transport header, with the checksum of pseudo-header, header, options and data. In UDP, zero means that there is
+    // no checksum (RFC 768).
+    let mut sum = Sum::pseudo_header(source, destination, protocol, segment_len);
+    sum.add(header);
     sum.add(rest);
-    if let Some(field) = header.get_mut(16..18) {
-        field.copy_from_slice(&sum.checksum().to_be_bytes());
+    let checksum = if protocol == UDP && sum.checksum() == 0 { u16::MAX } else { sum.checksum() };
+    if let Some(field) = header.get_mut(checksum_at..).and_then(<[u8]>::first_chunk_mut) {
+        *field = checksum.to_be_bytes();
     }
-    out.and_then(|out| put(out, &header)).and_then(|out| put(out, rest)).ok_or(too_small)?;
+    out.and_then(|out| put(out, header)).and_then(|out| put(out, rest)).ok_or(too_small)?;
     Ok(needed)
 }
 
@@ -179,14 +217,20 @@ fn tcp_header(fixed: &[u8; FIXED_LEN], source: u16, destination: u16) -> [u8; TC
     [p0, p1, p2, p3, s0, s1, s2, s3, a0, a1, a2, a3, b0, b1 & !URG, w0, w1, 0, 0, 0, 0]
 }
 
-fn ipv4_header(from: Ipv4Addr, to: Ipv4Addr, ip: IpFields, payload: u16) -> Result<[u8; IPV4_LEN], ShimError> {
+fn ipv4_header(
+    from: Ipv4Addr,
+    to: Ipv4Addr,
+    ip: IpFields,
+    protocol: u8,
+    payload: u16,
+) -> Result<[u8; IPV4_LEN], ShimError> {
     let too_long = ShimError::TooLong { len: usize::from(payload).saturating_add(IPV4_LEN) };
     let [l0, l1] = payload.checked_add(IPV4_LEN as u16).ok_or(too_long)?.to_be_bytes();
     let [i0, i1] = ip.identification.to_be_bytes();
     let [f0, f1, f2, f3] = from.octets();
     let [t0, t1, t2, t3] = to.octets();
     // Version 4, header length of 5 words, Don't Fragment flag (RFC 791, section 3.1).
-    let mut header = [0x45, ip.tos, l0, l1, i0, i1, 0x40, 0, ip.ttl, TCP, 0, 0, f0, f1, f2, f3, t0, t1, t2, t3];
+    let mut header = [0x45, ip.tos, l0, l1, i0, i1, 0x40, 0, ip.ttl, protocol, 0, 0, f0, f1, f2, f3, t0, t1, t2, t3];
     let mut sum = Sum::default();
     sum.add(&header);
     if let Some(field) = header.get_mut(10..12) {
@@ -195,11 +239,11 @@ fn ipv4_header(from: Ipv4Addr, to: Ipv4Addr, ip: IpFields, payload: u16) -> Resu
     Ok(header)
 }
 
-fn ipv6_header(from: Ipv6Addr, to: Ipv6Addr, ip: IpFields, payload: u16) -> [u8; IPV6_LEN] {
+fn ipv6_header(from: Ipv6Addr, to: Ipv6Addr, ip: IpFields, protocol: u8, payload: u16) -> [u8; IPV6_LEN] {
     let [l0, l1] = payload.to_be_bytes();
     let mut header = [0; IPV6_LEN];
     // Version 6, traffic class across two bytes, flow label 0 (RFC 8200, section 3).
-    let head = [0x60 | ip.tos >> 4, ip.tos << 4, 0, 0, l0, l1, TCP, ip.ttl];
+    let head = [0x60 | ip.tos >> 4, ip.tos << 4, 0, 0, l0, l1, protocol, ip.ttl];
     if let Some((first, addresses)) = header.split_first_chunk_mut()
         && let Some((source, destination)) = addresses.split_first_chunk_mut()
         && let Some(destination) = destination.first_chunk_mut()

@@ -59,6 +59,9 @@ pub(super) struct Run {
     /// Folder for results. Existing runs are not repeated.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// Write a packet capture and a qlog of each flow's sender to this folder. Runs that exist are not repeated.
+    #[arg(long, value_name = "DIR", conflicts_with = "real")]
+    captures: Option<PathBuf>,
     /// Remove existing results of these experiments from the folder first.
     #[arg(long, requires = "out")]
     overwrite: bool,
@@ -99,7 +102,13 @@ impl Run {
         let seeds = self.seeds.as_deref().filter(|_| self.random.is_none()).map(numbers).transpose()?;
         let runs = seeds.map(|(_, runs)| runs);
         // All files are read before the first run.
-        let experiments = self.read()?;
+        let mut experiments = self.read()?;
+        if let Some(dir) = &self.captures {
+            for one in Arc::make_mut(&mut experiments) {
+                let dir = dir.join(one.id());
+                one.setups.iter_mut().for_each(|setup| setup.captures = Some(dir.clone()));
+            }
+        }
         experiments.iter().try_for_each(|one| runs.map_or(Ok(()), |runs| check_runs(one, runs)))?;
         if self.real {
             if seeds.is_some_and(|(first, _)| first != 1) {

@@ -107,7 +107,7 @@ pub(super) fn cell(definition: &Definition, cell: &Cell, source: Source<'_>) -> 
     let series = definition.series.iter().map(|(name, series)| filling.series(name, series, around));
     let series = series.collect::<Result<_, _>>()?;
     let real_time = definition.real_time;
-    Ok(CellSetup { links, metrics, series, flows, traffic, workloads, probes, duration, real_time })
+    Ok(CellSetup { links, metrics, series, flows, traffic, workloads, probes, duration, real_time, captures: None })
 }
 
 #[derive(Clone, Copy)]

@@ -15,6 +15,7 @@ use longhaul_sim::{Epoch, Plan, PopulationId, Setup, SetupError, Sim};
 use longhaul_tcp::{Config, PathCache, PathMetrics};
 use longhaul_units::{Rate, Span, Time};
 
+use super::capture::Captures;
 use super::follow::{Followed, Goal, Phases, Starts, WindowGoal};
 use super::packets::{DataPackets, DropHook, Drops, Sequences};
 use super::record::Recorder;
@@ -32,7 +33,7 @@ const STREAMS: u64 = 1 << 63;
 pub(crate) const TRAFFIC_STREAMS: u64 = STREAMS + (1 << 32);
 
 impl World {
-    pub(super) fn new(setup: &CellSetup, seed: u64) -> Result<Self, SetupError> {
+    pub(super) fn new(setup: &CellSetup, cell: usize, seed: u64) -> Result<Self, SetupError> {
         let Network { mut sim, pairs, links, watchers } = network(setup, seed)?;
         let (of_others, of_workloads) = pairs.split_at(pairs.len() - workload_pairs(setup).count());
         let (of_flows, of_traffic) = of_others.split_at(of_others.len() - setup.traffic.len());
@@ -57,6 +58,7 @@ impl World {
             awaits_drop: false,
             windows_at_drop: Vec::new(),
             recorders: Vec::new(),
+            captures: setup.captures.as_ref().map(|dir| Captures::new(dir, cell, seed)),
         };
         world.add_flows(setup, of_flows);
         world.add_recorders(setup, seed);
@@ -173,19 +175,27 @@ impl World {
     pub(super) fn plan(&mut self, number: usize, at: Time, bytes: u64, reads_after: Span) {
         let Some(flow) = self.flows.get_mut(number) else { return };
         let [from, to] = flow.pair;
+        if let Some(captures) = &mut self.captures {
+            captures.packets(&mut self.sim, number, from, flow.foreign.is_some());
+        }
         if let Some(Foreign::Stack(stack, congestion)) = &flow.foreign {
             flow.opened = Some(at);
             let addresses = [from, to].map(|node| self.sim.host(node).address);
             let mut transfer = Transfer::new(congestion, addresses, at);
             (transfer.bytes, transfer.seed) = (bytes, self.seed.wrapping_add((number as u64) << 32));
+            let qlog = self.captures.as_ref().map(|captures| captures.path(number, "sqlog"));
+            transfer.qlog = qlog.as_deref();
             let agents = stack::find(stack).map(|stack| stack.connect(&transfer));
             agents.into_iter().for_each(|agents| self.sim.place_agents([from, to], agents));
             return;
         }
         let mut sink = Plan::sink().zeros();
         sink.read_from = at + reads_after;
-        flow.sessions = Some(self.sim.open_at(at, from, to, Plan::bulk(bytes).zeros(), sink));
-        flow.opened = Some(at);
+        let (sender, receiver) = self.sim.open_at(at, from, to, Plan::bulk(bytes).zeros(), sink);
+        if let Some(captures) = &mut self.captures {
+            captures.events(&mut self.sim, number, sender);
+        }
+        (flow.sessions, flow.opened) = (Some((sender, receiver)), Some(at));
         let of_packets =
             |recorder: &&mut Recorder| recorder.setup.what.is_of_packets() && recorder.flows.start == number;
         let mut recorders = self.recorders.iter_mut().filter(of_packets).peekable();

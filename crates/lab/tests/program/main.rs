@@ -4,6 +4,7 @@
 mod common;
 
 mod adversary;
+mod captures;
 mod cli;
 mod compare;
 mod illustrate;

@@ -168,7 +168,7 @@ impl Host {
     pub(crate) fn due(&mut self) -> Option<Time> {
         let due = earlier(self.endpoint.poll_timeout(), self.app_due());
         let fires = due.map(|due| ceil(ceil(due, self.timer_tick), self.clock_granularity) - self.clock_ahead);
-        let of_agent = self.agent.as_mut().and_then(|(agent, _)| agent.due());
+        let of_agent = self.agent.as_mut().and_then(|(agent, _)| agent.due()).map(|due| ceil(due, self.timer_tick));
         earlier(earlier(fires, of_agent), self.card.as_ref().and_then(|card| card.due))
     }
 

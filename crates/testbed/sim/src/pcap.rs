@@ -1,21 +1,22 @@
-//! Packet captures in virtual time: classic pcap with nanoseconds and raw IP, and with genuine TCP headers.
+//! Packet captures in virtual time: classic pcap with nanoseconds and raw IP, and with genuine TCP or UDP headers.
 
 use std::io::{self, Write};
 
 use longhaul_units::Time;
 use longhaul_wire::pcap;
-use longhaul_wire::shim::{IpFields, MAX_GROWTH, tcp_from_udp};
+use longhaul_wire::shim::{IpFields, MAX_GROWTH, tcp_from_udp, udp_packet};
 
 use crate::packet::Packet;
 use crate::tap::{Sighting, Tap};
 
 /// A [`Tap`] that writes the packets of one host. Each datagram is written as the TCP
-/// segment that it encapsulates, so that any tool reads a plain TCP capture. Time 0 is the epoch. Cross traffic is
-/// not written.
+/// segment that it encapsulates, so that any tool reads a plain TCP capture, or as it is at the hosts of
+/// [agents](crate::Agent). Time 0 is the epoch. Cross traffic is not written.
 #[derive(Debug)]
 pub struct Pcap<W> {
     out: W,
     node: usize,
+    is_tcp: bool,
     identification: u16,
     error: Option<io::Error>,
     datagram: Vec<u8>,
@@ -24,9 +25,18 @@ pub struct Pcap<W> {
 
 impl<W: Write> Pcap<W> {
     /// Starts a capture at the host of a node, as if it ran on that machine.
-    pub fn at_host(node: usize, mut out: W) -> io::Result<Self> {
+    pub fn at_host(node: usize, out: W) -> io::Result<Self> {
+        Self::new(node, true, out)
+    }
+
+    /// Starts a capture of UDP datagrams at the host of an agent.
+    pub fn at_agent(node: usize, out: W) -> io::Result<Self> {
+        Self::new(node, false, out)
+    }
+
+    fn new(node: usize, is_tcp: bool, mut out: W) -> io::Result<Self> {
         out.write_all(&pcap::file_header())?;
-        Ok(Self { out, node, identification: 0, error: None, datagram: Vec::new(), packet: Vec::new() })
+        Ok(Self { out, node, is_tcp, identification: 0, error: None, datagram: Vec::new(), packet: Vec::new() })
     }
 
     /// Ends the capture and returns the output.
@@ -48,8 +58,9 @@ impl<W: Write> Pcap<W> {
         self.datagram.resize(packet.payload_len(), 0);
         let ip = IpFields { tos, identification: self.identification, ..IpFields::default() };
         self.packet.resize(self.datagram.len() + MAX_GROWTH, 0);
-        // Datagrams that are not segments are skipped.
-        let Ok(len) = tcp_from_udp(&self.datagram, packet.from, packet.to, ip, &mut self.packet) else {
+        // Datagrams that cannot be converted are skipped.
+        let convert = if self.is_tcp { tcp_from_udp } else { udp_packet };
+        let Ok(len) = convert(&self.datagram, packet.from, packet.to, ip, &mut self.packet) else {
             return Ok(());
         };
         self.out.write_all(&pcap::packet_header(now.as_nanos().into(), len as u32))?;

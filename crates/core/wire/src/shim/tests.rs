@@ -33,6 +33,15 @@ fn to_tcp(datagram: &[u8], v6: bool, ip: IpFields) -> Vec<u8> {
     out
 }
 
+fn to_udp(datagram: &[u8], v6: bool) -> Vec<u8> {
+    let (source, destination) = addresses(v6);
+    let mut out = vec![0xee; datagram.len() + MAX_GROWTH];
+    let ip = IpFields { tos: 2, ..IpFields::default() };
+    let len = udp_packet(datagram, source, destination, ip, &mut out).unwrap();
+    out.truncate(len);
+    out
+}
+
 /// Parses a packet with `etherparse`, an implementation independent of this crate.
 fn read(packet: &[u8]) -> (IpHeaders, etherparse::TcpHeader, Vec<u8>) {
     let headers = PacketHeaders::from_ip_slice(packet).unwrap();
@@ -191,6 +200,32 @@ fn udp_checksum(source: SocketAddr, destination: SocketAddr, payload: &[u8]) -> 
 }
 
 #[test]
+fn etherparse_reads_udp_datagrams() {
+    for v6 in [false, true] {
+        let (source, destination) = addresses(v6);
+        let packet = to_udp(PAYLOAD, v6);
+        let headers = PacketHeaders::from_ip_slice(&packet).unwrap();
+        let (Some(net), Some(TransportHeader::Udp(udp))) = (headers.net, headers.transport) else { panic!("no UDP") };
+        assert_eq!((headers.payload.slice(), usize::from(udp.length)), (PAYLOAD, 8 + PAYLOAD.len()));
+        assert_eq!((udp.source_port, udp.destination_port), (40_000, 7_000));
+        assert_eq!(udp.checksum, udp_checksum(source, destination, PAYLOAD));
+        match net {
+            etherparse::NetHeaders::Ipv4(ip, _) => {
+                assert_eq!((ip.header_checksum, ip.ecn.value()), (ip.calc_header_checksum(), 2));
+            }
+            etherparse::NetHeaders::Ipv6(ip, _) => assert_eq!(ip.traffic_class, 2),
+            _ => panic!("no IP"),
+        }
+    }
+    let (source, _) = addresses(false);
+    let (_, destination) = addresses(true);
+    let mixed = udp_packet(PAYLOAD, source, destination, IpFields::default(), &mut [0; 128]);
+    assert_eq!(mixed, Err(ShimError::MixedAddresses));
+    let long = udp_packet(&[0; 65_528], source, source, IpFields::default(), &mut [0; 128]);
+    assert_eq!(long, Err(ShimError::TooLong { len: 65_536 }));
+}
+
+#[test]
 fn rfc_1071_example() {
     let mut sum = Sum::default();
     sum.add(&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7]);
@@ -205,6 +240,7 @@ fn a_checksum_of_zero() {
     let fill = udp_checksum(source, destination, &payload);
     payload[12..].copy_from_slice(&fill.to_be_bytes());
     assert_eq!(udp_checksum(source, destination, &payload), 0xffff);
+    assert_eq!(to_udp(&payload, false)[26..28], [0xff, 0xff]);
     let packet = to_tcp(&payload, false, IpFields::default());
     let tcp = u16::from_be_bytes([packet[36], packet[37]]);
     assert_eq!(udp_checksum_from_tcp(tcp, 22), 0xffff);
