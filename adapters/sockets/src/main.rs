@@ -160,7 +160,8 @@ fn cell(sender: Sender, options: &str, seconds: u64, identity: &Identity) -> Res
 }
 
 fn main() -> Result<()> {
-    let (only, asked): (Vec<String>, _) = std::env::args().skip(1).partition(|text| text.contains('/') && !text.contains(' '));
+    let (only, asked): (Vec<String>, _) =
+        std::env::args().skip(1).partition(|text| text.contains('/') && !text.contains(' '));
     let is_asked = |texts: &[String], name: &str| texts.is_empty() || texts.iter().any(|text| name.contains(text));
     let links: Vec<_> = LINKS.into_iter().filter(|(name, ..)| is_asked(&asked, name)).collect();
     let identity = Identity::new()?;
