@@ -30,11 +30,12 @@ use self::message::{Key, Kind, Message};
 use crate::progress::{Detail, Screen};
 use crate::sync::lock;
 
-/// Interval between two signs of life, and the silence after which a member counts as dead. A process that has ended is
-/// noticed earlier, by the end of its connection; a host that is busy must not lose its tunnels.
+/// Interval between heartbeats, and the silence after which a member counts as dead: without a connection to it, and with
+/// one. A process that has ended is noticed earlier, by the end of its connection; a busy host must not lose its tunnels.
 const BEAT: Duration = Duration::from_millis(100);
 const SILENCE: Duration = Duration::from_secs(1);
-/// Number of beats between two looks at the file of the group.
+const LINKED_SILENCE: Duration = Duration::from_secs(3);
+/// Number of heartbeats between two checks of the group's file.
 const BEATS_PER_LOOK: u32 = 10;
 /// Requested size of the buffers of the socket between members in bytes.
 const BUFFER: usize = 4 << 20;
@@ -94,6 +95,8 @@ struct Member {
     heard_at: Option<Instant>,
     /// When its process ended. Messages that it had sent may still arrive.
     ended_at: Option<Instant>,
+    /// Whether there is a connection to it.
+    is_linked: bool,
     is_draining: bool,
 }
 
@@ -196,13 +199,15 @@ impl Members {
         state.members.iter().filter(|member| !member.is_own).map(|member| member.address).collect()
     }
 
-    /// Notes that the process of a member accepts connections, or has ended.
+    /// Notes that the process of a member has accepted a connection, or that the connection has ended.
     fn on_event(&self, address: SocketAddr, event: Event) {
         let (mut state, now) = (lock(&self.state), now());
         if let Some(member) = state.members.iter_mut().find(|member| member.address == address) {
+            member.is_linked = event == Event::Runs;
             match event {
                 Event::Runs => member.ended_at = None,
                 Event::Ended => (member.heard_at, member.ended_at) = (None, Some(now)),
+                Event::Lost => {}
             }
         }
     }
@@ -250,16 +255,17 @@ impl Members {
 
     fn receive(&self, from: SocketAddr, datagram: &[u8], intake: &StrayIntake) {
         let is_member = |member: &Member| member.address == from && !member.is_own;
-        let (mut state, now) = (lock(&self.state), now());
-        let known = state.members.iter().position(is_member).zip(Message::decode(&self.key, datagram));
-        let Some((sender, message)) = known else {
-            drop(state);
+        // Strays wait for the lock: it is not held while a tag is checked, and the tags of others are not checked at all.
+        let sender = lock(&self.state).members.iter().position(is_member);
+        let Some((sender, message)) = sender.and_then(|sender| Some((sender, Message::decode(&self.key, datagram)?)))
+        else {
             self.counts.forged.fetch_add(1, Ordering::Relaxed);
             if let Some(more) = limiter::admit("group") {
                 tracing::warn!(target: "longhaul::gateway", "{from} is not a member of the group, or has another secret{more}");
             }
             return;
         };
+        let (mut state, now) = (lock(&self.state), now());
         if let Some(member) = state.members.get_mut(sender) {
             if member.ended_at.is_none_or(|at| now.saturating_duration_since(at) >= SILENCE) {
                 (member.heard_at, member.ended_at) = (Some(now), None);
@@ -345,14 +351,23 @@ impl State {
 
     /// Returns the other members from which a message has arrived recently, or that have just been added.
     fn live_at(&self, now: Instant) -> Set {
-        let is_recent = |at: Instant| now.saturating_duration_since(at) < SILENCE;
-        self.set(|member| !member.is_own && member.heard_at.is_some_and(is_recent))
+        self.set(|member| {
+            let limit = if member.is_linked { LINKED_SILENCE } else { SILENCE };
+            !member.is_own && member.heard_at.is_some_and(|at| now.saturating_duration_since(at) < limit)
+        })
     }
 }
 
 impl Member {
     fn new(address: SocketAddr, own: SocketAddr, now: Instant) -> Self {
-        Self { address, is_own: address == own, heard_at: Some(now), ended_at: None, is_draining: false }
+        Self {
+            address,
+            is_own: address == own,
+            heard_at: Some(now),
+            ended_at: None,
+            is_linked: false,
+            is_draining: false,
+        }
     }
 }
 

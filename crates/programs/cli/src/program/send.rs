@@ -87,7 +87,7 @@ pub(super) async fn run(args: &SendArgs, screen: &Screen) -> Result<()> {
             delivery.retry = Duration::ZERO;
             let code = code.get().await?;
             dialer.wait(screen);
-            match args.meet {
+            let stream = match args.meet {
                 Some(_) => dialer.connect_by_meeting(&code, screen).await?,
                 None => {
                     let connected = dialer.connect_by_code(&code, args.remember, screen).await;
@@ -97,15 +97,12 @@ pub(super) async fn run(args: &SendArgs, screen: &Screen) -> Result<()> {
             (0, stream)
         }
         None => {
+            dialer.wait(screen);
             let connect = async |transport| {
                 dialer.transport = transport;
                 dialer.connect(screen).await
             };
             first(&starts, screen, connect).await.map_err(|error| advised(error, &target))?
-        }
-        None => {
-            dialer.wait(screen);
-            dialer.connect(screen).await.map_err(|error| advised(error, &target))?
         }
     };
     dialer.answered();

@@ -118,6 +118,10 @@ impl<V> Recent<V> {
     }
 }
 
+fn datagrams(stray: &Stray<'_>) -> u32 {
+    u32::try_from(stray.data.len().div_ceil(stray.segment_size.max(1))).unwrap_or(u32::MAX)
+}
+
 /// Token bucket: tokens per second, and their maximum.
 #[derive(Clone, Debug)]
 struct Bucket {
@@ -192,7 +196,7 @@ impl Flows {
                 _ => {}
             }
             if question.waiting & live != 0 {
-                question.copies += 1;
+                question.copies = question.copies.saturating_add(datagrams(stray));
                 let waiting = question.waiting & live;
                 return if question.copies <= COPIES { Action::Ask(waiting, question.nonce) } else { Action::Drop };
             }
@@ -207,7 +211,7 @@ impl Flows {
         }
         self.nonce = self.nonce.wrapping_add(1);
         let (nonce, kept) = (self.nonce, Box::new(Refused::of(stray)));
-        self.questions.insert(flow, Question { nonce, asked_at: now, copies: 1, waiting: live, kept });
+        self.questions.insert(flow, Question { nonce, asked_at: now, copies: datagrams(stray), waiting: live, kept });
         Action::Ask(live, nonce)
     }
 

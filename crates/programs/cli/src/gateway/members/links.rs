@@ -28,6 +28,8 @@ const PROBES: (Duration, Duration) = (Duration::from_secs(5), Duration::from_sec
 pub(super) enum Event {
     Runs,
     Ended,
+    /// It may still run.
+    Lost,
 }
 
 /// What is told about the member at an address.
@@ -91,11 +93,12 @@ impl Links {
 
     fn admit(&mut self, stream: TcpStream, from: IpAddr) {
         let most = PER_MEMBER * self.members.iter().filter(|member| member.ip() == from).count();
-        let count = self.counts.entry(from).or_default();
-        if *count >= most {
+        let count = self.counts.get(&from).copied().unwrap_or_default();
+        // Hosts without a member are not remembered.
+        if count >= most {
             return reset(&stream);
         }
-        *count += 1;
+        self.counts.insert(from, count + 1);
         self.accepted.spawn(async move {
             let _ = end(stream).await;
             from
@@ -108,9 +111,8 @@ async fn watch(own: IpAddr, member: SocketAddr, events: mpsc::Sender<Told>) {
     loop {
         if let Ok(Ok(stream)) = timeout(SILENCE, connect(own, member)).await {
             let _ = events.send((member, Event::Runs)).await;
-            if matches!(end(stream).await, Ok(0)) {
-                let _ = events.send((member, Event::Ended)).await;
-            }
+            let has_ended = matches!(end(stream).await, Ok(0));
+            let _ = events.send((member, if has_ended { Event::Ended } else { Event::Lost })).await;
         }
         sleep(BEAT).await;
     }

@@ -95,6 +95,19 @@ fn connections_of_a_member_that_has_ended_are_refused() {
     assert_eq!(flows.on_loss(at, 0b110, 0b100, 0b010), []);
 }
 
+/// A message may contain many datagrams of a connection, which all count.
+#[test]
+fn the_datagrams_that_are_sent_with_a_question_are_bounded() {
+    let at = now();
+    let mut flows = Flows::new(at, 7);
+    let data = [0; 40 * 100];
+    let mut many = Stray::new(client(1), None, &data);
+    many.segment_size = 100;
+    assert!(matches!(flows.on_stray(at, 0b110, &many), Action::Ask(0b110, _)));
+    assert_eq!(flows.on_stray(at, 0b110, &many), Action::Drop);
+    assert!(matches!(flows.on_stray(at + 100 * MS, 0b110, &many), Action::Ask(0b110, _)));
+}
+
 /// Thousands of strays with forged addresses have bounded costs, and do not affect known connections.
 #[test]
 fn a_flood_of_strays_is_bounded_and_keeps_no_connection_from_its_owner() {
@@ -251,7 +264,9 @@ async fn the_end_of_a_process_is_noticed_at_once() {
     let three = Members::join(&path).unwrap();
     let _third = run(&three, &intake);
     until(|| live() == 0b110).await;
-    assert_eq!(lock(&one.state).live_at(now() + SILENCE), 0);
+    // A connection makes it wait longer.
+    let later = [SILENCE, LINKED_SILENCE].map(|silence| lock(&one.state).live_at(now() + silence));
+    assert_eq!(later, [0b110, 0]);
 }
 
 /// Without connections, silence decides. Nobody but members may hold connections, only two each, and nobody may send.
@@ -283,7 +298,7 @@ async fn connections_of_others_are_reset() {
     assert!(silence.is_err(), "{silence:?}");
     // Those that one has opened wait in the queues of listeners that nobody reads, and say nothing.
     let live = || lock(&one.state).live_at(now());
-    assert_eq!((live(), lock(&one.state).live_at(now() + SILENCE)), (0b110, 0));
+    assert_eq!((live(), lock(&one.state).live_at(now() + LINKED_SILENCE)), (0b110, 0));
     drop((two, three));
     tokio::time::sleep(50 * MS).await;
     assert_eq!(live(), 0b110, "they are reset, which may be because of something else");
