@@ -4,12 +4,11 @@ mod papers;
 mod rows;
 mod summary;
 
-use std::collections::BTreeSet;
-
 use crate::definition::Kind;
 use crate::experiment::Experiment;
 use crate::judge::{Counts, Judged, paper};
 use crate::origin::Origin;
+use crate::papers::{PAPERS, place};
 use crate::plot::tag::{Tag, escape};
 use crate::plot::{self, CSS};
 use crate::rule::Verdict;
@@ -37,14 +36,19 @@ pub struct Section<'a> {
 /// Returns the page of these experiments, whose runs were made by these executions of the program.
 #[must_use]
 pub fn html(sections: &[Section<'_>], origins: &[Origin]) -> String {
+    let mut sections = sections.to_vec();
+    sections.sort_by_cached_key(order);
+    let sections = &sections;
     let option = |value: &str, text: &str| Tag::new("option").set("value", value).text(text).to_string();
-    let papers: BTreeSet<String> =
-        sections.iter().map(|section| paper(&section.experiment.definition.source)).collect();
+    let mut papers: Vec<String> = sections.iter().map(|section| paper(&section.experiment.definition.source)).collect();
+    papers.dedup();
+    let (blocks, outcome) = papers::blocks(sections);
+    let [own, others] = summary::sentences(sections);
     let verdict = |of: Verdict| {
         let (class, mark, word) = verdict(of);
         option(class, &format!("{mark} {word}"))
     };
-    let algorithms = |(slot, names): (&str, BTreeSet<&str>)| {
+    let algorithms = |(slot, names): (&str, std::collections::BTreeSet<&str>)| {
         let names: String = names.iter().map(|name| option(name, name)).collect();
         Tag::new("optgroup").set("label", slot).raw(&names).to_string()
     };
@@ -52,12 +56,13 @@ pub fn html(sections: &[Section<'_>], origins: &[Origin]) -> String {
         include_str!("page/page.html"),
         style = include_str!("page/page.css"),
         css = CSS,
-        outcome = summary::sentence(sections),
+        outcome = outcome + &own,
+        others = others,
         experiments = sections.len(),
         runs = sections.iter().map(|section| section.ended).sum::<usize>(),
         took = duration(sections.iter().map(|section| section.took).sum()),
-        summary = papers::blocks(sections) + &summary::table(sections),
-        papers = papers.iter().map(|paper| option(paper, paper)).collect::<String>(),
+        summary = blocks + &summary::table(sections),
+        papers = papers.iter().map(|paper| option(paper, title(paper))).collect::<String>(),
         algorithms = rows::by_slot(sections).into_iter().map(algorithms).collect::<String>(),
         verdicts = Verdict::ALL.map(verdict).concat(),
         sections = sections.iter().map(section).collect::<String>(),
@@ -73,9 +78,36 @@ impl<'a> Section<'a> {
     }
 }
 
-fn total(sections: &[Section<'_>]) -> Counts {
+/// Returns the place of a section on the page: by paper, and then by name, figures and tables first, in their order.
+fn order(section: &Section<'_>) -> (usize, String, bool, Vec<(String, u64)>) {
+    let (paper, id) = (paper(&section.experiment.definition.source), section.experiment.id());
+    let part = |part: &str| match part.parse() {
+        Ok(number) => (String::new(), number),
+        Err(_) => (part.trim_end_matches('s').to_owned(), 0),
+    };
+    let is_other = !id.contains(|letter: char| letter.is_ascii_digit());
+    (place(&paper), paper, is_other, id.split('-').map(part).collect())
+}
+
+/// Returns the title of one of the five papers, or the name of another source.
+fn title(source: &str) -> &str {
+    PAPERS.get(place(source)).map_or(source, |paper| paper.title)
+}
+
+/// Returns the fragment of the page's address with a row.
+fn row_id(row: &Judged) -> String {
+    let of = |letter: char| if letter.is_ascii_alphanumeric() || "-.".contains(letter) { letter } else { '_' };
+    format!("row={}.{}", row.experiment, row.row.chars().map(of).collect::<String>())
+}
+
+/// Escapes a text whose lines may break, but not before a percent sign.
+fn prose(text: &str) -> String {
+    escape(text).replace(" %", "\u{a0}%")
+}
+
+fn total<'a, 'b: 'a>(sections: impl IntoIterator<Item = &'a Section<'b>>) -> Counts {
     let mut all = Counts::default();
-    sections.iter().for_each(|section| all.add(section.experiment, section.judged()));
+    sections.into_iter().for_each(|section| all.add(section.experiment, section.judged()));
     all
 }
 
@@ -135,7 +167,7 @@ fn encoded(text: &str) -> String {
 
 fn section(section: &Section<'_>) -> String {
     let (definition, id) = (&section.experiment.definition, section.experiment.id());
-    let counts = total(std::slice::from_ref(section));
+    let counts = total([section]);
     let tally: String = Verdict::ALL
         .iter()
         .filter_map(|of| {

@@ -17,7 +17,7 @@ use crate::xplot;
 pub(crate) use forest::{Compared, forest};
 pub(crate) use longhaul_plot::style::CSS;
 pub(crate) use longhaul_plot::tag;
-pub(crate) use longhaul_plot::ticks::number;
+pub(crate) use longhaul_plot::ticks::{number, short};
 use longhaul_plot::{canvas, path, scale, style, text, ticks};
 pub(crate) use over_time::{Chart, Origin};
 use picture::Picture;

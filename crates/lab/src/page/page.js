@@ -1,6 +1,6 @@
 "use strict";
 (() => {
-  // The state of the page is its address' fragment: paper, algorithm, verdict, kind, q, plot, theme.
+  // The state of the page is its address' fragment: paper, algorithm, verdict, kind, q, row, plot, theme.
   const find = (id) => document.getElementById(id);
   const form = find("filters");
   const dialog = find("large");
@@ -9,7 +9,7 @@
   const rows = [...document.querySelectorAll("tr[data-verdict]")].map((row) => {
     const section = row.closest(".experiment");
     const heading = section.querySelector("h2").textContent + " " + section.id + " " + section.dataset.paper;
-    const text = (heading + " " + row.textContent + " " + row.dataset.algorithms).toLowerCase();
+    const text = (heading + " " + row.textContent + " " + row.dataset.algorithms).toLowerCase().replace(/\s+/g, " ");
     return { row, section, text, algorithms: row.dataset.algorithms.split(" ") };
   });
   let open = null;
@@ -91,11 +91,25 @@
     return isDark;
   }
 
+  // The row that a link leads to.
+  let chosen = null;
+
+  function choose(name) {
+    const row = name && find("row=" + name);
+    if (row === chosen) return;
+    if (chosen) chosen.classList.remove("chosen");
+    chosen = row;
+    if (!row) return;
+    row.classList.add("chosen");
+    row.scrollIntoView({ block: "center" });
+  }
+
   function show() {
     const state = read();
     paint(state);
     fill(state);
     filter(state);
+    choose(state.get("row"));
     enlarge(state.get("plot"));
   }
 
@@ -109,7 +123,7 @@
   form.addEventListener("submit", (event) => event.preventDefault());
   form.addEventListener("reset", (event) => {
     event.preventDefault();
-    write({ paper: "", algorithm: "", verdict: "", kind: "", q: "" });
+    write({ paper: "", algorithm: "", verdict: "", kind: "", q: "", row: "" });
   });
   find("theme").addEventListener("click", () => write({ theme: paint(read()) ? "light" : "dark" }));
   find("close").addEventListener("click", () => write({ plot: "" }));
@@ -122,8 +136,11 @@
     link.addEventListener("click", (event) => {
       event.preventDefault();
       const state = Object.fromEntries(new URLSearchParams(link.getAttribute("href").slice(1)));
-      const others = link.classList.contains("picture") ? {} : { paper: "", algorithm: "", verdict: "", kind: "", q: "" };
+      const isPicture = link.classList.contains("picture");
+      const others = isPicture ? {} : { paper: "", algorithm: "", verdict: "", kind: "", q: "", row: "" };
+      choose(null);
       write({ ...others, ...state }, true);
+      if (!isPicture && !chosen) form.scrollIntoView();
     });
   }
   document.addEventListener("keydown", (event) => {

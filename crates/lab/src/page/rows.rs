@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use longhaul_cc::registry::{Slot, Spec};
 use longhaul_units::Rate;
 
-use super::{Section, encoded, verdict};
+use super::{Section, prose, row_id, verdict};
 use crate::definition::Kind;
 use crate::experiment::{Experiment, Row};
 use crate::judge::{CLASSES, Judged, Numbers};
@@ -34,19 +34,22 @@ fn line(section: &Section<'_>, nth: usize, judged: &Judged) -> String {
         Kind::Claim => judged.claim.clone(),
         kind => format!("({kind}) {}", judged.claim),
     };
-    let of = |text: &str| format!("<td>{}</td>", escape(text));
+    let of = |text: &str| format!("<td>{}</td>", prose(text));
+    let (note, command) = (note(judged), command(section.experiment, row));
+    let named = if note.is_empty() { "" } else { " class=\"note\"" };
     Tag::new("tr")
         .set("data-verdict", class)
         .set("data-kind", judged.kind.name())
         .set("data-algorithms", &algorithms.join(" "))
-        .raw(&format!("<th scope=\"row\">{}</th>", escape(&judged.row)))
+        .set("id", &row_id(judged))
+        .raw(&format!("<th scope=\"row\">{}</th>", prose(&judged.row)))
         .raw(&format!("<td class=\"verdict {class}\"><span aria-hidden=\"true\">{mark}</span> {word}</td>"))
         .raw(&of(&claim))
         .raw(&of(&metric.join(", ")))
         .raw(&format!("<td class=\"numbers\">{}</td>", values(&judged.paper_value, None, &names)))
         .raw(&format!("<td class=\"numbers\">{}</td>", values(&judged.ours, Some(judged), &names)))
         .raw(&of(&judged.rule))
-        .raw(&format!("<td>{}{}</td>", note(judged), command(section.experiment, row)))
+        .raw(&format!("<td{named}>{note}{command}</td>"))
         .to_string()
         + "\n"
 }
@@ -57,10 +60,10 @@ fn note(judged: &Judged) -> String {
     let (class, rest) = judged.reason.split_at(of_class.map_or(0, |class| class.len()));
     let class = if class.is_empty() { String::new() } else { format!("<strong>{class}</strong>") };
     let link = judged.isolated_by.split_once('/').map(|(experiment, row)| {
-        let found = format!("#q={}", encoded(&format!("{experiment} {row}")));
-        format!(" <a href=\"{found}\">The row that isolates it: {}</a>.", escape(&judged.isolated_by))
+        let found = Judged { experiment: experiment.into(), row: row.into(), ..judged.clone() };
+        format!(" <a href=\"#{}\">The row that isolates it: {}</a>.", row_id(&found), prose(&judged.isolated_by))
     });
-    class + &escape(rest) + &link.unwrap_or_default()
+    class + &prose(rest) + &link.unwrap_or_default()
 }
 
 /// Returns the command that makes the runs of a row, in an element that opens, or nothing if there are none.

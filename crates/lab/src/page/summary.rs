@@ -1,26 +1,48 @@
 //! Summary at the top of the page: how many claims of each paper hold.
 
-use std::collections::BTreeMap;
-
-use super::{Section, encoded, total, verdict};
+use super::{Section, encoded, prose, title, total, verdict};
 use crate::definition::Kind;
-use crate::judge::{Counts, Tally};
-use crate::plot::tag::escape;
+use crate::judge::{Counts, Tally, paper};
+use crate::papers::{PAPERS, place};
 use crate::rule::Verdict;
 
-fn by_paper(sections: &[Section<'_>]) -> BTreeMap<String, Counts> {
-    Counts::by_paper(sections.iter().map(|section| (section.experiment, section.judged())))
+/// The numbers of rows of several sources, and their sum.
+struct Sources {
+    each: Vec<(String, Counts)>,
+    sum: Counts,
 }
 
-pub(super) fn sentence(sections: &[Section<'_>]) -> String {
-    let (papers, all) = (by_paper(sections), total(sections));
-    let sources = if papers.len() == 1 { "1 source".to_owned() } else { format!("{} sources", papers.len()) };
+/// Returns the five papers, in their order, and the other sources.
+fn sources(sections: &[Section<'_>]) -> [Sources; 2] {
+    [true, false].map(|is_paper| {
+        let is_of =
+            |section: &&Section<'_>| (place(&paper(&section.experiment.definition.source)) < PAPERS.len()) == is_paper;
+        let own = || sections.iter().filter(is_of);
+        let each = Counts::by_paper(own().map(|section| (section.experiment, section.judged())));
+        let mut each: Vec<(String, Counts)> = each.into_iter().collect();
+        each.sort_by_key(|(name, _)| place(name));
+        Sources { each, sum: total(own()) }
+    })
+}
+
+/// Returns how many rows of the papers hold, and apart from them those of other sources.
+pub(super) fn sentences(sections: &[Section<'_>]) -> [String; 2] {
+    sources(sections).map(|Sources { each, sum }| {
+        let names: Vec<&str> = each.iter().map(|(name, _)| name.as_str()).collect();
+        match names.first() {
+            None => String::new(),
+            Some(name) if place(name) < PAPERS.len() => counted(&sum, "of the papers"),
+            Some(_) => counted(&sum, &format!("of other sources ({})", prose(&names.join("; ")))),
+        }
+    })
+}
+
+fn counted(all: &Counts, whose: &str) -> String {
     let Tally { reproduced, undecided, not_reproduced, not_reproducible, incomplete } = all.claims;
     let mut text = match all.claims.measured() {
-        0 => format!("No claim of {sources} was measured"),
+        0 => format!("No row {whose} was measured"),
         measured => format!(
-            "Of {measured} claims of {sources} that were measured, {reproduced} are reproduced, {undecided} undecided and \
-             {not_reproduced} not reproduced"
+            "{reproduced} of {measured} measured rows {whose} are reproduced, {undecided} undecided, {not_reproduced} not"
         ),
     };
     let others =
@@ -28,22 +50,17 @@ pub(super) fn sentence(sections: &[Section<'_>]) -> String {
     for (count, what) in others.into_iter().filter(|(count, _)| *count > 0) {
         text += &format!("; {count} more {what}");
     }
-    text += ".";
-    for (kind, what) in
-        [(Kind::Robustness, "under other conditions"), (Kind::Model, "that follow from the configuration")]
-    {
-        let tally = all.of(kind);
-        if tally.all() > 0 {
-            text += &format!(" Of {} rows {what}, {} hold.", tally.all(), tally.reproduced);
-        }
-    }
-    text
+    text + "."
 }
 
 pub(super) fn table(sections: &[Section<'_>]) -> String {
-    let papers = by_paper(sections);
-    let lines: String = papers.iter().map(|(name, counts)| line("td", name, counts, Some(name))).collect();
-    let sum = line("th", "All", &total(sections), None);
+    let body = |Sources { each, sum }: &Sources, all: &str| {
+        let lines: String = each.iter().map(|(name, counts)| line("td", title(name), counts, Some(name))).collect();
+        let sum = if each.len() > 1 { line("th", all, sum, None) } else { String::new() };
+        format!("<tbody>{lines}{sum}</tbody>")
+    };
+    let [papers, others] = sources(sections);
+    let bodies = body(&papers, "All of these papers") + &body(&others, "All other sources");
     let heads: String = Verdict::ALL
         .iter()
         .map(|of| {
@@ -55,7 +72,7 @@ pub(super) fn table(sections: &[Section<'_>]) -> String {
         "<section id=\"summary\" aria-label=\"Summary\"><table><thead><tr><th scope=\"col\">Source</th>\
          <th scope=\"col\">claims reproduced</th>{heads}<th scope=\"col\">not run</th>\
          <th scope=\"col\">robustness rows that hold</th><th scope=\"col\">model rows that hold</th>\
-         </tr></thead><tbody>{lines}</tbody><tfoot>{sum}</tfoot></table></section>\n"
+         </tr></thead>{bodies}</table></section>\n"
     )
 }
 
@@ -66,7 +83,7 @@ fn line(cell: &str, name: &str, counts: &Counts, of: Option<&str>) -> String {
     let link = |kind: Kind, verdict: Option<&str>, text: &str| {
         let verdict = verdict.map(|verdict| format!("verdict={verdict}"));
         let state: Vec<String> = paper.iter().cloned().chain([format!("kind={kind}")]).chain(verdict).collect();
-        format!("<a href=\"#{}\">{text}</a>", state.join("&amp;"))
+        if paper.is_none() { text.into() } else { format!("<a href=\"#{}\">{text}</a>", state.join("&amp;")) }
     };
     let claims = &counts.claims;
     let each = Verdict::ALL.map(|of| {
@@ -93,6 +110,6 @@ fn line(cell: &str, name: &str, counts: &Counts, of: Option<&str>) -> String {
     format!(
         "<tr><th scope=\"row\">{}</th><{cell} class=\"number held\">{held}</{cell}>{each}\
          <{cell} class=\"number not-run\">{not_run}</{cell}>{others}</tr>",
-        escape(name),
+        prose(name),
     )
 }

@@ -313,16 +313,16 @@ fn thumbnails_can_be_read() {
 #[test]
 fn the_first_screen_says_how_many_claims_hold() {
     let page = html();
-    let outcome = between(&page, "<p id=\"outcome\">", "</p>")[0];
-    let told = "Of 3 claims of 2 sources that were measured, 2 are reproduced, 0 undecided and 1 not reproduced; 1 more cannot be reproduced here.";
+    let outcome = between(&page, "<p id=\"others\">", "</p>")[0];
+    let told = "2 of 3 measured rows of other sources (Nobody + Sons, 2001; Tests &lt;&amp;&quot;) are reproduced, 0 undecided, 1 not; 1 more cannot be reproduced here.";
     assert_eq!(outcome, told);
     let held = between(&page, "<td class=\"number held\">", "</td>");
     assert_eq!(held, ["0 of 1", "2 of 2"]);
     assert!(page.contains("<th class=\"number held\">2 of 3</th>"));
     let missing = page_of(&[ALL, OTHER], |runs| runs - 1);
     assert_eq!(
-        between(&missing, "<p id=\"outcome\">", "</p>")[0],
-        "No claim of 2 sources was measured; 4 more belong to experiments with missing runs."
+        between(&missing, "<p id=\"others\">", "</p>")[0],
+        "No row of other sources (Nobody + Sons, 2001; Tests &lt;&amp;&quot;) was measured; 4 more belong to experiments with missing runs."
     );
     assert_eq!(between(&missing, "<td class=\"number not-run\">", "</td>"), ["2", "2"]);
     assert_eq!(between(&missing, "<td class=\"number held\">", "</td>"), ["\u{2013}"; 2]);
