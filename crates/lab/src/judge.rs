@@ -271,6 +271,12 @@ fn judge_row(experiment: &Experiment, row: &Row, records: &[Record], seeds: u32)
     } else if used == 1 && experiment.definition.runs > 1 && judged.statistic != Statistic::Median {
         told.verdict = Verdict::Undecided;
         reasons.push("a single run has no mean, deviation or extreme".into());
+    } else if !judged.rule.compares() && matches!(judged.statistic, Statistic::Median | Statistic::Mean) {
+        // Resampling says little about an extreme or a deviation.
+        let intervals: Option<Vec<[f64; 2]>> = told.interval.list().iter().copied().collect();
+        if intervals.is_some_and(|all| judged.rule.is_crossed(&all, &row.paper, &row.deviations)) {
+            told.verdict = Verdict::Undecided;
+        }
     }
     reasons.retain(|reason| !reason.is_empty());
     told.reason = reasons.join("; ");

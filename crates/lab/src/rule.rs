@@ -49,8 +49,8 @@ named! {
     pub enum Verdict, ALL {
         /// The rule holds.
         Reproduced = "reproduced",
-        /// The rule compares values, and the runs are too few to decide whether it holds: the 95 % interval of a
-        /// difference contains the rule's bound.
+        /// The runs are too few to decide whether the rule holds: the 95 % interval of a value or a difference contains
+        /// the rule's bound.
         Undecided = "undecided",
         /// The rule does not hold, or a value is missing.
         NotReproduced = "not-reproduced",
@@ -172,6 +172,21 @@ impl Rule {
         }
     }
 
+    /// Returns whether values in these intervals may meet a rule that does not compare them, or miss it. `binomial` is
+    /// itself a test of chance, which has no bound to cross.
+    pub(crate) fn is_crossed(self, intervals: &[[f64; 2]], paper: &[f64], deviations: &[f64]) -> bool {
+        let crosses = |(nth, [low, high]): (usize, &[f64; 2])| -> [bool; 2] {
+            let one = |all: &[f64]| all.get(nth).or(all.first()).copied();
+            let (paper, deviation) = (one(paper), one(deviations));
+            let holds = |value: f64| self.holds(&[value], paper.as_slice(), deviation.as_slice());
+            let has_paper = self.needs_paper() && paper.is_some_and(|paper| (*low..=*high).contains(&paper));
+            [holds(*low) && holds(*high), holds(*low) || holds(*high) || has_paper]
+        };
+        let each: Vec<[bool; 2]> = intervals.iter().enumerate().map(crosses).collect();
+        let (holds, may_hold) = (each.iter().all(|[holds, _]| *holds), each.iter().all(|[_, may]| *may));
+        !matches!(self, Self::Binomial(..)) && may_hold && !holds
+    }
+
     /// Returns the range in which a rule holds for the ratio of our value to the paper's, or of the first of two values to
     /// the second one. Returns `None` for rules that no ratio decides.
     pub(crate) fn range(self, ours: &[f64], paper: &[f64], deviations: &[f64]) -> Option<[f64; 2]> {
@@ -264,6 +279,30 @@ mod tests {
             let rule = Rule::parse(text).unwrap();
             assert!(rule.holds(holds, paper, &[0.5]), "{text}");
             assert!(!rule.holds(fails, paper, &[0.5]), "{text}");
+        }
+    }
+
+    #[test]
+    fn intervals_that_contain_a_bound_are_crossed() {
+        for (text, intervals, is_crossed) in [
+            ("at most 50", &[[44.0, 57.0]][..], true),
+            ("at most 50", &[[44.0, 50.0]], false),
+            ("at most 50", &[[50.1, 57.0]], false),
+            ("at least 50", &[[44.0, 57.0]], true),
+            ("within 20%", &[[11.0, 13.9]], true),
+            ("within 20%", &[[8.0, 13.0]], true),
+            ("within 20%", &[[8.0, 12.0]], false),
+            ("within 20%", &[[13.0, 14.0]], false),
+            ("exact", &[[10.0, 10.0]], false),
+            ("exact", &[[10.0, 11.0]], true),
+            ("within 2 deviations", &[[9.5, 10.5], [18.0, 21.5]], true),
+            // One value that is outside for certain decides.
+            ("within 2 deviations", &[[9.5, 11.5], [18.0, 18.5]], false),
+            ("not below by 2 deviations", &[[8.5, 11.5], [20.0, 22.0]], true),
+            ("binomial of 90 within 0.1", &[[9.0, 11.0]], false),
+        ] {
+            let rule = Rule::parse(text).unwrap();
+            assert_eq!(rule.is_crossed(intervals, &[10.0, 20.0], &[0.5]), is_crossed, "{text}: {intervals:?}");
         }
     }
 
