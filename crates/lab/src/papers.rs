@@ -28,7 +28,7 @@ pub struct MainClaim {
 
 /// A part of a main claim: an experiment, the row that decides it, in which a `*` stands for any text, and a name, after
 /// which a colon may say what the numbers are. Only claims among the rows count.
-pub type Part = (&'static str, &'static str, &'static str);
+pub(crate) type Part = (&'static str, &'static str, &'static str);
 
 const fn claim(text: &'static str, parts: &'static [Part]) -> MainClaim {
     MainClaim { text, first_decides: false, parts }

@@ -162,13 +162,13 @@ fn each_filter_does_its_own() {
     "##;
     let Some(seen) = browse("each", "", SCRIPT) else { return };
     let wanted = [
-        "a,b,lost &lt;b&gt;,least;2;4 of 4 rows",
+        "lost &lt;b&gt;,least,a,b;2;4 of 4 rows",
         "a,b;1;2 of 4 rows",
         "least;1;1 of 4 rows",
         "a,b;1;2 of 4 rows",
         ";0;0 of 4 rows",
         "least;1;1 of 4 rows",
-        "a,b,lost &lt;b&gt;,least;2;4 of 4 rows",
+        "lost &lt;b&gt;,least,a,b;2;4 of 4 rows",
     ];
     assert_eq!(seen.told(), wanted);
     assert!(!seen.is_open() && seen.console.is_empty(), "{:?}", seen.console);
