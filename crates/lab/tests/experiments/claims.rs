@@ -165,6 +165,21 @@ fn identical_runs_count_as_one_and_are_decided() {
     assert_eq!(apart.verdict, Verdict::Undecided, "{apart:?}");
 }
 
+/// A value whose interval contains the bound of its rule does not decide, nor does it fail.
+#[test]
+fn a_value_near_its_bound_is_undecided() {
+    let all = experiments();
+    let experiment = all.iter().find(|one| one.id() == "bbe-figures-6-7").unwrap();
+    let nth = experiment.rows.iter().position(|row| row.id == "S2-BBE-1 heavy").unwrap();
+    let verdict = |value: f64| {
+        judged(experiment, nth, &[value], |seed, _| [0.0, 8.0, -8.0, 4.0, -4.0][seed as usize % 5]).verdict
+    };
+    assert_eq!(verdict(30.0), Verdict::Reproduced);
+    assert_eq!(verdict(49.5), Verdict::Undecided);
+    assert_eq!(verdict(50.5), Verdict::Undecided);
+    assert_eq!(verdict(70.0), Verdict::NotReproduced);
+}
+
 /// A single run of an experiment with random events decides no comparison.
 #[test]
 fn a_single_run_is_undecided() {
