@@ -60,8 +60,8 @@ pub const PAPERS: [Paper; 5] = [
                 &[
                     (
                         "swift-start-table-3",
-                        "SS-EST 20 Mb/s, 100 ms, mode",
-                        "most estimates at 20 Mb/s, 100 ms, relative to the calculated window",
+                        "SS-EST*, gap of 5 ms",
+                        "runs that measure the gap of 5 Mb/s, with 100 and 500 ms",
                     ),
                     (
                         "swift-start-table-3",
@@ -147,7 +147,7 @@ pub const PAPERS: [Paper; 5] = [
                 &[
                     ("westwood-figure-4", "S1-UA-1 TCPW in a couple of seconds", "TCPW in a couple of seconds"),
                     ("westwood-figure-4", "S1-UA-1 FAST in a couple of seconds", "FAST in a couple of seconds"),
-                    ("westwood-figure-4", "S1-UA-1 NewReno", "NewReno in around 40 s"),
+                    ("westwood-figure-4", "S1-UA-1 NewReno after TCPW", "NewReno later: its time, TCPW's"),
                     ("westwood-figure-4", "S1-UA-1 HSTCP after TCPW", "HSTCP later: its time, TCPW's"),
                     ("westwood-figure-4", "S1-UA-1*oscillates more than TCPW", "oscillation: HSTCP, TCPW, NewReno"),
                 ],
@@ -317,7 +317,7 @@ pub const PAPERS: [Paper; 5] = [
             claim(
                 "The path loses packets without congestion.",
                 &[
-                    ("bbe-figure-4", "S2-LOSS-2 overlap", "overlap of RTTs before losses with others"),
+                    ("bbe-figure-4", "S2-LOSS-2 losses are random", "overlap of RTTs before losses with others"),
                     ("bbe-figure-4", "S2-LOSS-2 losses by chance", "rate of losses by chance"),
                     ("bbe-figure-4", "S2-LOSS-2 throughput", "throughput of one flow"),
                 ],
