@@ -57,7 +57,7 @@ fn capacity_is_known_in_spite_of_compressed_and_delayed_acks() {
     for (name, back, usable, converges) in paths {
         let of = |extensions| {
             let change = |config: &mut Config| (config.probe_pairs, config.extensions) = (true, extensions);
-            let info = run(links(back.clone()), 30, change, |config| config.ack_every = 16);
+            let info = run(links(back.clone()), 10, change, |config| config.ack_every = 16);
             assert_eq!(info.arrival_times, extensions);
             info
         };
@@ -100,7 +100,7 @@ fn udt_knows_the_capacity_in_spite_of_compressed_and_delayed_acks() {
         ("ACKs in bunches", bunches(), 2, false),
     ];
     for (name, back, ack_every, usable) in paths {
-        let [with, without] = [true, false].map(|extensions| run_udt(links(back.clone()), 30, ack_every, extensions));
+        let [with, without] = [true, false].map(|extensions| run_udt(links(back.clone()), 10, ack_every, extensions));
         println!("{name}: with {with:.3?}, without {without:.3?}");
         assert!(with.0.unwrap() <= 0.01, "{name}: {with:?}");
         assert_eq!(without.0.is_some_and(|error| error <= 0.05), usable, "{name} without arrival times: {without:?}");

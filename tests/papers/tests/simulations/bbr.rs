@@ -118,7 +118,7 @@ fn version_3_does_not_keep_overflowing_a_shallow_queue() {
 fn hardly_a_queue_stands() {
     for (congestion, most) in [("bbr", 0.12), ("bbr1", 0.12)] {
         let mut run = Run::new(congestion, ROWS[0]);
-        run.goodput(Span::from_secs(40));
+        run.goodput(Span::from_secs(20));
         let series = run.series();
         let late = series.queue.iter().skip(series.queue.len() / 4).map(|bytes| bytes.as_f64());
         let count = series.queue.len() - series.queue.len() / 4;
