@@ -14,7 +14,7 @@ use longhaul_units::{Bytes, Span, Time};
 use crate::Choice;
 use crate::ring::{Entry, Ring, Taken};
 use crate::rounds::Rounds;
-use crate::rtt;
+use crate::rtt::{self, Undelayed};
 use crate::sampler::Sampler;
 
 /// Maximum window: s2n-quic stores it in 32 bits, and quinn does not pace larger windows.
@@ -64,6 +64,7 @@ pub struct Driver {
     ring: Ring,
     sampler: Sampler,
     rounds: Rounds,
+    undelayed: Undelayed,
     in_flight: Bytes,
     next_tx: u64,
     /// Newest acknowledged transmission of an earlier ACK.
@@ -89,9 +90,12 @@ struct Batch {
     acked: Vec<AckedSegment>,
     newest: Option<Entry>,
     delivered: Bytes,
+    packets: u32,
     app_limited: bool,
     /// Time of the last ACK, and the bytes in flight before it.
     last: Option<(Time, Bytes)>,
+    /// Part of the RTT for which the peer delayed the ACK.
+    ack_delay: Span,
 }
 
 impl Driver {
@@ -111,6 +115,7 @@ impl Driver {
             ring: Ring::default(),
             sampler: Sampler::new(now),
             rounds: Rounds::default(),
+            undelayed: Undelayed::default(),
             in_flight: Bytes::ZERO,
             next_tx: 0,
             settled: 0,
@@ -139,6 +144,7 @@ impl Driver {
             undoable: None,
             idle_since: None,
             batch: Batch::default(),
+            undelayed: Undelayed::default(),
             lost: Vec::new(),
             largest_lost: None,
             ..*self
@@ -211,6 +217,7 @@ impl Driver {
             }
         }
         self.batch.delivered += taken.bytes();
+        self.batch.packets += 1;
         self.in_flight -= taken.bytes();
         self.sampler.on_delivered(taken.bytes, now);
         if self.batch.newest.is_none_or(|newest| newest.tx < taken.entry.tx) {
@@ -229,7 +236,9 @@ impl Driver {
         self.note_idleness(now);
         let Some(newest) = self.batch.newest.take() else { return };
         let (_, prior) = self.batch.last.unwrap_or((now, self.in_flight));
-        let rtt = now.since(newest.sent_at);
+        let packets = core::mem::take(&mut self.batch.packets);
+        let rtt = now.since(newest.sent_at) - core::mem::take(&mut self.batch.ack_delay);
+        let rtt = self.undelayed.sample(now, rtt, packets);
         rtt::observe(&mut self.path, rtt, prior);
         let rate = self.sampler.sample(&newest.snapshot, self.path.min_rtt);
         let delivered = core::mem::take(&mut self.batch.delivered);

@@ -12,6 +12,8 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod delays;
+
 use std::time::Duration;
 
 use longhaul_adapter::{Choice, Driver, Kept, Stack};
@@ -22,6 +24,8 @@ use s2n_quic::provider::congestion_controller::{
 };
 
 pub use longhaul_adapter::ChoiceError;
+
+use crate::delays::AckDelays;
 
 /// s2n-quic sends when the controller allows it and reports only the total size of the packets that an ACK covers.
 const S2N: Stack = Stack { name: "s2n-quic", paces: true, lists_packets: false };
@@ -54,7 +58,14 @@ impl Endpoint for Controllers {
 
     fn new_congestion_controller(&mut self, path: PathInfo) -> Adapter {
         let driver = Driver::new(&self.0, START, path.max_datagram_size);
-        Adapter { driver, pacer: Pacer::new(START), mtu: path.max_datagram_size, origin: None, departure: None }
+        Adapter {
+            driver,
+            pacer: Pacer::new(START),
+            mtu: path.max_datagram_size,
+            origin: None,
+            departure: None,
+            delays: AckDelays::default(),
+        }
     }
 }
 
@@ -67,11 +78,12 @@ pub struct Adapter {
     /// The stack's timestamp that corresponds to [`START`].
     origin: Option<Timestamp>,
     departure: Option<Timestamp>,
+    delays: AckDelays,
 }
 
 impl Clone for Adapter {
     fn clone(&self) -> Self {
-        Self { driver: self.driver.migrated(), pacer: self.pacer.clone(), ..*self }
+        Self { driver: self.driver.migrated(), pacer: self.pacer.clone(), delays: AckDelays::default(), ..*self }
     }
 }
 
@@ -140,10 +152,11 @@ impl CongestionController for Adapter {
     fn on_rtt_update<Pub: Publisher>(
         &mut self,
         _sent: Timestamp,
-        _now: Timestamp,
-        _rtt: &RttEstimator,
+        now: Timestamp,
+        rtt: &RttEstimator,
         _publisher: &mut Pub,
     ) {
+        self.delays.observe(now, rtt);
     }
 
     fn on_ack<Pub: Publisher>(
@@ -157,7 +170,7 @@ impl CongestionController for Adapter {
         _publisher: &mut Pub,
     ) {
         let now = self.time(at);
-        self.driver.on_sum_acked(now, &newest, bytes as u64);
+        self.driver.on_sum_acked(now, &newest, bytes as u64, self.delays.of(at));
         self.schedule(now);
     }
 

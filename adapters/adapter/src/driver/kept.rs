@@ -1,6 +1,6 @@
 //! Transmissions whose state the stack stores and returns when they are acknowledged or lost.
 
-use longhaul_units::{Bytes, Time};
+use longhaul_units::{Bytes, Span, Time};
 
 use super::Driver;
 use crate::ring::{Entry, Taken};
@@ -29,8 +29,8 @@ impl Driver {
     }
 
     /// Records an ACK that covers `bytes`. `newest` is the newest packet that it acknowledges, which need not count as in
-    /// flight.
-    pub fn on_sum_acked(&mut self, at: Time, newest: &Kept, bytes: u64) {
+    /// flight. `ack_delay` is the part of the round-trip time for which the peer delayed the ACK.
+    pub fn on_sum_acked(&mut self, at: Time, newest: &Kept, bytes: u64, ack_delay: Span) {
         let now = self.advance(at);
         let bytes = Bytes(bytes).min(self.in_flight);
         if bytes == Bytes::ZERO {
@@ -39,6 +39,7 @@ impl Driver {
         self.batch.last = Some((now, self.in_flight));
         (self.batch.newest, self.batch.delivered) = (Some(newest.0), bytes);
         self.sampler.on_delivered(bytes.0, now);
+        self.batch.ack_delay = ack_delay;
         self.on_end_acks(at, (self.in_flight - bytes).0);
     }
 
@@ -65,7 +66,7 @@ impl Driver {
 
     /// Returns the smoothed RTT.
     #[must_use]
-    pub const fn srtt(&self) -> Option<longhaul_units::Span> {
+    pub const fn srtt(&self) -> Option<Span> {
         self.path.srtt
     }
 }

@@ -154,7 +154,7 @@ fn acknowledge(driver: &mut Driver, calls: Calls, now: Time, acked: &[Packet]) {
     let bytes = u64::from(MTU);
     if calls == Calls::Kept {
         let newest = acked.last().and_then(|last| last.kept);
-        driver.on_sum_acked(now, &newest.unwrap(), bytes * acked.len() as u64);
+        driver.on_sum_acked(now, &newest.unwrap(), bytes * acked.len() as u64, Span::ZERO);
         return;
     }
     for one in acked {
@@ -265,4 +265,29 @@ fn a_receiver_is_not_paced() {
     let rates: Vec<u64> = rates.collect();
     assert!(window >= 10 * bytes && rates[..2].iter().all(|rate| *rate > 1_000 * full), "{window} {rates:?}");
     assert!(rates[2..].iter().all(|rate| (full..2 * full).contains(rate)), "{rates:?}");
+}
+
+/// Receivers delay the ACK of a single packet. noq and quinn report the delay too late, s2n-quic's adapter computes it.
+#[test]
+fn the_peers_delay_of_an_ack_is_no_part_of_the_round_trip() {
+    for calls in [Calls::Listed, Calls::Summed, Calls::Kept] {
+        let mut driver = Driver::new(&Choice::parse("cubic", calls.stack()).unwrap(), Time::ZERO, MTU);
+        let kept: Vec<_> = (0..3).map(|number| calls.send(&mut driver, Time::ZERO, number)).collect();
+        let bytes = u64::from(MTU);
+        let mut ack = |numbers: std::ops::Range<u64>, delay: Span| {
+            let (now, count) = (Time::ZERO + RTT + delay, numbers.end - numbers.start);
+            if let Some(newest) = &kept[numbers.end as usize - 1] {
+                driver.on_sum_acked(now, newest, count * bytes, delay);
+            } else {
+                for number in numbers.rev() {
+                    let number = calls.number(number);
+                    driver.on_acked(now, Acked { sent_at: Time::ZERO, number, bytes, app_limited: false });
+                }
+                driver.on_end_acks(now, driver.in_flight());
+            }
+        };
+        ack(0..2, Span::ZERO);
+        ack(2..3, Span::from_millis(25));
+        assert_eq!(driver.srtt(), Some(RTT), "{calls:?}");
+    }
 }

@@ -153,7 +153,8 @@ fn keep(dice: &mut Dice<'_>, driver: &mut Driver, kept: &mut Vec<(Kept, u64)>, a
                 taken.iter().for_each(|(one, bytes)| driver.on_kept_lost(at, one, *bytes, dice.one_in(30)));
             } else {
                 let sum = taken.iter().fold(0_u64, |sum, (_, bytes)| sum.saturating_add(*bytes));
-                driver.on_sum_acked(at, newest, sum);
+                let delay = if broken { dice.roll() } else { dice.below(30_000_000) };
+                driver.on_sum_acked(at, newest, sum, Span::from_nanos(delay));
             }
             if broken && dice.one_in(10) {
                 kept.extend(taken);

@@ -79,7 +79,7 @@ fn replay_kept(trace: &[Told]) -> Vec<(Time, RateSample)> {
             Told::Ack { now, acked, lost, limit, .. } => {
                 app_limited = *limit == SendLimit::App;
                 if let Some(newest) = acked.iter().max_by_key(|one| one.tx.0) {
-                    driver.on_sum_acked(*now, &kept[&newest.tx], acked.iter().map(|one| one.bytes.0).sum());
+                    driver.on_sum_acked(*now, &kept[&newest.tx], acked.iter().map(|one| one.bytes.0).sum(), Span::ZERO);
                 }
                 lost.iter().for_each(|one| driver.on_kept_lost(*now, &kept[&one.tx], one.bytes.0, false));
             }
