@@ -147,7 +147,10 @@ impl Receiver {
     ) -> Result<(), ReceiveError> {
         let mut peer = Peer::new(transport, progress);
         let result = match greeting {
-            Ok(_) => self.serve_all(&mut peer, greeted, &mut done).await,
+            Ok(_) => {
+                let budget = self.budget.connection(self.existing == Existing::Overwrite);
+                Self { budget, ..self.clone() }.serve_all(&mut peer, greeted, &mut done).await
+            }
             Err(error) => Err(error),
         };
         if let Err(error) = &result

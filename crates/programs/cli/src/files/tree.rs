@@ -75,6 +75,7 @@ impl Staging {
         let part = file.path().file_name().ok_or(io::ErrorKind::NotFound)?;
         let (out, name) = self.parent(path, Some(owner), latest)?;
         let is_moved = if overwrite {
+            owner.check_replaced(path, || rustix::fs::statat(out, name, AtFlags::SYMLINK_NOFOLLOW))?;
             rustix::fs::renameat(&self.locked, part, out, name).map(|()| true)?
         } else {
             self.rename_new(part, out, name)?
@@ -82,6 +83,7 @@ impl Staging {
         let written = rustix::fs::fstat(file.as_file())?;
         let placed = rustix::fs::statat(out, name, AtFlags::SYMLINK_NOFOLLOW)?;
         if (written.st_dev, written.st_ino) == (placed.st_dev, placed.st_ino) {
+            owner.record(path, || Ok(placed));
             Ok(is_moved)
         } else {
             Err(io::Error::other("another file was put in its place"))
@@ -105,7 +107,10 @@ impl Staging {
         let kept = attributes.map_or(Ok(()), |attributes| attributes.set(&file, self.umask));
         let (out, name) = self.parent(path, Some(owner), latest)?;
         match unnamed::link(&file, out, name) {
-            Ok(()) => Ok(Some(kept)),
+            Ok(()) => {
+                owner.record(path, || rustix::fs::fstat(&file));
+                Ok(Some(kept))
+            }
             Err(Errno::EXIST) => Err(io::ErrorKind::AlreadyExists.into()),
             // A rename may still be possible, or it returns the reason.
             Err(_) => Ok(None),
@@ -269,15 +274,19 @@ impl Staging {
     pub(crate) fn link(&self, path: &Name, target: &Name, overwrite: bool, owner: &Owner) -> io::Result<()> {
         let mut latest = Latest::default();
         let (directory, name) = self.parent(path, Some(owner), &mut latest)?;
+        let entry = || rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW);
         // An existing entry is removed only if the owner's limits admit the link.
         let create = || {
             if overwrite {
+                owner.check_replaced(path, entry)?;
                 match rustix::fs::unlinkat(directory, name, AtFlags::empty()) {
                     Ok(()) | Err(Errno::NOENT) => {}
                     Err(error) => return Err(error.into()),
                 }
             }
-            Ok(rustix::fs::symlinkat(target.as_bytes(), directory, name)?)
+            rustix::fs::symlinkat(target.as_bytes(), directory, name)?;
+            owner.record(path, entry);
+            Ok(())
         };
         match owner.pay(create) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {

@@ -1,10 +1,13 @@
-//! Limits on the bytes that a receiver accepts, in total and per peer.
+//! Limits on the bytes that a receiver accepts, in total and per peer, and a record of what a connection has placed.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::hash::BuildHasher as _;
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::{fmt, io};
 
 use longhaul_tls::Fingerprint;
+use rustix::fs::Stat;
+use rustix::io::Errno;
 
 use crate::names::Name;
 use crate::sync::lock;
@@ -15,13 +18,24 @@ const LEAST: u64 = 4096;
 /// Message to a sender that exceeds a limit.
 pub(super) const EXCEEDED: &str = "it exceeds what the receiver accepts";
 
+/// Message to a sender if an entry would replace another one of the same connection.
+pub(super) const SAME: &str = "the file system does not distinguish its name from that of a file sent before";
+
+/// Maximum number of entries that a connection remembers: a table of 18 MB has room for them.
+const MAX_PLACED: usize = 7 << 17;
+
 /// Maximum total number of bytes of all files, and of the files of each peer. Clones share the same budget.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Budget {
     limit: Option<u64>,
     per_peer: Option<u64>,
     ledger: Arc<Mutex<Ledger>>,
+    /// What a connection that may replace entries has placed.
+    placed: Option<Arc<Mutex<Placed>>>,
 }
+
+/// Hashes of the device and the inode of entries, with hashes of their paths.
+type Placed = HashMap<u64, u64>;
 
 /// Bytes that count towards the limits.
 #[derive(Debug, Default)]
@@ -67,6 +81,38 @@ impl Owner {
         let created = create()?;
         share.keep();
         Ok(created)
+    }
+
+    /// Checks that the existing `entry` may be replaced by `path`. If the same connection has placed it at another path, the
+    /// file system does not distinguish the two, and an entry that was confirmed would be lost.
+    pub(crate) fn check_replaced(&self, path: &Name, entry: impl FnOnce() -> Result<Stat, Errno>) -> io::Result<()> {
+        let Some((mut placed, entry, path)) = self.placed(path, entry) else { return Ok(()) };
+        if placed.get(&entry).is_some_and(|placed| *placed != path) {
+            return Err(io::Error::other(SAME));
+        }
+        // The inode becomes free for another entry.
+        placed.remove(&entry);
+        Ok(())
+    }
+
+    /// Records that `entry` was placed at `path`.
+    pub(crate) fn record(&self, path: &Name, entry: impl FnOnce() -> Result<Stat, Errno>) {
+        if let Some((mut placed, entry, path)) = self.placed(path, entry).filter(|(all, ..)| all.len() < MAX_PLACED) {
+            placed.insert(entry, path);
+        }
+    }
+
+    /// Returns what the connection has placed, unless it never replaces anything, with the hashes of `entry` and of `path`.
+    fn placed(
+        &self,
+        path: &Name,
+        entry: impl FnOnce() -> Result<Stat, Errno>,
+    ) -> Option<(MutexGuard<'_, Placed>, u64, u64)> {
+        let placed = self.budget.placed.as_ref()?;
+        let Stat { st_dev, st_ino, .. } = entry().ok()?;
+        let placed = lock(placed);
+        let (entry, path) = (placed.hasher().hash_one((st_dev, st_ino)), placed.hasher().hash_one(path));
+        Some((placed, entry, path))
     }
 
     /// Checks that `bytes` more bytes are within the common limit, and within that of the peer.
@@ -118,6 +164,11 @@ impl Budget {
         Self { per_peer: limit, ..self }
     }
 
+    /// Returns this budget for one connection, which remembers what it has placed if it `overwrites`.
+    pub(super) fn connection(&self, overwrites: bool) -> Self {
+        Self { placed: overwrites.then(Arc::default), ..self.clone() }
+    }
+
     /// Counts a part of `bytes` bytes that an earlier process left, regardless of the limits.
     pub(crate) fn add_part(&self, peer: Fingerprint, name: &Name, bytes: u64) {
         let mut ledger = lock(&self.ledger);
@@ -130,17 +181,15 @@ impl Budget {
     /// announces large files and sends little leaves room for others.
     pub(super) fn begin(&self, peer: Option<Fingerprint>, name: &Name, size: u64) -> Result<Share, Exceeded> {
         let owner = self.owner(peer);
-        // A part of this file left by the peer is already counted.
         let part = peer.map(|peer| (peer, name.clone()));
-        let (held, [all, own]) = {
-            let ledger = lock(&self.ledger);
-            let held = part.as_ref().and_then(|part| ledger.parts.get(part)).copied().unwrap_or(0);
-            let least = if held == 0 { LEAST } else { 0 };
-            (held, owner.check(&ledger, size.saturating_sub(held).max(least)))
-        };
+        let ledger = lock(&self.ledger);
+        // A part of this file left by the peer is already counted.
+        let held = part.as_ref().and_then(|part| ledger.parts.get(part)).copied().unwrap_or(0);
+        let covered = if held == 0 { LEAST } else { 0 };
+        let [all, own] = owner.check(&ledger, size.saturating_sub(held).max(covered));
+        drop(ledger);
         // Reports the peer's own limit first, because the peer can act on it.
         own.and(all)?;
-        let covered = if held == 0 { LEAST } else { 0 };
         let mut share = Share { owner, taken: 0, covered, spare: 0, part };
         share.take(covered)?;
         Ok(share)

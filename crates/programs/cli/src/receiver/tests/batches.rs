@@ -136,3 +136,50 @@ async fn compressed_files_and_those_that_are_there_are_confirmed() {
     }
     assert_eq!(scene.names(), ["a", "b", "empty", "other"]);
 }
+
+/// A second name of an entry that was sent over the same connection is what a file system shows that ignores case.
+#[tokio::test]
+async fn what_was_confirmed_is_replaced_only_under_its_own_name() {
+    for (first, second) in [("A", "a"), ("a", "A"), ("d/x", "D/x")] {
+        for size in [0, 5, 100_000] {
+            let mut scene = Scene::new();
+            scene.receiver.existing = Existing::Overwrite;
+            ["d", "D"].iter().for_each(|name| fs::create_dir(scene.out().join(name)).unwrap());
+            if first == "A" {
+                fs::write(scene.out().join(first), "old").unwrap();
+            }
+            let [here, there] = [first, second].map(|name| scene.out().join(name));
+            // Files of two sizes, and links.
+            let entry = |name: &str, contents: u8| match size {
+                0 => header(Kind::Link(contents.to_string().as_str().into()), name, 0),
+                _ => next(whole(name, &vec![contents; size])),
+            };
+            let (ours, mut theirs) = tokio::io::duplex(1 << 20);
+            let talk = async {
+                theirs.write_all(&[&protocol::MAGIC, &*entry(first, 1)].concat()).await.unwrap();
+                let mut reply = [0; 9];
+                theirs.read_exact(&mut reply).await.unwrap();
+                fs::hard_link(&here, &there).unwrap();
+                // Once the first entry is another one, the second name is free.
+                let rest = [entry(second, 2), entry(first, 3), entry(second, 4)].concat();
+                theirs.write_all(&rest).await.unwrap();
+                theirs.shutdown().await.unwrap();
+                let mut replies = Vec::new();
+                theirs.read_to_end(&mut replies).await.unwrap();
+                replies
+            };
+            let (served, mut replies) = tokio::join!(scene.serve(ours), talk);
+            assert!(matches!(served, Err(ReceiveError::LeftOut(1))), "{served:?}");
+            let replies = [(); 3].map(|()| protocol::take_reply(&mut replies).unwrap().unwrap());
+            let reason = if size == 0 { "cannot create it" } else { "cannot write it" };
+            let reason = format!("{reason}: {}", budget::SAME);
+            assert_eq!(replies, [declined(1, &reason), (2, Reply::Confirmed), (3, Reply::Confirmed)]);
+            for (path, contents) in [(here, 3), (there, 4)] {
+                match size {
+                    0 => assert_eq!(fs::read_link(path).unwrap(), Path::new(&contents.to_string())),
+                    _ => assert!(fs::read(path).unwrap() == vec![contents; size], "{size}"),
+                }
+            }
+        }
+    }
+}
