@@ -120,6 +120,7 @@ pub fn main() -> ExitCode {
         Command::Completions { shell } => ("completions", help::completions(shell)),
         Command::Man { command, out } => ("man", help::man(command.as_deref(), out.as_deref())),
     };
+    screen.flush();
     let Err(error) = result else {
         return if screen.is_incomplete() { ExitCode::FAILURE } else { ExitCode::SUCCESS };
     };

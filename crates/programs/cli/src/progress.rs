@@ -3,8 +3,8 @@
 
 use std::env;
 use std::io::{self, IsTerminal as _, Write};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -22,6 +22,9 @@ const LINE_INTERVAL: Duration = Duration::from_secs(10);
 const COLUMNS: usize = 80;
 /// Widest and narrowest bar.
 const BAR: (usize, usize) = (31, 8);
+
+/// Maximum number of lines and updates that wait for a stopped terminal, or for the reader of a pipe.
+const WAITING: usize = 1024;
 
 /// Returns an interval that ticks when the lines are to be updated.
 pub(crate) fn ticks() -> Interval {
@@ -49,11 +52,15 @@ pub(crate) enum Detail {
 #[derive(Clone, Debug)]
 pub(crate) struct Screen {
     lines: MultiProgress,
+    /// Whether lines are updated in place.
+    pub(crate) is_live: bool,
     /// Whether a line is written every 10 s instead.
     is_plain: bool,
     detail: Detail,
     /// Whether a line for standard output could not be written.
     incomplete: Arc<AtomicBool>,
+    /// The thread that writes, because a terminal may be stopped, and a pipe may be full.
+    writer: mpsc::SyncSender<Box<dyn FnOnce() + Send>>,
 }
 
 impl Screen {
@@ -62,7 +69,10 @@ impl Screen {
         let target = if plain { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
         let is_plain = target.is_hidden();
         let target = if detail <= Detail::Quiet { ProgressDrawTarget::hidden() } else { target };
-        Self { lines: MultiProgress::with_draw_target(target), is_plain, detail, incomplete: Arc::default() }
+        let (is_live, lines) = (!target.is_hidden(), MultiProgress::with_draw_target(target));
+        let (writer, work) = mpsc::sync_channel::<Box<dyn FnOnce() + Send>>(WAITING);
+        std::thread::spawn(move || work.into_iter().for_each(|write| write()));
+        Self { lines, is_live, is_plain, detail, incomplete: Arc::default(), writer }
     }
 
     /// Shows only [warnings](Self::warn).
@@ -95,13 +105,32 @@ impl Screen {
 
     /// Writes a line to standard error, above the lines that are updated in place.
     pub(crate) fn warn(&self, line: &str) {
-        if self.detail == Detail::Silent {
-        } else if self.lines.is_hidden() {
-            output::say(line);
-        } else {
+        if self.detail != Detail::Silent {
+            let (screen, line) = (self.clone(), line.to_owned());
+            self.run(move || screen.write(&line));
+        }
+    }
+
+    fn write(&self, line: &str) {
+        if self.is_live {
             // `suspend` panics if the terminal has vanished.
             let _ = self.lines.println(line);
+        } else {
+            output::say(line);
         }
+    }
+
+    /// Waits until everything so far has been written.
+    pub(crate) fn flush(&self) {
+        let (done, written) = mpsc::channel::<()>();
+        self.run(move || drop(done));
+        let _ = written.recv();
+    }
+
+    /// Lets the thread write. Waits if [too much](WAITING) has to be written before.
+    fn run(&self, write: impl FnOnce() + Send + 'static) {
+        // The thread ends after the last screen.
+        let _ = self.writer.send(Box::new(write));
     }
 
     /// Writes a line about an event if this level of detail is requested, on a terminal with the time.
@@ -113,23 +142,21 @@ impl Screen {
         }
     }
 
-    /// Returns whether lines are updated in place.
-    pub(crate) fn is_live(&self) -> bool {
-        !self.lines.is_hidden()
-    }
-
     /// Writes a line to standard output.
     ///
     /// If this fails for any reason other than a reader that has exited, the first failure is
     /// [remembered](Self::is_incomplete) and reported on standard error.
     pub(crate) fn print(&self, line: &str) {
-        // The lines that are updated in place are redrawn at the next tick.
-        let _ = self.lines.clear();
-        if let Err(error) = output::print(&format!("{line}\n"))
-            && !self.incomplete.swap(true, Ordering::Relaxed)
-        {
-            self.warn(&format!("{error:#}"));
-        }
+        let (screen, line) = (self.clone(), format!("{line}\n"));
+        self.run(move || {
+            // The lines that are updated in place are redrawn at the next tick.
+            let _ = screen.lines.clear();
+            if let Err(error) = output::print(&line)
+                && !screen.incomplete.swap(true, Ordering::Relaxed)
+            {
+                screen.write(&format!("{error:#}"));
+            }
+        });
     }
 
     /// Returns whether a line for standard output could not be written.
@@ -156,28 +183,50 @@ impl Screen {
         }
     }
 
-    /// Adds an empty line that is updated in place.
+    /// Creates a line that is updated in place.
     pub(crate) fn line(&self) -> Line {
         let style = ProgressStyle::with_template("{msg}").unwrap_or_else(|_| ProgressStyle::default_spinner());
-        let shown = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden()).with_style(style);
-        Line(self.lines.add(shown))
+        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden()).with_style(style);
+        Line { bar, screen: self.clone(), is_added: AtomicBool::new(false), is_waiting: Arc::default() }
     }
 }
 
 /// A line that is updated in place on a terminal, and removed when dropped.
 #[derive(Debug)]
-pub(crate) struct Line(ProgressBar);
+pub(crate) struct Line {
+    bar: ProgressBar,
+    screen: Screen,
+    /// Whether it was shown. From then on, the bar waits for the terminal, and only the writer uses it.
+    is_added: AtomicBool,
+    /// Whether an update waits. Others are left out.
+    is_waiting: Arc<AtomicBool>,
+}
 
 impl Line {
     /// Shows as many of these `parts` as fit.
     pub(crate) fn show(&self, parts: &[String]) {
-        self.0.set_message(joined(parts, columns(io::stderr())));
+        self.set(joined(parts, columns(io::stderr())));
+    }
+
+    fn set(&self, message: String) {
+        if self.screen.is_live && !self.is_waiting.swap(true, Ordering::Relaxed) {
+            let is_added = self.is_added.swap(true, Ordering::Relaxed);
+            let (lines, bar, is_waiting) = (self.screen.lines.clone(), self.bar.clone(), Arc::clone(&self.is_waiting));
+            self.screen.run(move || {
+                is_waiting.store(false, Ordering::Relaxed);
+                let bar = if is_added { bar } else { lines.add(bar) };
+                bar.set_message(message);
+            });
+        }
     }
 }
 
 impl Drop for Line {
     fn drop(&mut self) {
-        self.0.finish_and_clear();
+        if *self.is_added.get_mut() {
+            let bar = std::mem::replace(&mut self.bar, ProgressBar::hidden());
+            self.screen.run(move || bar.finish_and_clear());
+        }
     }
 }
 
@@ -272,7 +321,7 @@ impl Progress {
         if !self.screen.is_plain {
             let columns = columns(io::stderr());
             let (amount, files) = (self.amount(columns, is_unicode()), self.files(columns));
-            self.shown.0.set_message(if files.is_empty() { amount } else { format!("{amount}\n{files}") });
+            self.shown.set(if files.is_empty() { amount } else { format!("{amount}\n{files}") });
         } else if self.screen.shows(Detail::Usual) && now >= self.said.saturating_add(LINE_INTERVAL) {
             self.said = now;
             let parts = self.parts().into_iter().chain([self.files(COLUMNS)]);

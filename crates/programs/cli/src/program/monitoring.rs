@@ -52,7 +52,7 @@ impl MonitorArgs {
             }
             tasks.spawn(server.run());
         }
-        if !tasks.is_empty() || screen.is_live() {
+        if !tasks.is_empty() || screen.is_live {
             let (monitor, line) = (Arc::clone(monitor), screen.line());
             tasks.spawn(async move { monitor.run(line).await });
         }

@@ -107,3 +107,16 @@ fn reports_to_a_full_disk_are_failures() {
         assert!(said.contains("cannot write to standard output: No space left"), "{arguments:?}: {said}");
     }
 }
+
+/// Nobody reads the reports for now, and the pipe is full.
+#[test]
+fn files_arrive_while_their_reports_wait() {
+    let (there, here) = (Machine::new(), Machine::new());
+    let receiver = there.receive(&["--allow", &here.key(), "--once", "--json"]);
+    let _watchdog = Watchdog::over(&receiver.child);
+    let files: Vec<_> = (0..800).map(|number| here.file(&number.to_string(), number)).collect();
+    let files: Vec<_> = files.iter().map(String::as_str).collect();
+    assert!(here.send(&receiver, &files).status.success());
+    let (code, _, stdout) = receiver.end();
+    assert_eq!((code, json_lines(&stdout).len()), (Some(0), 801));
+}
