@@ -321,21 +321,29 @@ async fn echo_while_moving(shards: usize) {
     assert_eq!(ports.len(), 5);
 }
 
-/// The client's end goes from IPv4 to IPv6 and back, to a listener for both. Both ends know the new addresses.
+/// Returns the IPv4 and the IPv6 address of a listener, a connector for it, and the task that accepts one connection.
 #[cfg(target_os = "linux")]
-#[tokio::test]
-async fn a_connection_moves_to_the_other_address_family_and_back() {
+async fn listen_on_both_families() -> Option<([SocketAddr; 2], SecureConnector, tokio::task::JoinHandle<SecureStream>)>
+{
     if !needs::ipv6() {
-        return;
+        return None;
     }
     let identity = Identity::generate().unwrap();
     let listener = TcpListener::bind("[::]:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
-    let [v4, v6] = [SocketAddr::from(([127, 0, 0, 1], port)), SocketAddr::from(([0, 0, 0, 0, 0, 0, 0, 1], port))];
+    let addresses = [SocketAddr::from(([127, 0, 0, 1], port)), SocketAddr::from(([0, 0, 0, 0, 0, 0, 0, 1], port))];
     let mut listener = SecureListener::new(listener, &identity, |_| true).unwrap();
     let client = Identity::generate().unwrap();
     let connector = SecureConnector::new(&client, Some(identity.fingerprint())).unwrap();
     let accepting = tokio::spawn(async move { listener.accept().await.unwrap().0 });
+    Some((addresses, connector, accepting))
+}
+
+/// The client's end goes from IPv4 to IPv6 and back, to a listener for both. Both ends know the new addresses.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_connection_moves_to_the_other_address_family_and_back() {
+    let Some(([v4, v6], connector, accepting)) = listen_on_both_families().await else { return };
     let mut here = connector.connect(TcpStream::connect(v4).await.unwrap()).await.unwrap();
     let mut there = accepting.await.unwrap();
     let mut servers = vec![v4];
@@ -374,17 +382,7 @@ async fn a_connection_moves_to_the_other_address_family_and_back() {
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_connection_stays_if_its_local_path_has_another_family() {
-    if !needs::ipv6() {
-        return;
-    }
-    let identity = Identity::generate().unwrap();
-    let listener = TcpListener::bind("[::]:0").await.unwrap();
-    let port = listener.local_addr().unwrap().port();
-    let [v4, v6] = [SocketAddr::from(([127, 0, 0, 1], port)), SocketAddr::from(([0, 0, 0, 0, 0, 0, 0, 1], port))];
-    let mut listener = SecureListener::new(listener, &identity, |_| true).unwrap();
-    let client = Identity::generate().unwrap();
-    let connector = SecureConnector::new(&client, Some(identity.fingerprint())).unwrap();
-    let accepting = tokio::spawn(async move { listener.accept().await.unwrap().0 });
+    let Some(([v4, v6], connector, accepting)) = listen_on_both_families().await else { return };
     let socket = TcpSocket::new_v4().unwrap();
     socket.set_local_paths(&[LocalPath::Address(v4.ip())], false);
     let mut here = connector.connect(socket.connect(v4).await.unwrap()).await.unwrap();
