@@ -176,7 +176,8 @@ impl<S: Connection> Bond<S> {
                 cx.waker().wake_by_ref();
             }
         }
-        let is_over = self.end.is_some_and(|end| end == self.read_here) && self.flying.is_empty();
+        let is_read = self.flying.is_empty() && self.waiting.is_empty();
+        let is_over = self.end.is_some_and(|end| end == self.read_here) && is_read;
         if is_over || self.paths.iter().any(|path| !path.is_lost) {
             return Ok(());
         }

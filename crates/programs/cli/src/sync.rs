@@ -18,3 +18,9 @@ pub(crate) async fn blocking<R: Send + 'static>(work: impl FnOnce() -> R + Send 
 pub(crate) async fn completed<R>(task: impl Future<Output = Result<R, JoinError>>) -> R {
     task.await.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))
 }
+
+/// Returns the output of a future in a test, and fails if it hangs.
+#[cfg(test)]
+pub(crate) async fn soon<F: Future>(future: F) -> F::Output {
+    tokio::time::timeout(std::time::Duration::from_secs(20), future).await.expect("the future hangs")
+}

@@ -1,9 +1,11 @@
 //! Bonds over loopback connections.
 
 use longhaul::TcpListener;
+use longhaul_tls::{Identity, SecureConnector, SecureListener};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::*;
+use crate::sync::soon;
 
 /// Returns both ends of `count` connections, those of the client first.
 async fn connections(count: usize) -> (Vec<TcpStream>, Vec<TcpStream>) {
@@ -83,8 +85,8 @@ async fn exchange(lost: &[(usize, bool)]) {
         assert!(received == answer);
         here
     };
-    let (there, here) = tokio::join!(receiving, sending);
-    let (there, here) = tokio::join!(there.close(), here.close());
+    let (there, here) = soon(async { tokio::join!(receiving, sending) }).await;
+    let (there, here) = soon(async { tokio::join!(there.close(), here.close()) }).await;
     there.unwrap();
     here.unwrap();
 }
@@ -109,7 +111,7 @@ async fn lost_connections_are_replaced() {
     let mut here = begin((0, near.remove(0)), 2, notices).await.unwrap();
     let mut there = join(&bonds, vec![far.remove(0)]).await.unwrap();
     for route in [1, 0] {
-        let replaced: Lost<_> = lost.recv().await.unwrap();
+        let replaced: Lost<_> = soon(lost.recv()).await.unwrap();
         assert_eq!((replaced.route, replaced.is_new, replaced.is_over()), (route, route == 1, false));
         replaced.replace(near.remove(0)).await.unwrap();
         assert!(join(&bonds, vec![far.remove(0)]).await.is_none());
@@ -117,7 +119,7 @@ async fn lost_connections_are_replaced() {
         there.write_all(b"joined").await.unwrap();
         there.flush().await.unwrap();
         let mut words = [0; 6];
-        here.read_exact(&mut words).await.unwrap();
+        soon(here.read_exact(&mut words)).await.unwrap();
         let open: Vec<_> = here.paths.iter().filter(|path| !path.is_lost).map(|path| path.route).collect();
         assert_eq!((&words, open), (b"joined", if route == 1 { vec![0, 1] } else { vec![1, 0] }));
         here.write_all(b"through").await.unwrap();
@@ -126,7 +128,7 @@ async fn lost_connections_are_replaced() {
         here.write_all(b" again").await.unwrap();
         here.flush().await.unwrap();
         let mut words = [0; 13];
-        there.read_exact(&mut words).await.unwrap();
+        soon(there.read_exact(&mut words)).await.unwrap();
         assert_eq!(&words, b"through again");
     }
     drop(here);
@@ -139,7 +141,22 @@ async fn a_bond_fails_with_its_last_connection() {
     let (near, far) = connections(2).await;
     let mut here = begin_all(near).await.0;
     drop(joined(far).await);
-    assert!(here.read(&mut [0]).await.is_err());
+    assert!(soon(here.read(&mut [0])).await.is_err());
+    // Also after the end of the stream, if the peer has not read everything.
+    let (near, far) = connections(2).await;
+    let mut here = begin_all(near).await.0;
+    let mut there = joined(far).await;
+    there.shutdown().await.unwrap();
+    assert_eq!(soon(here.read(&mut [0])).await.unwrap(), 0);
+    here.write_all(b"unread").await.unwrap();
+    here.flush().await.unwrap();
+    drop(there);
+    let failing = async {
+        while here.flush().await.is_ok() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    soon(failing).await;
 }
 
 /// The peer does not read, and the blocks are as small as the writes.
@@ -162,7 +179,7 @@ async fn a_bond_of_small_blocks_waits_for_its_reader() {
         there.read_to_end(&mut received).await.unwrap();
         received
     };
-    let ((), received) = tokio::join!(writing, reading);
+    let ((), received) = soon(async { tokio::join!(writing, reading) }).await;
     assert!(received == data);
 }
 
@@ -183,10 +200,42 @@ async fn what_has_been_read_is_told_on_all_paths() {
     for stream in &mut near {
         for expected in [frame(READ, 4, &[]), frame(END, 0, &[])] {
             let mut frame = [0; HEADER];
-            stream.read_exact(&mut frame).await.unwrap();
+            soon(stream.read_exact(&mut frame)).await.unwrap();
             assert_eq!(frame[..], expected);
         }
     }
+    // The sender of a block that has been read does not know so.
+    near[0].write_all(&frame(DATA, 0, b"word")).await.unwrap();
+    let (mut more, mut told) = ([0], [0; HEADER]);
+    tokio::select! {
+        _ = there.read(&mut more) => panic!("that has been read"),
+        read = soon(near[2].read_exact(&mut told)) => assert_eq!(read.unwrap(), HEADER),
+    }
+    assert_eq!((&told[..], there.arrived.len()), (&frame(READ, 4, &[])[..], 0));
+}
+
+/// A path that fails again and again has no more connections than a receiver accepts.
+#[tokio::test]
+async fn lost_connections_are_replaced_some_times_only() {
+    let (mut near, mut far) = connections(PATHS).await;
+    let (mut here, mut lost) = begin_all(near.split_off(PATHS - 2)).await;
+    let bonds = Bonds::default();
+    let mut there = join(&bonds, far.split_off(PATHS - 2)).await.unwrap();
+    for (stream, other) in near.into_iter().zip(far) {
+        here.paths.last().unwrap().stream.abort();
+        here.write_all(b"x").await.unwrap();
+        here.flush().await.unwrap();
+        soon(lost.recv()).await.unwrap().replace(stream).await.unwrap();
+        here.flush().await.unwrap();
+        assert!(join(&bonds, vec![other]).await.is_none());
+        soon(there.read_exact(&mut [0])).await.unwrap();
+    }
+    assert_eq!(here.paths.len(), PATHS);
+    here.paths.last().unwrap().stream.abort();
+    here.write_all(b"x").await.unwrap();
+    here.flush().await.unwrap();
+    soon(there.read_exact(&mut [0])).await.unwrap();
+    assert!(here.paths.last().unwrap().is_lost && lost.try_recv().is_err());
 }
 
 /// Connections count as long as the bond has them.
@@ -250,6 +299,31 @@ async fn a_sender_has_a_limited_number_of_bonds() {
     assert!(join_number(&bonds, 99).await.1.is_err());
     open.pop();
     assert!(join_number(&bonds, 99).await.1.unwrap().is_some());
+    for _ in 1..PATHS {
+        assert!(join_number(&bonds, 0).await.1.unwrap().is_none());
+    }
+    assert!(join_number(&bonds, 0).await.1.is_err(), "a bond has a limited number of connections");
+}
+
+/// What one sender does leaves the bonds of others alone, even if they have the same numbers.
+#[tokio::test]
+async fn bonds_belong_to_the_keys_of_their_senders() {
+    let server = Identity::generate().unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let mut listener = SecureListener::new(listener, &server, |_| true).unwrap();
+    let key = Some(server.fingerprint());
+    let senders = [(); 2].map(|()| SecureConnector::new(&Identity::generate().unwrap(), key).unwrap());
+    let (bonds, mut open) = (Bonds::default(), Vec::new());
+    for nth in 0..=join::PER_KEY {
+        let stream = TcpStream::connect(address).await.unwrap();
+        let (near, far) = tokio::join!(senders[nth / join::PER_KEY].connect(stream), listener.accept());
+        let mut near = near.unwrap();
+        near.write_all(&[(nth % join::PER_KEY) as u8; 16]).await.unwrap();
+        near.flush().await.unwrap();
+        let bond = bonds.join(far.unwrap().0, Arc::new(())).await.unwrap();
+        open.push((near, bond.expect("a bond of its own")));
+    }
 }
 
 /// Blocks of all lengths at positions that overlap would need memory for each, and so would many small ones.
@@ -271,7 +345,7 @@ async fn frames_of_hostile_peers_are_refused() {
         let mut there = joined(far).await;
         let mut stream = near.remove(0);
         let writing = tokio::spawn(async move { stream.write_all(&frames).await });
-        assert_eq!(there.read(&mut [0]).await.unwrap_err().kind(), io::ErrorKind::InvalidData);
+        assert_eq!(soon(there.read(&mut [0])).await.unwrap_err().kind(), io::ErrorKind::InvalidData);
         assert!(there.held <= WINDOW + 2 * BLOCK as u64);
         writing.abort();
     }

@@ -194,6 +194,7 @@ impl Jobs {
 mod tests {
     use super::*;
     use crate::monitor::Role;
+    use crate::sync::soon;
 
     #[tokio::test]
     async fn idle_tunnels_have_to_answer_after_the_failure_of_another_one() {
@@ -219,7 +220,7 @@ mod tests {
             assert_eq!((frame, jobs.counts()), (Some(Frame::Ping), (1, 1)));
             far.send(&Frame::Pong).await.unwrap();
         };
-        let (has_job, ()) = tokio::join!(next(), submitting);
+        let (has_job, ()) = soon(async { tokio::join!(next(), submitting) }).await;
         assert_eq!((has_job, jobs.counts()), (true, (0, 0)));
     }
 }
