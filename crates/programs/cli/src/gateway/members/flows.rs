@@ -265,6 +265,11 @@ impl Flows {
         refused
     }
 
+    #[cfg(test)]
+    pub(super) fn questions(&self) -> usize {
+        self.questions.young.len() + self.questions.old.len()
+    }
+
     fn group(&self, address: IpAddr) -> usize {
         self.hasher.hash_one(address) as usize % GROUPS
     }

@@ -2,6 +2,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use super::flows::{Action, Flows};
 use super::*;
+use crate::sync::soon;
 
 const SEGMENT: [u8; 12] = [0x50, 0x10, 1, 0, 0, 0, 0, 5, 0, 0, 0, 9];
 
@@ -136,6 +137,13 @@ fn a_flood_of_strays_is_bounded_and_keeps_no_connection_from_its_owner() {
     let mut flows = Flows::new(at, 7);
     assert_eq!((0..1000).filter(|_| flows.on_stray(at, 0b10, &stray(1)) != Action::Drop).count(), 64);
     assert_ne!(flows.on_stray(at + 101 * MS, 0b10, &stray(1)), Action::Drop);
+    // Rates that the limits permit do not fill the memory.
+    for nth in 0..50_000_u32 {
+        let from = SocketAddr::from((Ipv4Addr::from(nth.wrapping_mul(2_654_435_761)), 9));
+        at += MS;
+        assert_ne!(flows.on_stray(at, 0b10, &Stray::new(from, None, &SEGMENT)), Action::Drop);
+    }
+    assert!((16_384..=32_768).contains(&flows.questions()), "{}", flows.questions());
 }
 
 #[test]
@@ -226,9 +234,12 @@ fn run(member: &Arc<Members>, intake: &StrayIntake) -> tokio::task::JoinSet<()> 
 }
 
 async fn until(mut is_so: impl FnMut() -> bool) {
-    while !is_so() {
-        tokio::time::sleep(MS).await;
-    }
+    soon(async {
+        while !is_so() {
+            tokio::time::sleep(MS).await;
+        }
+    })
+    .await;
 }
 
 /// A member whose process has ended is not waited for, whatever it has still sent, and one that starts there is heard. The
@@ -241,8 +252,9 @@ async fn the_end_of_a_process_is_noticed_at_once() {
     let _running = [&one, &two].map(|member| run(member, &intake));
     let member = |nth: usize| lock(&one.state).members[nth].clone();
     let live = || lock(&one.state).live_at(now());
-    // A member is alive before it has been heard.
+    // A member is alive before it has been heard, and silent members are not without a connection.
     assert_eq!(live(), 0b110, "{:?} and {:?}", two.own(), three.own());
+    assert_eq!(lock(&one.state).live_at(now() + SILENCE), 0);
     let third = run(&three, &intake);
     let heard = member(2).heard_at;
     until(|| member(2).heard_at > heard).await;
@@ -299,14 +311,16 @@ async fn connections_of_others_are_reset() {
     // Those that one has opened wait in the queues of listeners that nobody reads, and say nothing.
     let live = || lock(&one.state).live_at(now());
     assert_eq!((live(), lock(&one.state).live_at(now() + LINKED_SILENCE)), (0b110, 0));
+    let linked = || lock(&one.state).set(|member| member.is_linked);
+    until(|| linked() == 0b110).await;
     drop((two, three));
-    tokio::time::sleep(50 * MS).await;
-    assert_eq!(live(), 0b110, "they are reset, which may be because of something else");
+    until(|| linked() == 0).await;
+    assert_eq!(lock(&one.state).set(|member| member.ended_at.is_some()), 0, "resets have other causes, too");
 }
 
 /// Returns the result of reading from a connection.
 async fn end(stream: &mut tokio::net::TcpStream) -> Result<usize, io::ErrorKind> {
-    tokio::io::AsyncReadExt::read(stream, &mut [0]).await.map_err(|error| error.kind())
+    soon(tokio::io::AsyncReadExt::read(stream, &mut [0])).await.map_err(|error| error.kind())
 }
 
 /// A member sends strays to all others, with one question each, and refuses them when all have answered.
@@ -315,26 +329,48 @@ async fn a_member_asks_all_others_and_then_refuses() {
     let (_directory, path) = group(3);
     let [one, two, three] = [(); 3].map(|()| Members::join(&path).unwrap());
     let (listener, intake) = refuser().await;
-    assert!(one.hand_over(&stray(1)));
+    // Both datagrams of a message are sent with the question.
+    let pair = SEGMENT.repeat(2);
+    let mut first = Stray::new(client(1), None, &pair);
+    first.segment_size = SEGMENT.len();
+    assert!(one.hand_over(&first));
     let mut bytes = Vec::new();
     for other in [&two, &three] {
         let received = drain_socket(&other.socket);
         let question = Message::decode(&other.key, &received[0]).unwrap();
-        assert_eq!((received.len(), question.kind, question.stray.data), (1, Kind::Question, &SEGMENT[..]));
+        assert_eq!((received.len(), question.kind, question.stray.data), (2, Kind::Question, &SEGMENT[..]));
         let before = listener.info().resets_sent;
         Message::about(Kind::Stranger, question.nonce, stray(1)).encode(&other.key, &mut bytes);
         one.receive(other.own(), &bytes, &intake);
         assert_eq!((before, listener.info().resets_sent), (0, u64::from(other.own() == three.own())));
     }
     assert!(!one.hand_over(&stray(1)), "the listener refuses what follows");
-    // A SYN goes to a member that accepts connections.
-    let mut syn = stray(2);
-    syn.is_syn = true;
+    // SYNs go to a member that accepts connections; by their hashes, half of them would go to the other one.
     let drains = Message { is_draining: true, ..Message::about(Kind::Beat, 0, stray(0)) };
-    drains.encode(&two.key, &mut bytes);
-    one.receive(two.own(), &bytes, &intake);
-    for _ in 0..10 {
+    // Only beats tell whether a member accepts connections.
+    for message in [drains, Message::about(Kind::Owner, 0, stray(0))] {
+        message.encode(&two.key, &mut bytes);
+        one.receive(two.own(), &bytes, &intake);
+    }
+    for port in 0..20 {
+        let mut syn = stray(port);
+        syn.is_syn = true;
         assert!(one.hand_over(&syn));
     }
-    assert_eq!((drain_socket(&two.socket).len(), drain_socket(&three.socket).len()), (0, 10));
+    assert_eq!((drain_socket(&two.socket).len(), drain_socket(&three.socket).len()), (0, 20));
+}
+
+/// What is known of the former members is forgotten with their numbers.
+#[tokio::test]
+async fn a_changed_file_changes_the_members() {
+    let (_directory, path) = group(3);
+    let one = Members::join(&path).unwrap();
+    let [own, _, last] = GroupFile::open(&path).unwrap().members[..] else { panic!("three members") };
+    let nonce = ask(&mut lock(&one.state).flows, now(), 0b110, 1);
+    lock(&one.state).flows.on_owner(now(), 1, (client(1), None), nonce);
+    std::fs::remove_file(&path).unwrap();
+    GroupFile::create(&path, &[own, last]).unwrap();
+    one.reload(&Screen::hidden());
+    assert_eq!((one.others(), lock(&one.state).live_at(now())), (vec![last], 0b10));
+    assert_ne!(ask(&mut lock(&one.state).flows, now(), 0b10, 1), nonce);
 }
