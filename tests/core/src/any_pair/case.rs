@@ -220,10 +220,21 @@ impl Case {
         case
     }
 
-    /// Creates a case in which the client's address changes, or that of a NAT before it.
+    /// Creates a case in which the addresses change, or that of a NAT before the client. In half of the cases, ends read
+    /// late or slowly, so that bindings of the NAT expire in between.
     #[must_use]
     pub fn roaming(seed: u64, hostility: Hostility) -> Self {
-        Self { roams: true, ..Self::new(seed, hostility) }
+        let pauses = Random::new(seed, 500).chance(0.5);
+        let mut case = if pauses { Self::unread(seed, hostility) } else { Self::new(seed, hostility) };
+        for end in &mut case.ends {
+            // If the keep-alive timer expired in a pause, it might end the connection before the next window probe.
+            end.reading = match end.reading {
+                Reading::Late(since) => Reading::Late(since / 5),
+                Reading::Never => Reading::Late(Span::from_secs(20)),
+                reading => reading,
+            };
+        }
+        Self { roams: true, ..case }
     }
 
     /// Creates a case with the same composition at both ends over 100 Mb/s and 100 ms with a queue of half a BDP and
@@ -344,6 +355,11 @@ impl Case {
             let Some(session) = session else { return Err(format!("no connection: {errors:?}")) };
             let (end, peer) = (&self.ends[number], &self.ends[1 - number]);
             if end.reading == Reading::Never && session.error.is_none() {
+                continue;
+            }
+            // A server that has closed does not know the number of a client that moves before its last ACK arrives.
+            let has_closed = self.roams && number == 0 && sessions[1].is_some_and(Session::ended_well);
+            if has_closed && session.intact && session.error == Some(ConnectionError::Reset) {
                 continue;
             }
             let well = session.ended_well() || (session.ended && session.error.is_none() && self.is_unread(number));

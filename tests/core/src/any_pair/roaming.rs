@@ -1,15 +1,18 @@
-//! A client whose address changes during the transfer.
+//! A client whose address changes during the transfer, and that changes between addresses of the server.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use longhaul_link::Random;
 use longhaul_sim::{Nat, SessionId, Sim};
-use longhaul_tcp::{Mobility, MoveTags, State};
+use longhaul_tcp::{Mobility, MoveTags, State, Tuple};
 use longhaul_units::{Span, Time};
 
 /// Maximum number of changes, after which the transfer ends over the last path.
 const MOST: u32 = 12;
+
+/// Number of addresses of the server.
+const SERVERS: u64 = 3;
 
 /// Tags that depend on each bit of a message, for simulations without attackers.
 #[derive(Debug)]
@@ -26,7 +29,7 @@ impl MoveTags for Tags {
     }
 }
 
-/// Changes of the client's address, by itself or by a NAT.
+/// Changes of the addresses: of the client's, by itself or by a NAT, and of the server's that the client uses.
 #[derive(Debug)]
 pub(super) struct Roaming {
     random: Random,
@@ -54,29 +57,31 @@ impl Roaming {
         }
         self.changes += 1;
         self.next = sim.now() + Span::from_millis(100 + self.random.below(3000));
-        let other = outside(self.random.below(20) as u8);
-        match self.random.below(3) {
+        let (here, other) = (sim.host(0).address, outside(self.random.below(20) as u8));
+        match self.random.below(4) {
             0 => self.nat.restart(other),
-            1 => {
+            1 => self.relocate(sim, ids.0, here),
+            2 => {
                 // The NAT may keep its outer address while the inner one changes.
                 let number = 1 + self.random.below(200) as u8;
                 self.relocate(sim, ids.0, SocketAddr::from(([10, 7, 0, number], 7001)));
             }
             _ => {
-                let host = sim.host(0).address.ip();
                 let port = 1024 + self.random.below(60_000) as u16;
-                self.relocate(sim, ids.0, SocketAddr::new(host, port));
+                self.relocate(sim, ids.0, SocketAddr::new(here.ip(), port));
                 self.nat.restart(other);
             }
         }
     }
 
+    /// Lets the client continue at `to`, with any address of the server.
     fn relocate(&mut self, sim: &mut Sim, id: SessionId, to: SocketAddr) {
         let (connection, now) = (sim.session(id).id, sim.now());
+        let mut remote = sim.host(1).address;
+        remote.set_port(remote.port() + self.random.below(SERVERS) as u16);
         let host = sim.host_mut(0);
-        let clock = host.clock(now);
-        let moves =
-            host.endpoint.tuple(connection).is_some_and(|tuple| host.endpoint.relocate(clock, connection, tuple));
+        let (clock, former) = (host.clock(now), host.endpoint.tuple(connection));
+        let moves = former.is_some_and(|tuple| host.endpoint.relocate(clock, connection, Tuple { remote, ..tuple }));
         if moves {
             host.address = to;
         }
@@ -86,7 +91,8 @@ impl Roaming {
     fn set(&mut self, sim: &mut Sim, (client, server): (SessionId, SessionId)) -> bool {
         let Some(second) = sim.find(server) else { return false };
         let connections = [sim.session(client).id, second.id];
-        let is_open = |node: usize| sim.host(node).endpoint.state(connections[node]) == Some(State::Established);
+        let is_open =
+            |node: usize| sim.host(node).endpoint.state(connections[node]).is_some_and(State::is_synchronized);
         if !is_open(0) || !is_open(1) {
             return false;
         }

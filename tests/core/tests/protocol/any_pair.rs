@@ -49,9 +49,9 @@ fn every_pair_delivers_what_is_read_in_spite_of_lies_about_windows() {
     try_all(Case::unread, Hostility::WindowLies, &[]);
 }
 
-/// Every transfer arrives although the client's address changes again and again, by itself and by a NAT whose bindings
-/// expire.
+/// Every transfer arrives although the addresses of both ends change again and again: that of the client by itself and
+/// by a NAT whose bindings expire, and that of the server by the client's choice.
 #[test]
-fn every_pair_delivers_while_the_client_moves() {
+fn every_pair_delivers_while_addresses_change() {
     try_all(Case::roaming, Hostility::None, &[]);
 }

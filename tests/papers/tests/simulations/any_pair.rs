@@ -63,3 +63,10 @@ fn every_pair_delivers_what_is_read_in_spite_of_lies_about_windows() {
     registry();
     try_all(Case::unread, Hostility::WindowLies, &[1243, 2417]);
 }
+
+/// All data arrives although the addresses of both ends change, also those that a NAT gives to the client.
+#[test]
+fn every_pair_delivers_while_addresses_change() {
+    registry();
+    try_all(Case::roaming, Hostility::None, &[]);
+}
