@@ -104,6 +104,8 @@ impl Endpoint {
                 anchor.verified = Some(claim);
             }
             let mut reply = slot.connection.engine().textless_header(now);
+            // The client accepts this number even if it has received a window probe whose ACK is lost.
+            reply.seq = header.ack;
             reply.options.moving =
                 Some(anchor.mobility.sign(MoveStep::Challenge, challenge(), moving.counter, &moving.value));
             if let (Some(ours), Some(theirs)) = (&mut reply.options.timestamps, header.options.timestamps) {

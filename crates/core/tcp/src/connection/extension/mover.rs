@@ -70,7 +70,7 @@ impl Mover {
             claims: 0,
             stamp: None,
             trip: rtt.min.unwrap_or_default(),
-            interval: rtt.srtt.map_or(FIRST_INTERVAL, |_| rtt.base_rto()),
+            interval: rtt.srtt.map_or(FIRST_INTERVAL, |_| rtt.base_rto()).min(MAX_INTERVAL),
         });
     }
 }

@@ -1,6 +1,10 @@
 //! Tests of endpoints that share their limits and keys.
 
+use longhaul_wire::MoveStep;
+
+use super::moves::{NUMBER, mobility};
 use super::*;
+use crate::Mobility;
 
 /// Returns `count` listening endpoints of one group.
 fn members(count: u32, change: impl Fn(&mut EndpointConfig)) -> (EndpointGroup, Vec<Endpoint>) {
@@ -180,6 +184,74 @@ fn members_know_each_others_connections() {
     drop(all.remove(1));
     assert_eq!(owners(&mut all), [None; 2]);
     assert_eq!(all[0].membership.memory(0), 0);
+}
+
+/// Opens and closes a connection, which leaves a TIME-WAIT record.
+fn leave_time_wait(endpoint: &mut Endpoint, from: Tuple) {
+    let _ = sent(endpoint, NOW);
+    let (id, ack) = connect(endpoint, from, &syn());
+    endpoint.drive(NOW, id, Connection::shutdown);
+    let fin = sent(endpoint, NOW).pop().unwrap();
+    deliver(endpoint, NOW, from, &Header { flags: Flags::ACK | Flags::FIN, ack: fin.seq.wrapping_add(1), ..ack }, &[]);
+    endpoint.release(NOW, id);
+    let _ = sent(endpoint, NOW);
+    assert_eq!(endpoint.time_wait_len(), 1);
+}
+
+/// The kernel gives the datagrams of a new address to any socket of a listener.
+#[test]
+fn members_know_the_number_of_a_connection_that_moves() {
+    let (_, mut all) = members(3, |config| config.max_per_address = 1);
+    let [first, second, third] = [1, 2, 3].map(|host| client(host, 6000));
+    let (id, ack) = connect(&mut all[1], first, &syn());
+    assert!(all[1].set_mobility(id, mobility(false)));
+    assert!(!all[1].set_mobility(id, Mobility { number: [4; 8], ..mobility(false) }), "it has a number");
+    for (port, end) in (1..).zip(&mut all) {
+        let (other, _) = connect(end, client(9, port), &syn());
+        assert!(!end.set_mobility(other, mobility(false)), "the number is of another connection");
+        aborted(end, other);
+    }
+    let signed = |step, counter, covered: &[u8]| {
+        let mut header = ack.clone();
+        header.options.timestamps.as_mut().unwrap().value = 9;
+        header.options.moving = Some(mobility(true).sign(step, NUMBER, counter, covered));
+        header
+    };
+    let claim = |counter| signed(MoveStep::Claim, counter, &ack.seq.to_be_bytes());
+    let owners = |all: &mut Vec<Endpoint>, at: &Tuple, header: &Header| {
+        all.iter_mut().map(|end| end.owner(at, &datagram(header))).collect::<Vec<_>>()
+    };
+    assert_eq!(owners(&mut all, &second, &claim(1)), [Some(1), None, Some(1)]);
+    assert_eq!(owners(&mut all, &second, &ack), [None; 3]);
+    let strays = all.iter_mut().map(|end| end.stray(NOW, &second, &datagram(&claim(1))));
+    assert_eq!(strays.collect::<Vec<_>>(), [Some(Flags::ACK), None, Some(Flags::ACK)]);
+    // A copy of a claim without its other options would have a challenge that is longer.
+    let mut short = claim(1);
+    short.options.timestamps = None;
+    deliver(&mut all[1], NOW, second, &short, &[]);
+    assert!(sent(&mut all[1], NOW).is_empty());
+    let answer = |end: &mut Endpoint, at, counter| {
+        deliver(end, NOW, at, &claim(counter), &[]);
+        let challenge = sent(end, NOW).into_iter().find(|header| header.options.moving.is_some()).unwrap().options;
+        assert_eq!(challenge.timestamps.unwrap().echo, 9, "the claim's timestamp");
+        signed(MoveStep::Answer, counter, &challenge.moving.unwrap().value)
+    };
+    let moves = answer(&mut all[1], second, 1);
+    deliver(&mut all[1], NOW, second, &moves, &[]);
+    assert_eq!(owners(&mut all, &second, &ack), [Some(1), None, Some(1)]);
+    assert_eq!(owners(&mut all, &first, &ack), [None; 3]);
+    // It counts for its new address.
+    assert!(knock(&mut all[0], client(1, 1)) && !knock(&mut all[0], client(2, 1)));
+    // A client that has the keys moves no more often than others.
+    leave_time_wait(&mut all[1], third);
+    let moves = answer(&mut all[1], third, 2);
+    for (after, expected) in [(49, second), (50, third)] {
+        deliver(&mut all[1], NOW + Span::from_millis(after), third, &moves, &[]);
+        assert_eq!(all[1].tuple(id), Some(expected), "after {after} ms");
+    }
+    assert_eq!(all[1].time_wait_len(), 0, "the addresses are those of the connection");
+    aborted(&mut all[1], id);
+    assert_eq!(owners(&mut all, &second, &claim(3)), [None; 3]);
 }
 
 /// Initial sequence numbers come from one clock, so that a reused pair of addresses never goes back in the sequence
