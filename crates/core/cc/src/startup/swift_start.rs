@@ -70,6 +70,10 @@ crate::options! {
             "handshake-rtt", false,
             "use the handshake RTT if it is smaller than that of the first ACK, which may be delayed",
         ),
+        /// Whether the window after the paced round is less by the segments of the second ACK.
+        deduct_pair: bool = OptionSpec::flag(
+            "deduct-pair", false, "after the paced round, deduct the segments of the second ACK from the window",
+        ),
         /// Whether arrival times are used if the peer reports them, and the undivided estimate becomes the threshold,
         /// so that slow start does not double the window beyond it.
         hardened: bool => false,
@@ -371,7 +375,9 @@ impl SwiftStart {
     /// Ends the start. The window becomes the `last` one of the paced round, if there was one.
     fn finish(&mut self, last: Option<Bytes>, path: &Path, window: &mut Window) -> Step {
         if let Some(last) = last {
-            window.cwnd = last.max(self.initial(path.mss)).as_f64();
+            let pair = self.estimate.filter(|_| self.config.deduct_pair).map(|estimate| estimate.bytes);
+            let least = if pair.is_some() { path.mss } else { self.initial(path.mss) };
+            window.cwnd = (last - pair.unwrap_or(Bytes::ZERO)).max(least).as_f64();
         }
         if let Some(holds) = self.holds(path).filter(|_| self.config.hardened) {
             window.ssthresh = window.ssthresh.min(holds.as_f64());

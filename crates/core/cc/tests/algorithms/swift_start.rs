@@ -380,6 +380,19 @@ fn without_a_pacer_each_segment_has_its_time() {
     assert_eq!((sender.in_flight, phase(&sender)), (segments(50), "slow-start"));
 }
 
+/// After the paced round, the window may be less than the outstanding segments by the two of the second ACK.
+#[test]
+fn the_pair_may_be_deducted() {
+    let granted = update!(Granted { pacing: false, ..Granted::basic() });
+    for (options, window) in [("", 50), ("(deduct-pair=on)", 48)] {
+        let mut sender = sender(&format!("swift-start{options}+new-reno"), granted.clone());
+        pair(&mut sender, 1000);
+        let until = sender.now + Span::from_millis(99);
+        pass(&mut sender, until);
+        assert_eq!((sender.cwnd(), phase(&sender)), (segments(window), "slow-start"), "{options}");
+    }
+}
+
 #[test]
 fn the_divisor_is_at_most_eight() {
     assert_eq!("swift-start(gamma=4)+new-reno".parse::<Spec>().unwrap().to_string(), "swift-start+new-reno");
