@@ -20,18 +20,18 @@ pub struct Paper {
 pub struct MainClaim {
     /// One sentence.
     pub text: &'static str,
-    /// Whether the claim fails with the first of its parts, whatever the others.
-    pub first_decides: bool,
+    /// Number of its first parts without any of which it does not hold; 0: all.
+    pub point: usize,
     /// Its parts.
     pub parts: &'static [Part],
 }
 
 /// A part of a main claim: an experiment, the row that decides it, in which a `*` stands for any text, and a name, after
-/// which a colon may say what the numbers are. Only claims among the rows count.
+/// which a colon may say what the numbers are. Only claims among the rows count; a part without any is shown beside them.
 pub(crate) type Part = (&'static str, &'static str, &'static str);
 
 const fn claim(text: &'static str, parts: &'static [Part]) -> MainClaim {
-    MainClaim { text, first_decides: false, parts }
+    MainClaim { text, point: 0, parts }
 }
 
 /// Returns whether the row is one that a part names.
@@ -149,7 +149,11 @@ pub const PAPERS: [Paper; 5] = [
                     ("westwood-figure-4", "S1-UA-1 FAST in a couple of seconds", "FAST in a couple of seconds"),
                     ("westwood-figure-4", "S1-UA-1 NewReno after TCPW", "NewReno later: its time, TCPW's"),
                     ("westwood-figure-4", "S1-UA-1 HSTCP after TCPW", "HSTCP later: its time, TCPW's"),
-                    ("westwood-figure-4", "S1-UA-1*oscillates more than TCPW", "oscillation: HSTCP, TCPW, NewReno"),
+                    (
+                        "westwood-figure-4",
+                        "S1-UA-1*oscillates more than TCPW",
+                        "oscillation: deviations of HSTCP, TCPW, NewReno",
+                    ),
                 ],
             ),
             claim(
@@ -166,18 +170,27 @@ pub const PAPERS: [Paper; 5] = [
                     ("westwood-table-4", "S1-UA-2a*", "two flows over 65 ms: Jain's index of TCPW, FAST, HSTCP"),
                     ("westwood-table-4", "S1-UA-2b*", "ten flows over 65 ms"),
                     ("westwood-table-6", "S1-CT-2a*", "two flows over 4 ms"),
-                    ("westwood-table-6", "S1-CT-2b*", "ten flows over 4 ms"),
+                    ("westwood-table-6", "S1-CT-2b*", "ten flows over 4 ms, where FAST is the least fair"),
                 ],
             ),
-            claim(
-                "TCPW and NewReno come to equal shares; FAST and NewReno do not.",
-                &[
+            MainClaim {
+                text: "TCPW and NewReno come to equal shares; FAST and NewReno do not.",
+                point: 3,
+                parts: &[
                     ("westwood-figure-5", "S1-UA-3b TCPW comes to an equal share", "TCPW's share over 65 ms"),
-                    ("westwood-figure-8", "S1-CT-3 TCPW has an equal share after 15 s", "TCPW's share over 4 ms"),
-                    ("westwood-figure-8", "S1-CT-3 TCPW converges after 10 to 12 s", "TCPW after 10 to 12 s over 4 ms"),
+                    (
+                        "westwood-figure-8",
+                        "S1-CT-3 TCPW has an equal share after 15 s",
+                        "over 4 ms, also in the run with the least share of TCPW",
+                    ),
+                    (
+                        "westwood-figure-8",
+                        "S1-CT-3 TCPW converges after 10 to 12 s",
+                        "after 10 to 12 s in all runs over 4 ms",
+                    ),
                     ("westwood-figure-8", "S1-CT-3 FAST does not converge", "FAST over 4 ms: runs that converge"),
                 ],
-            ),
+            },
             claim(
                 "Over a short path, all perform equally well, TCPW after one or two seconds more.",
                 &[
@@ -214,7 +227,7 @@ pub const PAPERS: [Paper; 5] = [
                 ],
             ),
             claim(
-                "TCP-Swift has the highest goodput over a lossy satellite link.",
+                "TCP-Swift has the highest goodput over a lossy satellite link, here with priority queues.",
                 &[
                     (
                         "tcp-swift-figure-5",
@@ -224,10 +237,15 @@ pub const PAPERS: [Paper; 5] = [
                     ("tcp-swift-figure-5", "SW-1 0.01%, over*", "at 0.01 %"),
                     ("tcp-swift-figure-5", "SW-1 0.1%, over*", "at 0.1 %"),
                     ("tcp-swift-figure-5", "SW-1 1%, over*", "at 1 %"),
+                    (
+                        "tcp-swift-figure-5",
+                        "SW-1*%, drop-tail, over sack",
+                        "over drop-tail queues, as in the paper: above SACK",
+                    ),
                 ],
             ),
             claim(
-                "TCP-Swift has the fairest share beside NewReno over a terrestrial link.",
+                "TCP-Swift has the fairest share beside NewReno over a terrestrial link, here with priority queues.",
                 &[
                     ("tcp-swift-figure-7", "SW-2 1e-6", "at a loss probability of 1e-6: TCP-Swift, TCP-Peach, NewReno"),
                     ("tcp-swift-figure-7", "SW-2 1e-4", "at 1e-4"),
@@ -275,13 +293,13 @@ pub const PAPERS: [Paper; 5] = [
                     (
                         "scharf-buffer",
                         "SC-4*adds little loss, 50",
-                        "little more with 50 packets: IW10, slow start, Jump-Start, Quick-Start, RCP",
+                        "a little more, and no less, with 50 packets: IW10, slow start, Jump-Start, Quick-Start, RCP",
                     ),
-                    ("scharf-buffer", "SC-4*adds little loss, 100", "little more with 100 packets"),
+                    ("scharf-buffer", "SC-4*adds little loss, 100", "a little more, and no less, with 100 packets"),
                 ],
             ),
             claim(
-                "IW10 is fair to unchanged stacks.",
+                "IW10 is fair to unchanged stacks, more so than other schemes.",
                 &[
                     (
                         "scharf-fairness",
@@ -289,6 +307,11 @@ pub const PAPERS: [Paper; 5] = [
                         "time of others beside IW10, beside slow start",
                     ),
                     ("scharf-fairness", "SC-5 others hardly notice IS, 95th percentile", "its 95th percentile"),
+                    (
+                        "scharf-fairness",
+                        "SC-5*hurts others no less than IS",
+                        "fairer than other schemes: beside Jump-Start, IW10, Quick-Start, RCP",
+                    ),
                 ],
             ),
         ],
@@ -302,7 +325,7 @@ pub const PAPERS: [Paper; 5] = [
             claim(
                 "CapProbe, TCPProbe and Pathrate find the capacity, in this order, in 6, 12 and 70 s.",
                 &[
-                    ("bbe-figure-2", "S2-CAP-1 order of times", "this order: runs"),
+                    ("bbe-figure-2", "S2-CAP-1 order of times", "this order in all runs: their share"),
                     ("bbe-figure-2", "S2-CAP-1*'s time", "these times: Pathrate, CapProbe, TCPProbe"),
                 ],
             ),
@@ -324,7 +347,7 @@ pub const PAPERS: [Paper; 5] = [
             ),
             MainClaim {
                 text: "Alone, BBE improves the throughput by nearly 70 %.",
-                first_decides: true,
+                point: 1,
                 parts: &[
                     ("bbe-figure-8", "S2-BBE-3 advantage", "nearly 70 %: BBE relative to NewReno"),
                     ("bbe-figure-8", "S2-BBE-3", "BBE, NewReno"),

@@ -81,20 +81,23 @@ impl Answer {
 
     /// Returns the answer that the rows of each part give, of which there are none if runs are missing.
     fn of(claim: &MainClaim, parts: &[Vec<(&Row, &Judged)>]) -> Self {
-        let tally = |rows: &[(&Row, &Judged)]| {
+        let tally = |parts: &[Vec<(&Row, &Judged)>]| {
             let mut tally = Tally::default();
-            rows.iter().for_each(|(_, row)| tally.add(row.verdict));
+            parts
+                .iter()
+                .flatten()
+                .filter(|(row, _)| row.kind == Kind::Claim)
+                .for_each(|(_, row)| tally.add(row.verdict));
             tally
         };
-        let all = tally(&parts.concat());
-        let first = parts.first().map(|rows| tally(rows)).unwrap_or_default();
+        let point = if claim.point == 0 { parts.len() } else { claim.point };
+        let (all, point) = (tally(parts), tally(&parts[..point]));
         match all {
             _ if parts.iter().any(Vec::is_empty) => Self::Missing,
-            _ if claim.first_decides && first.not_reproduced > 0 => Self::Fails,
             Tally { reproduced: 0, undecided: 0, not_reproduced: 0, .. } => Self::NotMeasured,
             Tally { undecided: 0, not_reproduced: 0, .. } => Self::Holds,
             Tally { reproduced: 0, not_reproduced: 0, .. } => Self::Open,
-            Tally { reproduced: 0, .. } => Self::Fails,
+            _ if point.reproduced == 0 && point.not_reproduced > 0 => Self::Fails,
             _ => Self::InPart,
         }
     }
@@ -106,18 +109,23 @@ fn main_claim(claim: &MainClaim, sections: &[&Section<'_>]) -> (Answer, String) 
         let found = sections.iter().find(|section| section.experiment.id() == *experiment);
         let judged = found.and_then(|section| section.judged()).unwrap_or_default();
         let rows = found.into_iter().flat_map(|section| &section.experiment.rows).zip(judged);
-        rows.filter(|(row, _)| row.kind == Kind::Claim && names(pattern, &row.id)).collect::<Vec<_>>()
+        let mut rows: Vec<_> = rows.filter(|(row, _)| names(pattern, &row.id)).collect();
+        if rows.iter().any(|(row, _)| row.kind == Kind::Claim) {
+            rows.retain(|(row, _)| row.kind == Kind::Claim);
+        }
+        rows
     };
     let parts: Vec<_> = claim.parts.iter().map(rows).collect();
     let answer = Answer::of(claim, &parts);
-    let (mut text, mut fails, mut open) = (String::new(), Vec::new(), Vec::new());
+    let (mut text, mut hold, mut fails, mut open) = (String::new(), 0, Vec::new(), Vec::new());
     for ((_, _, what), rows) in claim.parts.iter().zip(&parts).filter(|(_, rows)| !rows.is_empty()) {
         let has = |of: Verdict| rows.iter().any(|(_, row)| row.verdict == of);
         let worst = [Verdict::NotReproduced, Verdict::Undecided, Verdict::Reproduced].into_iter().find(|of| has(*of));
         let short_name = what.split(':').next().unwrap_or_default();
-        match worst {
+        match worst.filter(|_| rows[0].0.kind == Kind::Claim) {
             Some(Verdict::NotReproduced) => fails.push(short_name),
             Some(Verdict::Undecided) => open.push(short_name),
+            Some(Verdict::Reproduced) => hold += 1,
             _ => {}
         }
         let (class, mark, _) = verdict(worst.unwrap_or(Verdict::NotReproducible));
@@ -131,7 +139,10 @@ fn main_claim(claim: &MainClaim, sections: &[&Section<'_>]) -> (Answer, String) 
     }
     let (class, mark, (words, _)) = answer.told();
     let mut words = words.to_owned();
-    let told = [(", not: ", fails), (", undecided: ", open)];
+    if answer == Answer::InPart {
+        words += &format!(": {hold} of {} parts", hold + fails.len() + open.len());
+    }
+    let told = [("; not: ", fails), ("; undecided: ", open)];
     for (word, parts) in told.iter().filter(|(_, parts)| answer == Answer::InPart && !parts.is_empty()) {
         words += &format!("{word}{}", parts.join("; "));
     }
@@ -167,10 +178,19 @@ fn numbers(rows: &[(&Row, &Judged)]) -> String {
     }
     let ours = format!("ours {}", ours.join(", "));
     let known = papers.iter().any(|value| value != "\u{2013}");
+    let is_common =
+        |place: usize| rows.iter().all(|(_, row)| row.ours.list().get(place) == first.ours.list().get(place));
+    let in_pairs = rows.len() > 1 && first.ours.list().len() == 2;
+    let expected = match first.rule.strip_prefix("decreasing") {
+        Some(rest) if in_pairs && is_common(0) => format!("the first above each of the others{rest}"),
+        Some(rest) if in_pairs && is_common(1) => format!("the second below each of the others{rest}"),
+        _ if in_pairs && is_common(1) => format!("{} the second", first.rule),
+        _ => first.rule.clone(),
+    };
     if known {
         format!("{ours}; paper {}{unit}", papers.join(", "))
     } else {
-        format!("{ours}{unit}; expected {}", first.rule)
+        format!("{ours}{unit}; expected {expected}")
     }
 }
 
@@ -245,21 +265,28 @@ mod tests {
             let mut decide = Vec::new();
             for (nth, (experiment, pattern, _)) in claim.parts.iter().enumerate() {
                 let place = all.iter().position(|(one, _)| one.id() == *experiment).unwrap();
-                let of = |row: &Row| row.kind == Kind::Claim && row.judged.is_some() && names(pattern, &row.id);
-                let rows = all[place].0.rows.iter();
-                let found: Vec<usize> = rows.enumerate().filter(|(_, row)| of(row)).map(|(nth, _)| nth).collect();
-                assert!(!found.is_empty(), "{experiment} has no claim {pattern}");
-                decide.extend(found.into_iter().map(|row| (nth, place, row)));
+                let of = |row: &Row| row.judged.is_some() && names(pattern, &row.id);
+                let found: Vec<(usize, &Row)> =
+                    all[place].0.rows.iter().enumerate().filter(|(_, row)| of(row)).collect();
+                assert!(!found.is_empty(), "{experiment} has no row {pattern}");
+                let claims = found.iter().filter(|(_, row)| row.kind == Kind::Claim);
+                decide.extend(claims.map(|(row, _)| (nth, place, *row)));
             }
             let fails = if decide.len() == 1 { Answer::Fails } else { Answer::InPart };
             let undecided = if decide.len() == 1 { Answer::Open } else { Answer::InPart };
             for (nth, place, row) in &decide {
-                let wanted = if claim.first_decides && *nth == 0 { Answer::Fails } else { fails };
+                let wanted = if claim.point == 1 && *nth == 0 { Answer::Fails } else { fails };
                 for (verdict, wanted) in [(Verdict::NotReproduced, wanted), (Verdict::Undecided, undecided)] {
                     all[*place].1[*row].verdict = verdict;
                     assert_eq!(answer(claim, &all), wanted, "{}: {}", claim.text, all[*place].1[*row].row);
                 }
                 all[*place].1[*row].verdict = Verdict::Reproduced;
+            }
+            for verdict in [Verdict::NotReproduced, Verdict::Reproduced] {
+                let point = decide.iter().filter(|(nth, ..)| *nth < claim.point);
+                point.for_each(|(_, place, row)| all[*place].1[*row].verdict = verdict);
+                let fails = verdict == Verdict::NotReproduced && claim.point > 0;
+                assert_eq!(answer(claim, &all) == Answer::Fails, fails, "{}", claim.text);
             }
             for (verdict, wanted) in [(Verdict::Undecided, Answer::Open), (Verdict::NotReproduced, Answer::Fails)] {
                 decide.iter().for_each(|(_, place, row)| all[*place].1[*row].verdict = verdict);
