@@ -181,12 +181,14 @@ fn numbers(rows: &[(&Row, &Judged)]) -> String {
     let is_common =
         |place: usize| rows.iter().all(|(_, row)| row.ours.list().get(place) == first.ours.list().get(place));
     let in_pairs = rows.len() > 1 && first.ours.list().len() == 2;
-    let expected = match first.rule.strip_prefix("decreasing") {
-        Some(rest) if in_pairs && is_common(0) => format!("the first above each of the others{rest}"),
-        Some(rest) if in_pairs && is_common(1) => format!("the second below each of the others{rest}"),
-        _ if in_pairs && is_common(1) => format!("{} the second", first.rule),
+    let common = (0..2).find(|place| in_pairs && is_common(*place));
+    let expected = match (common, first.rule.split_once(' ').unwrap_or((&first.rule, ""))) {
+        (Some(0), ("decreasing", rest)) => format!("the first above each of the others {rest}"),
+        (Some(1), ("decreasing" | "above", rest)) => format!("each of the others above the second {rest}"),
+        (Some(1), ("not-increasing", _)) => "none of the others below the second".to_owned(),
         _ => first.rule.clone(),
     };
+    let expected = expected.trim_end();
     if known {
         format!("{ours}; paper {}{unit}", papers.join(", "))
     } else {
