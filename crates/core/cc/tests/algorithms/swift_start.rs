@@ -385,7 +385,7 @@ fn without_a_pacer_each_segment_has_its_time() {
 fn the_pair_may_be_deducted() {
     let granted = update!(Granted { pacing: false, ..Granted::basic() });
     for (options, window) in [("", 50), ("(deduct-pair=on)", 48)] {
-        let mut sender = sender(&format!("swift-start{options}+new-reno"), granted.clone());
+        let mut sender = sender(&format!("swift-start{options}+new-reno"), granted);
         pair(&mut sender, 1000);
         let until = sender.now + Span::from_millis(99);
         pass(&mut sender, until);
