@@ -40,6 +40,8 @@ pub enum Rule {
     Above(f64, f64),
     /// `alike within X%`: no value differs from the mean of all by more than this fraction of the mean.
     Alike(f64),
+    /// `alike within X%, not ahead`: the same, and no value exceeds the first one by more than this fraction of it.
+    NotAhead(f64),
 }
 
 named! {
@@ -90,6 +92,9 @@ impl Rule {
                 _ => None,
             },
             ["alike", "within", share] => percent(share).map(|percent| Self::Alike(percent / 100.0)),
+            ["alike", "within", share, "not", "ahead"] => {
+                share.strip_suffix(',').and_then(percent).map(|percent| Self::NotAhead(percent / 100.0))
+            }
             ["decreasing", "by", least, "to", most] => match (percent(least), percent(most)) {
                 (Some(least), Some(most)) if least <= most => Some(Self::DecreasingWithin(least / 100.0, most / 100.0)),
                 _ => None,
@@ -100,7 +105,8 @@ impl Rule {
         rule.ok_or_else(|| {
             format!("{text:?} is not a rule; write exact, within 10%, within 0.5, within factor 1.25, binomial of 90 within 0.1, \
                  within 2 deviations, not below by 2 deviations, at least 3, at most 3, decreasing, decreasing by 5%, \
-                 decreasing by 0% to 10%, above by 0 to 1, not-increasing, equal or alike within 5%")
+                 decreasing by 0% to 10%, above by 0 to 1, not-increasing, equal, alike within 5% or alike \
+                 within 5%, not ahead")
         })
     }
 
@@ -114,7 +120,12 @@ impl Rule {
     pub(crate) const fn has_margins(self) -> bool {
         matches!(
             self,
-            Self::Decreasing(_) | Self::DecreasingWithin(..) | Self::Above(..) | Self::NotIncreasing | Self::Alike(_)
+            Self::Decreasing(_)
+                | Self::DecreasingWithin(..)
+                | Self::Above(..)
+                | Self::NotIncreasing
+                | Self::Alike(_)
+                | Self::NotAhead(_)
         )
     }
 
@@ -166,7 +177,7 @@ impl Rule {
             Self::DecreasingWithin(..) => {
                 self.margins(ours).iter().all(|margin| *margin >= 0.0) && ours.windows(2).all(|two| two[0] > two[1])
             }
-            Self::Above(..) | Self::NotIncreasing | Self::Alike(_) => {
+            Self::Above(..) | Self::NotIncreasing | Self::Alike(_) | Self::NotAhead(_) => {
                 self.margins(ours).iter().all(|margin| *margin >= 0.0)
             }
         }
@@ -216,7 +227,7 @@ impl Rule {
                 let second = ours.get(1)?;
                 [1.0 + least / second, 1.0 + most / second]
             }
-            Self::Alike(_) => return None,
+            Self::Alike(_) | Self::NotAhead(_) => return None,
         })
     }
 
@@ -235,6 +246,12 @@ impl Rule {
             Self::Alike(share) => {
                 let mean = ours.iter().sum::<f64>() / ours.len() as f64;
                 ours.iter().map(|ours| share * mean.abs() - (ours - mean).abs()).collect()
+            }
+            Self::NotAhead(share) => {
+                let most = |first: &f64| first + share * first.abs();
+                let ahead = ours.iter().skip(1).zip(ours.first().map(most).into_iter().cycle());
+                let ahead = ahead.map(|(ours, most)| most - ours);
+                Self::Alike(share).margins(ours).into_iter().chain(ahead).collect()
             }
             _ => Vec::new(),
         }
@@ -275,6 +292,8 @@ mod tests {
             ("above by 0.5 to 1", &[], &[3.0, 2.0, 1.5], &[3.0, 1.9]),
             ("above by 0.5 to 1", &[], &[3.0, 2.0], &[3.0, 2.6]),
             ("alike within 5%", &[], &[95.0, 105.0, 100.0], &[94.0, 106.0, 100.0]),
+            ("alike within 10%, not ahead", &[], &[100.0, 110.0, 90.0], &[96.0, 106.0, 100.0]),
+            ("alike within 10%, not ahead", &[], &[110.0, 91.0], &[111.0, 90.0]),
         ] {
             let rule = Rule::parse(text).unwrap();
             assert!(rule.holds(holds, paper, &[0.5]), "{text}");

@@ -218,7 +218,7 @@ fn one<'a>(row: &Row, judged: &'a Judged) -> Option<Compared<'a>> {
             let margin = rule.margins(&ours).first().copied()?;
             let shift = (first - margin) / second;
             // The margin of an equivalence is not a difference.
-            let margins = judged.margins.first().filter(|_| !matches!(rule, Rule::Alike(_)));
+            let margins = judged.margins.first().filter(|_| !matches!(rule, Rule::Alike(_) | Rule::NotAhead(_)));
             let ends = margins.copied().unwrap_or([margin; 2]);
             (None, Some(ends.map(|end| end / second + shift)))
         }

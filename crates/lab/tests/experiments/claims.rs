@@ -85,7 +85,7 @@ fn values(row: &Row) -> (Vec<f64>, Vec<Vec<f64>>) {
             (values, broken)
         }
         Rule::Above(least, most) => last(descending(&|next| next + f64::midpoint(least, most)), -2.0 - (most - least)),
-        Rule::Alike(share) => last(vec![10.0; judged.cells.len()], 100.0 * (0.1 + share)),
+        Rule::Alike(share) | Rule::NotAhead(share) => last(vec![10.0; judged.cells.len()], 100.0 * (0.1 + share)),
         Rule::Equal => last(vec![10.0; judged.cells.len()], 1.0),
         Rule::AtLeast(least) => (vec![least + 1e-6], vec![vec![least - 0.01 - least.abs() / 2.0]]),
         Rule::AtMost(most) => (vec![most - 1e-6], vec![vec![most + 0.01 + most.abs() / 2.0]]),
