@@ -55,28 +55,6 @@ fn addresses_of_other_connections_and_groups_are_not_taken() {
     assert!(world.relocate(address(2, 6000)));
 }
 
-/// The client has received an octet beyond its closed window, and the server does not know.
-#[test]
-fn a_client_moves_while_its_window_is_closed() {
-    let mut world = World::new(DELAY, Config { recv_buffer: 20_000, recv_buffer_max: 20_000, ..Config::default() });
-    world.write(1, &[1; 100_000]);
-    world.run_for(SECOND * 20);
-    // There is room for an octet, but not enough to open the window.
-    let id = world.ids[0];
-    assert_eq!(world.ends[0].drive(world.now, id, |c| c.read(100).unwrap().len()), Some(100));
-    world.lose = Box::new(|flight| flight.to == SERVER.into());
-    world.run_for(SECOND * 60);
-    world.lose = Box::new(|_| false);
-    world.relocate(address(2, 6000));
-    world.run_for(SECOND);
-    assert_eq!(world.known(), Some(address(2, 6000)));
-    let mut len = 100;
-    while len < 100_000 {
-        len += world.read(0).len();
-        assert!(world.step(), "nothing is left to happen");
-    }
-}
-
 /// However long the round-trip time is, the next claim follows after eight seconds. Data then takes a round trip and a half.
 #[test]
 fn a_lost_claim_is_repeated_after_eight_seconds() {
