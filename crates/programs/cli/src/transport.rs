@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use longhaul::{
-    Congestion, KeepAlive, LimitedBy, LocalPath, ParseCongestionError, TcpListener, TcpSocket, TcpStream, UdpBackend,
+    Congestion, KeepAlive, LimitedBy, LocalPath, ParseCongestionError, TcpListener, TcpSocket, TcpState, TcpStream,
+    UdpBackend,
 };
 use longhaul_tls::{Fingerprint, SecureStream};
 use longhaul_units::Rate;
@@ -335,6 +336,10 @@ pub(crate) fn rtt(stream: &TcpStream) -> Option<Duration> {
     stream.info().ok().and_then(|info| info.rtt)
 }
 
+fn has_failed(stream: &TcpStream) -> bool {
+    stream.info().map_or(true, |info| info.state == TcpState::Closed)
+}
+
 /// State of a connection as the programs display it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Snapshot {
@@ -384,6 +389,11 @@ pub(crate) trait Transport: AsyncRead + AsyncWrite + Unpin {
         None
     }
 
+    /// Returns whether the connection has failed, which reads do not show after the end of the peer's data.
+    fn has_failed(&self) -> bool {
+        false
+    }
+
     /// Returns the key of the peer if it has been authenticated.
     fn peer_key(&self) -> Option<Fingerprint> {
         None
@@ -397,11 +407,19 @@ impl Transport for TcpStream {
     fn snapshot(&self) -> Option<Snapshot> {
         Snapshot::of(self)
     }
+
+    fn has_failed(&self) -> bool {
+        has_failed(self)
+    }
 }
 
 impl Transport for SecureStream {
     fn snapshot(&self) -> Option<Snapshot> {
         Snapshot::of(self.tcp())
+    }
+
+    fn has_failed(&self) -> bool {
+        has_failed(self.tcp())
     }
 
     fn peer_key(&self) -> Option<Fingerprint> {

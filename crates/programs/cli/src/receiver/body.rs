@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::{Buf as _, BufMut as _, BytesMut};
 use futures_util::FutureExt as _;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, ReadBuf};
-use tokio::time::Interval;
+use tokio::time::{self, Interval};
 
 use super::error::Fault;
 use super::existing::{Check, Copies};
@@ -32,6 +32,8 @@ const GROUPS_PER_SECOND: u64 = 16;
 
 /// Maximum number of bytes to read ahead.
 const AHEAD: usize = 256 << 10;
+/// Time between two looks at a connection whose failure reads do not show.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// Minimum speed of a sender: `least` bytes of contents per `time` of waiting. If `least` is 1, any data is sufficient.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -174,11 +176,15 @@ impl<'a> Peer<'a> {
         loop {
             match self.read_ahead().await {
                 // The sender has ended its direction, but may be waiting for the reply, or there is no room.
-                Ok(0) => return std::future::pending().await,
+                Ok(0) => break,
                 Ok(_) => {}
                 Err(error) => return error,
             }
         }
+        while !self.transport.has_failed() {
+            time::sleep(LOOK).await;
+        }
+        io::ErrorKind::ConnectionReset.into()
     }
 }
 

@@ -1,7 +1,10 @@
 //! Files that fail among others, files with any Unix name, and files that arrive slowly.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use super::*;
 use crate::files::hashing::Stop;
+use crate::sync::soon;
 
 /// The sender is told of each failure, and later files arrive.
 #[tokio::test]
@@ -93,28 +96,30 @@ async fn a_file_that_the_sender_loses_does_not_keep_others_from_arriving() {
     assert_eq!(names, ["a", "c", "e"]);
 }
 
-/// Hashing stops when the sender that asked for it is gone.
+/// Hashing stops when the sender that asked for it is gone, also one that had ended its data before.
 #[tokio::test]
 async fn hashing_on_demand_ends_with_the_connection() {
-    use std::sync::atomic::{AtomicBool, Ordering};
     let scene = Scene::new();
     let Output::Directory(staging) = &scene.receiver.out else { panic!("not a directory") };
-    // A connection that fails like a reset one.
-    let (begun, begins) = tokio::sync::oneshot::channel();
-    let mut transport = tokio::io::join(Broken(begins), tokio::io::sink());
-    let stopped = Arc::new(AtomicBool::new(false));
-    let seen = Arc::clone(&stopped);
-    let hash = move |stop: &Stop| {
-        begun.send(()).unwrap();
-        while !stop.is_set() {
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        seen.store(true, Ordering::Relaxed);
-    };
-    assert!(Peer::new(&mut transport, Screen::hidden().begin(None, "")).hash(staging, hash).await.is_err());
-    // The next turn comes only after the thread has stopped.
-    drop(staging.hashing.turn(None).await);
-    assert!(stopped.load(Ordering::Relaxed));
+    for has_ended in [false, true] {
+        // A connection that fails like a reset one.
+        let (begun, stopped) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+        let broken = Broken { has_ended, has_failed: Arc::clone(&begun) };
+        let mut transport = tokio::io::join(broken, tokio::io::sink());
+        let seen = Arc::clone(&stopped);
+        let hash = move |stop: &Stop| {
+            begun.store(true, Ordering::Relaxed);
+            while !stop.is_set() {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            seen.store(true, Ordering::Relaxed);
+        };
+        let mut peer = Peer::new(&mut transport, Screen::hidden().begin(None, ""));
+        assert!(soon(peer.hash(staging, hash)).await.is_err());
+        // The next turn comes only after the thread has stopped.
+        drop(staging.hashing.turn(None).await);
+        assert!(stopped.load(Ordering::Relaxed));
+    }
     // Data that arrives meanwhile is kept.
     let (mut ours, mut theirs) = tokio::io::duplex(100);
     theirs.write_all(b"next").await.unwrap();
@@ -125,20 +130,33 @@ async fn hashing_on_demand_ends_with_the_connection() {
     assert_eq!(&next, b"next");
 }
 
-/// Fails when hashing has begun.
-struct Broken(tokio::sync::oneshot::Receiver<()>);
+/// Fails when hashing has begun. Reads show it unless the data has ended.
+struct Broken {
+    has_ended: bool,
+    has_failed: Arc<AtomicBool>,
+}
 
 impl tokio::io::AsyncRead for Broken {
     fn poll_read(
-        mut self: std::pin::Pin<&mut Self>,
+        self: std::pin::Pin<&mut Self>,
         cx: &mut std::task::Context<'_>,
         _: &mut tokio::io::ReadBuf<'_>,
     ) -> std::task::Poll<io::Result<()>> {
-        std::pin::Pin::new(&mut self.0).poll(cx).map(|_| Err(io::ErrorKind::ConnectionReset.into()))
+        if self.has_ended {
+            return std::task::Poll::Ready(Ok(()));
+        } else if self.has_failed.load(Ordering::Relaxed) {
+            return std::task::Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()));
+        }
+        cx.waker().wake_by_ref();
+        std::task::Poll::Pending
     }
 }
 
-impl Transport for tokio::io::Join<Broken, tokio::io::Sink> {}
+impl Transport for tokio::io::Join<Broken, tokio::io::Sink> {
+    fn has_failed(&self) -> bool {
+        self.reader().has_failed.load(Ordering::Relaxed)
+    }
+}
 
 /// Names that are not UTF-8, and names that other systems do not allow.
 #[cfg(target_os = "linux")]
