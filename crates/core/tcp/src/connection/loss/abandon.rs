@@ -31,6 +31,8 @@ impl Engine<'_> {
             self.stats.incidents_mut().bytes_lost += bytes;
             self.observers.report_lost(now, self.numbers, LossTrigger::Timeout);
         }
+        // A NAT may forget the new path before the pacer, which counts what was lost, permits a segment.
+        self.loss.grant.forced = self.snd.board.lost_bytes > 0;
         for timer in [Timer::Rto, Timer::Probe, Timer::Reorder] {
             self.timers.stop(timer);
         }
