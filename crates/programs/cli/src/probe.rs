@@ -187,6 +187,7 @@ pub(crate) fn run(options: &Options, screen: &Screen) -> Result<()> {
     };
     let report = options.measurement(address).run(&EndlessFile, &progress)?;
     drop(line);
+    screen.flush();
     let hops = report.hops.as_ref().map(ToString::to_string).unwrap_or_default();
     let text = match () {
         () if options.json => report::json_line(&report) + "\n",

@@ -53,6 +53,7 @@ pub(super) async fn run(args: &DoctorArgs, screen: &Screen) -> Result<()> {
     let target = bandwidth.zip(rtt).map(|(bandwidth, rtt)| Target { bandwidth, rtt });
     tell(machine::check(target));
     drop(line);
+    screen.flush();
     if !args.json {
         let columns = columns(std::io::stdout());
         print(&(sentence + &summary(&findings, screen.shows(Detail::Files), columns)))?;
